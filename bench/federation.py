@@ -303,10 +303,10 @@ def _mounted(slug: str, served: _Served, other: _Authority) -> Mount:
 
 def _look(mount: Mount | Subscription, outcome: str) -> float:
     """One run as a worker does it, with what it stores."""
-    from apps.federation.fetch_schedule import ask_for
+    from apps.federation.fetch_schedule import request_fetch
     from apps.runs.services import work_run_now
 
-    run = ask_for(mount, at=_AT)
+    run = request_fetch(mount, at=_AT)
     began = time.perf_counter()
     done = work_run_now(run.pk)
     seconds = time.perf_counter() - began

@@ -21,7 +21,7 @@ from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.saved_views import save_view
 from apps.accounts.services import NewToken, make_token, revoke_token
 from apps.dashboard.shell.navigation import Shell
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
 from apps.federation.publishing import make_publication
@@ -315,7 +315,7 @@ class World:
                 )  # fmt: skip
                 for p1 in (50, 90):
                     side.publish(projects(p1))
-                    work_run_now(ask_for(made, at=AT).pk)
+                    work_run_now(request_fetch(made, at=AT).pk)
         return made.pk
 
     def _subscription(self) -> int:
@@ -340,7 +340,7 @@ class World:
                     fingerprint=KEY.public.fingerprint, capacity_cores=2.0, reason="granted", at=AT, actor=SYSTEM,
                 )  # fmt: skip
                 feed.tell({AT - 2 * hour: {P1: 3_600}, AT - 3 * hour: {P1: 36_000}}, capacity_cores=12.0)
-                work_run_now(ask_for(made, at=AT).pk)
+                work_run_now(request_fetch(made, at=AT).pk)
         return made.pk
 
     def _told(self) -> None:

@@ -1,4 +1,4 @@
-"""Actions on an existing mount or subscription. Each writes its reason to the audit log."""
+"""Actions on an existing mount or subscription. Each records its reason in the audit log."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.federation import staleness
-from apps.federation.fetch_requests import NOT_FETCHED, Other, sealed_token
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_requests import NOT_FETCHED, AnyRemote, sealed_token
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount
 from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, read_from_0
@@ -23,73 +23,75 @@ Kind = Literal["mount", "subscription"]
 State = Remote.State
 
 
-def get_remote(*, kind: Kind, remote_id: int, actor: Actor, at: datetime, lock: bool = False) -> Other:
-    """For who may mount at its entry; for others there is none."""
+def get_remote(*, kind: Kind, remote_id: int, actor: Actor, at: datetime, lock: bool = False) -> AnyRemote:
+    """Return a mount or subscription; NotFound unless the actor may mount at its entry."""
     if kind == "mount":
         return get_mount(mount_id=remote_id, actor=actor, at=at, lock=lock)
     return get_subscription(subscription_id=remote_id, actor=actor, at=at, lock=lock)
 
 
 @transaction.atomic
-def pause(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
+def pause(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> AnyRemote:
     """Stop fetching until it is resumed; the current content stays."""
-    remote = _locked(kind, remote_id, at, actor)
+    remote = _load_locked(kind, remote_id, at, actor)
     if remote.state == State.PAUSED:
         return remote
-    return _switched(remote, State.PAUSED, "federation.paused", reason, at, actor)
+    return _set_state(remote, State.PAUSED, "federation.paused", reason, at, actor)
 
 
 @transaction.atomic
-def resume(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Fetch again at once with the trusted state unchanged: a blocked one is blocked again where nothing changed.
+def resume(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> AnyRemote:
+    """Fetch again immediately, with the trusted state unchanged.
+
+    A blocked one is blocked again unless the cause is gone.
 
     Raises:
-        Conflict: it is frozen: thawing applies what was fetched meanwhile, so it is a separate action.
+        Conflict: it is frozen; unfreezing also applies what was fetched meanwhile, so it is a separate action.
     """
-    remote = _locked(kind, remote_id, at, actor)
+    remote = _load_locked(kind, remote_id, at, actor)
     if remote.state == State.FROZEN:
         raise Conflict("It is frozen, but still fetched: unfreeze it to apply its data.", code="frozen")
     if remote.state == State.ACTIVE:
         return remote
     remote.due_at = at
-    return _switched(remote, State.ACTIVE, "federation.resumed", reason, at, actor)
+    return _set_state(remote, State.ACTIVE, "federation.resumed", reason, at, actor)
 
 
 @transaction.atomic
-def freeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Keep fetching and checking, and apply nothing until it is thawed.
+def freeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> AnyRemote:
+    """Keep fetching and checking, but apply nothing until it is unfrozen.
 
     Raises:
         Conflict: it is paused or blocked, so that nothing is applied anyway.
     """
-    remote = _locked(kind, remote_id, at, actor)
+    remote = _load_locked(kind, remote_id, at, actor)
     if remote.state == State.FROZEN:
         return remote
-    _refuse_not_asked(remote)
-    return _switched(remote, State.FROZEN, "federation.frozen", reason, at, actor)
+    _refuse_not_fetched(remote)
+    return _set_state(remote, State.FROZEN, "federation.frozen", reason, at, actor)
 
 
 @transaction.atomic
-def thaw(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Apply what was fetched while it was frozen: the next fetch, which is due at once, does it."""
-    remote = _locked(kind, remote_id, at, actor)
+def unfreeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> AnyRemote:
+    """Apply what was fetched while it was frozen, by making the next fetch due immediately."""
+    remote = _load_locked(kind, remote_id, at, actor)
     if remote.state == State.ACTIVE:
         return remote
-    _refuse_not_asked(remote)
+    _refuse_not_fetched(remote)
     remote.due_at = at
-    return _switched(remote, State.ACTIVE, "federation.thawed", reason, at, actor)
+    return _set_state(remote, State.ACTIVE, "federation.thawed", reason, at, actor)
 
 
 @transaction.atomic
 def fetch_now(*, kind: Kind, remote_id: int, reason: str = "", at: datetime, actor: Actor) -> Run:
-    """Request a fetch now; return the waiting one if there is one.
+    """Request a fetch now; return the pending run if there is one.
 
     Raises:
         Conflict: it is paused or blocked.
     """
-    remote = _locked(kind, remote_id, at, actor)
-    _refuse_not_asked(remote)
-    run = ask_for(remote, at=at)
+    remote = _load_locked(kind, remote_id, at, actor)
+    _refuse_not_fetched(remote)
+    run = request_fetch(remote, at=at)
     _note(remote, "federation.fetch_asked", reason, at, actor, {"run": run.pk})
     return run
 
@@ -104,13 +106,15 @@ def change_settings(
     reason: str,
     at: datetime,
     actor: Actor,
-) -> Other:
-    """Set limits and interval; omitted values stay. token: replaces the present one, "" for none; it is never shown.
+) -> AnyRemote:
+    """Change limits and interval; omitted values stay.
+
+    token: replaces the present one, "" removes it; it is never shown.
 
     Raises:
         Invalid: an unknown or out-of-range value, each with its location.
     """
-    remote = _locked(kind, remote_id, at, actor)
+    remote = _load_locked(kind, remote_id, at, actor)
     read = clean_settings(settings, of_usage=kind == "subscription")
     before = {name: getattr(remote, name) for name in read}
     changed = sorted(name for name, value in read.items() if before[name] != value)
@@ -135,16 +139,17 @@ def change_settings(
 
 
 @transaction.atomic
-def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: datetime, actor: Actor) -> Other:
-    """Trust another key, which an administrator compared through another channel; fetch at once if it was blocked.
+def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: datetime, actor: Actor) -> AnyRemote:
+    """Trust another key, which an administrator compared over a separate channel; fetch immediately if it was blocked.
 
-    Usage is read from 0 with it: nothing proves that the numbers continue those signed by the old key.
+    Usage is read from number 0 under the new key, because nothing proves that its numbers continue those signed by the
+    old key.
 
     Raises:
         Invalid: no reason, or no fingerprint.
     """
     _require_reason(reason)
-    remote = _locked(kind, remote_id, at, actor)
+    remote = _load_locked(kind, remote_id, at, actor)
     plain, before = clean_fingerprint(fingerprint), remote.fingerprint
     if plain == before:
         raise Conflict("This key is the one that is trusted already.", code="same_key")
@@ -158,16 +163,16 @@ def trust_key(*, kind: Kind, remote_id: int, fingerprint: str, reason: str, at: 
 
 
 @transaction.atomic
-def begin_anew(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> Other:
-    """Accept what is served now as a new start: a forked lineage, or a site restored from an older state.
+def reset_history(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> AnyRemote:
+    """Accept the documents served now as a new history, after a fork or if the site was restored from an older state.
 
-    The trusted key stays. The current content stays until the new one lands, within the limits of any other change.
+    The trusted key stays. The current content stays until the new one is applied, within the usual limits.
 
     Raises:
         Invalid: no reason.
     """
     _require_reason(reason)
-    remote = _locked(kind, remote_id, at, actor)
+    remote = _load_locked(kind, remote_id, at, actor)
     if isinstance(remote, Mount):
         details: dict[str, Any] = {"version": remote.version, "digest": remote.digest}
         remote.version, remote.digest = 0, ""
@@ -184,7 +189,7 @@ def begin_anew(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: 
 
 @transaction.atomic
 def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime, actor: Actor) -> Subscription:
-    """Set the capacity agreed with the other site. All its usage is read again: held hours within it are released.
+    """Set the capacity agreed with the other site; read all its usage again, which releases held hours within it.
 
     Raises:
         Invalid: no reason, or no number of cores.
@@ -201,25 +206,25 @@ def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime
     return row
 
 
-def _locked(kind: Kind, remote_id: int, at: datetime, actor: Actor) -> Other:
+def _load_locked(kind: Kind, remote_id: int, at: datetime, actor: Actor) -> AnyRemote:
     return get_remote(kind=kind, remote_id=remote_id, actor=actor, at=at, lock=True)
 
 
-def _switched(remote: Other, state: str, verb: str, reason: str, at: datetime, actor: Actor) -> Other:
+def _set_state(remote: AnyRemote, state: str, verb: str, reason: str, at: datetime, actor: Actor) -> AnyRemote:
     before, remote.state = remote.state, state
     remote.save()
     _note(remote, verb, reason, at, actor, {"from": before})
     return remote
 
 
-def _unblock(remote: Other, at: datetime) -> None:
+def _unblock(remote: AnyRemote, at: datetime) -> None:
     if remote.state == State.BLOCKED:
         remote.state = State.ACTIVE
     if remote.state not in NOT_FETCHED:
         remote.due_at = at
 
 
-def _refuse_not_asked(remote: Other) -> None:
+def _refuse_not_fetched(remote: AnyRemote) -> None:
     if remote.state == State.PAUSED:
         raise Conflict("It is paused: resume it first.", code="paused")
     if remote.state == State.BLOCKED:
@@ -234,7 +239,7 @@ def _require_reason(reason: str) -> None:
 
 
 def _note(
-    remote: Other, verb: str, reason: str, at: datetime, actor: Actor, details: Mapping[str, Any] | None = None
+    remote: AnyRemote, verb: str, reason: str, at: datetime, actor: Actor, details: Mapping[str, Any] | None = None
 ) -> None:
     audit.record(
         actor=actor,

@@ -1,11 +1,11 @@
-"""Fetches from peers: the request, its log, when the next one is due, and many at once in one worker.
+"""Fetches from peers: the request, its log, the time of the next one, and concurrent fetches in one worker.
 
-An answer that comes quickly is waited for. Else, while it is out, this worker claims what else is due to be asked, asks
-all of it at once, settles each answer as it comes, and works on other kinds of runs in between. A thread does nothing
-but ask: it has no connection to the database, and `outbound` bounds its time and bytes.
+A fast response is waited for. While a slow one is pending, the worker claims other due fetches, starts them
+concurrently, settles each response as it arrives, and works on runs of other kinds in between. A thread only sends a
+request: it has no database connection, and `outbound` bounds its time and bytes.
 
-A host below `.example` is this installation: it is answered without a connection. Nothing resolves such a name
-(RFC 2606), so no site loses an address by it. The answer is signed, expires and is checked like any other document.
+Hosts below `.example` are this installation: they are answered without a connection. Such names never resolve (RFC
+2606), so no real site loses an address. The response is signed, expires and is checked like any other document.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, kinds, low_priority_kinds, work_lease
 
 # --- Documents that this installation publishes to itself -------------------------------------------------------------
-Publisher = Callable[[str, datetime], bytes]  # URL and instant → signed document; it may not need the database
+# Receives URL and instant, returns the signed document; must not use the database.
+Publisher = Callable[[str, datetime], bytes]
 _RESERVED = ".example"
 _publishers: dict[str, Publisher] = {}
 
 
 def register(host: str, publisher: Publisher) -> None:
-    """Answer for a host from now on, in this process.
+    """Publish documents for a host in this process.
 
     Raises:
         ValueError: the name could be a real host's.
@@ -51,8 +52,11 @@ def register(host: str, publisher: Publisher) -> None:
     _publishers[host] = publisher
 
 
-def own_answer(url: str, *, at: datetime | None = None) -> Answer | None:
-    """The answer; None for a host that isn't registered: it is fetched over the network. at: now, if not given."""
+def local_answer(url: str, *, at: datetime | None = None) -> Answer | None:
+    """Return the local response; None for a host that isn't registered and has to be fetched over the network.
+
+    at: now by default.
+    """
     try:
         publisher = _publishers.get(urlsplit(url).hostname or "")
     except ValueError:
@@ -68,39 +72,41 @@ def own_answer(url: str, *, at: datetime | None = None) -> Answer | None:
 # --- One fetch: request, log, next due time ---------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-TOTAL_S = 60.0  # for everything about one answer, whatever the other side does meanwhile
+TOTAL_S = 60.0  # for the whole response, including redirects
 MOST_REDIRECTS = 3
-LONGEST_RETRY_S = 300  # a peer that is back is fetched within this
-ISSUER_HEADER = "Fairshare-Issuer"  # who asks: that site then asks us at once, if it waits for us
+LONGEST_RETRY_S = 300  # so that a peer that recovers is fetched soon
+# names the requesting site, so that the other side can retry its own failed fetches from it
+ISSUER_HEADER = "Fairshare-Issuer"
 BAD_OUTCOMES = (Fetch.Outcome.REFUSED, Fetch.Outcome.UNREACHABLE)
 NOT_FETCHED = (Remote.State.PAUSED, Remote.State.BLOCKED)
-_BLOCKS = ("forked", "unknown_key")  # a manager has to check; an old version may come from a stale cache
-_KEPT = 500  # fetches shown in a timeline
-_JITTER = 0.05  # of the interval
+# require a manager's decision; an older version doesn't, because it may come from a stale cache
+_BLOCKS = ("forked", "unknown_key")
+_KEPT = 500  # fetches stored for each timeline
+_JITTER = 0.05  # as a part of the interval
 _SEALED_FOR = "reading a peer"
 _MOST_TOKEN = 512
 _MOST_MESSAGE = 2_000
 _ETAG = re.compile(r"[\x21-\x7e]{1,256}")
 
-Other = Mount | Subscription
+AnyRemote = Mount | Subscription
 
 
 @dataclass(frozen=True)
-class Question:
-    """All that a thread without a database needs for asking."""
+class FetchRequest:
+    """A prepared request, which a thread without a database connection can send."""
 
     url: str
     headers: dict[str, str] = field(repr=False)
     limits: outbound.Limits
 
     def ask(self) -> outbound.Answer:
-        own = own_answer(self.url)
+        own = local_answer(self.url)
         return own or outbound.fetch(self.url, headers=self.headers, limits=self.limits)
 
 
 @dataclass
 class FetchResult:
-    """What one fetch found, as the timeline shows it. basis: the trusted state at the request."""
+    """Result of one fetch for the timeline. basis: the trusted state at the request."""
 
     outcome: str = Fetch.Outcome.SAME
     version: int | None = None
@@ -108,13 +114,13 @@ class FetchResult:
     code: str = ""
     message: str = ""
     etag: str = ""
-    judged: Any = None
+    accepted: Any = None
     basis: Any = None
     data: bytes = field(default=b"", repr=False)
 
     def refuse(self, code: str, message: str, *, outcome: str = Fetch.Outcome.REFUSED) -> None:
-        """The message may repeat a place of the document: of that, only what can be kept and read."""
-        self.outcome, self.code, self.message, self.judged = outcome, code, _readable(message), None
+        """Record a rejection; unprintable characters of the message, which may quote the document, are replaced."""
+        self.outcome, self.code, self.message, self.accepted = outcome, code, _readable(message), None
 
 
 def _readable(message: str) -> str:
@@ -122,26 +128,28 @@ def _readable(message: str) -> str:
 
 
 def etag_of(answer: outbound.Answer) -> str:
-    """As it can be kept and sent again; "" for none, and for one that is no mark."""
+    """The response's ETag; "" if it is missing or invalid."""
     etag = answer.headers.get("etag", "").strip()
     return etag if _ETAG.fullmatch(etag) else ""
 
 
-def question_of(remote: Other, *, url: str, etag: str) -> Question:
-    """Our token for the other side goes to the first host only, as all own headers do.
+def build_request(remote: AnyRemote, *, url: str, etag: str) -> FetchRequest:
+    """Build the request for a mount or subscription. Own headers, such as the token, are sent to the first host only.
 
     Raises:
-        Unavailable: the token was sealed with a SECRET_KEY that is gone.
+        Unavailable: the token was sealed with a SECRET_KEY that no longer exists.
     """
     headers = {"If-None-Match": etag} if etag else {}
     if name := given_name():
         headers[ISSUER_HEADER] = name
     headers.update(token_header(unseal(_SEALED_FOR, remote.sealed_token) if remote.sealed_token else ""))
-    return Question(url, headers, outbound.Limits(n_bytes=remote.most_bytes, total_s=TOTAL_S, redirects=MOST_REDIRECTS))
+    return FetchRequest(
+        url, headers, outbound.Limits(n_bytes=remote.most_bytes, total_s=TOTAL_S, redirects=MOST_REDIRECTS)
+    )
 
 
 def no_document(status: int) -> str:
-    """What an answer without a document means for a first fetch."""
+    """Message for a first fetch whose response has no document."""
     said = f"The address answers with status {status}, and no document."
     if status not in (401, 403, 404):
         return said
@@ -153,7 +161,7 @@ def token_header(token: str) -> dict[str, str]:
 
 
 def sealed_token(token: str) -> str:
-    """What the other side gave us to read it, as it is kept; "" for none."""
+    """The token issued by the other side, sealed for storage; "" for none."""
     return seal(_SEALED_FOR, clean_token(token)) if token.strip() else ""
 
 
@@ -165,16 +173,19 @@ def clean_token(token: str) -> str:
     return plain
 
 
-def note(remote: Other, fetched: FetchResult, at: datetime, duration_s: float, *, is_behind: bool = False) -> None:
-    """Log the fetch and set the next one: sooner or later, never none, unless a manager has to decide."""
+def record_fetch(
+    remote: AnyRemote, fetched: FetchResult, at: datetime, duration_s: float, *, is_behind: bool = False
+) -> None:
+    """Record the fetch and schedule the next one."""
     is_good = fetched.outcome not in BAD_OUTCOMES
-    if fetched.outcome == Fetch.Outcome.REFUSED and fetched.message != remote.error:  # once, not at every try
+    # logged at the first of equal failures only
+    if fetched.outcome == Fetch.Outcome.REFUSED and fetched.message != remote.error:
         logger.warning("A document of %s is refused (%s): %s", remote, fetched.code, fetched.message)
     remote.fetched_at, remote.error_code, remote.error = at, fetched.code, "" if is_good else fetched.message
     remote.n_failed = 0 if is_good else remote.n_failed + 1
     if is_good:
         remote.good_at = at
-        staleness.note_success(remote, at)
+        staleness.end_fallback_after_success(remote, at)
     elif fetched.code in _BLOCKS:
         remote.state = Remote.State.BLOCKED
         record(
@@ -188,7 +199,7 @@ def note(remote: Other, fetched: FetchResult, at: datetime, duration_s: float, *
             outcome="failed",
         )
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))
-    kept = set() if fetched.judged is not None else {"document"}  # megabytes that are the same
+    kept = set() if fetched.accepted is not None else {"document"}  # unchanged, and may have megabytes
     remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])
     mine = {kind_of(remote): remote}
     Fetch.objects.create(
@@ -205,14 +216,15 @@ def note(remote: Other, fetched: FetchResult, at: datetime, duration_s: float, *
     Fetch.objects.filter(**mine, id__lte=next(iter(old), 0)).delete()
 
 
-def kind_of(remote: Other) -> str:
-    """As its table is called, and the column of the timeline that names it."""
+def kind_of(remote: AnyRemote) -> str:
+    """Name of its table, which is also the column of the fetch log."""
     return "mount" if isinstance(remote, Mount) else "subscription"
 
 
-def wait_s(remote: Other, *, is_good: bool) -> float:
-    """After a failure twice the previous wait, at most LONGEST_RETRY_S; else the interval. Minus a small offset of
-    its own, which spreads fetches that were set up together, or failed together.
+def wait_s(remote: AnyRemote, *, is_good: bool) -> float:
+    """Seconds until the next fetch: the interval, or after failures twice the previous wait, up to LONGEST_RETRY_S.
+
+    A small offset by id spreads fetches that were set up together, or failed together.
     """
     wait_s = remote.every_s if is_good else min(remote.every_s * 2 ** min(remote.n_failed, 10), LONGEST_RETRY_S)
     spread: float = hashlib.sha256(f"{kind_of(remote)}:{remote.pk}".encode()).digest()[0] / 255
@@ -220,40 +232,40 @@ def wait_s(remote: Other, *, is_good: bool) -> float:
 
 
 # --- Many fetches at once ---------------------------------------------------------------------------------------------
-PATIENCE_S = 0.5  # for an answer, before other work is claimed
+PATIENCE_S = 0.5  # for the response, before other work is claimed
 MOST_AT_ONCE = 32
 _POLL_AGAIN_S = 0.2
 
-Begin = Callable[[Run], "Asked"]
-Settle = Callable[[Run, Lease, "Asked"], dict[str, Any]]
+Begin = Callable[[Run], "PendingFetch"]
+Settle = Callable[[Run, Lease, "PendingFetch"], dict[str, Any]]
 
 
 @dataclass(eq=False)
-class Asked:
-    """A question that is out. remote, basis: what it is about, as it was when it was asked."""
+class PendingFetch:
+    """A started fetch. remote, basis: the mount or subscription when the request was built."""
 
     remote: Any
-    question: Question | None
-    failure: Exception | None = None  # also before it could be asked
+    question: FetchRequest | None
+    failure: Exception | None = None  # including failures before the request was sent
     answer: outbound.Answer | None = None
     began_s: float = field(default_factory=time.monotonic)
     took_s: float = 0.0
     _done: threading.Event = field(default_factory=threading.Event)
 
-    def start(self, bell: threading.Event) -> None:
+    def start(self, wakeup: threading.Event) -> None:
         if self.question is None:
             self._done.set()
             return
-        threading.Thread(target=self._ask, args=(self.question, bell), daemon=True, name="question").start()
+        threading.Thread(target=self._ask, args=(self.question, wakeup), daemon=True, name="question").start()
 
-    def _ask(self, question: Question, bell: threading.Event) -> None:
+    def _ask(self, question: FetchRequest, wakeup: threading.Event) -> None:
         try:
             self.answer = question.ask()
         except Exception as error:
             self.failure = error
         self.took_s = time.monotonic() - self.began_s
         self._done.set()
-        bell.set()
+        wakeup.set()
 
     @property
     def is_done(self) -> bool:
@@ -264,38 +276,38 @@ class Asked:
 
 
 @dataclass(eq=False)
-class _Rider:
+class _JoinedFetch:
     lease: Lease
-    asked: Asked
+    asked: PendingFetch
     beat: Heartbeat
 
 
 class ConcurrentFetch:
-    """One run's question, and all that join it while it is out."""
+    """Fetches of one worker: that of its run, and further ones that it starts while waiting for the response."""
 
     def __init__(self, kind: str, begin: Begin, settle: Settle) -> None:
         self._begin, self._settle = begin, settle
-        self._only_kind = [each for each in kinds() if each != kind]
-        self._not_now = [kind, *low_priority_kinds()]
-        self._bell = threading.Event()
-        self._riders: list[_Rider] = []
+        self._other_kinds = [each for each in kinds() if each != kind]
+        self._excluded_kinds = [kind, *low_priority_kinds()]
+        self._wakeup = threading.Event()
+        self._joined: list[_JoinedFetch] = []
 
     def work(self, run: Run, lease: Lease) -> dict[str, Any]:
-        """What settling the run's own answer comes to; whatever joined has ended by then."""
+        """Work on the run and return its result; further fetches are settled by then."""
         asked = self._begin(run)
-        asked.start(self._bell)
+        asked.start(self._wakeup)
         if asked.wait(PATIENCE_S):
             return self._settle(run, lease, asked)
-        return self._ride(run, lease, asked)
+        return self._wait_and_work(run, lease, asked)
 
-    def _ride(self, run: Run, lease: Lease, asked: Asked) -> dict[str, Any]:
+    def _wait_and_work(self, run: Run, lease: Lease, asked: PendingFetch) -> dict[str, Any]:
         result: dict[str, Any] | None = None
         failure: BaseException | None = None
-        while not self._is_over(result, failure) or self._riders:
-            self._bell.clear()
+        while not self._is_over(result, failure) or self._joined:
+            self._wakeup.clear()
             if not self._is_over(result, failure):
-                self._let_join(lease)
-            n_settled = self._settle_riders()
+                self._claim_more(lease)
+            n_settled = self._settle_joined()
             if asked.is_done and not self._is_over(result, failure):
                 try:
                     result = self._settle(run, lease, asked)
@@ -303,7 +315,7 @@ class ConcurrentFetch:
                     failure = error
                 continue
             if not n_settled and not self._work_on_others(lease):
-                self._bell.wait(_POLL_AGAIN_S)
+                self._wakeup.wait(_POLL_AGAIN_S)
         if failure is not None:
             raise failure
         return result or {}
@@ -312,29 +324,29 @@ class ConcurrentFetch:
     def _is_over(result: dict[str, Any] | None, failure: BaseException | None) -> bool:
         return result is not None or failure is not None
 
-    def _let_join(self, lease: Lease) -> None:
-        while len(self._riders) < MOST_AT_ONCE:
-            other = claim_run(at=lease.clock(), clock=lease.clock, without=self._only_kind)
+    def _claim_more(self, lease: Lease) -> None:
+        while len(self._joined) < MOST_AT_ONCE:
+            other = claim_run(at=lease.clock(), clock=lease.clock, without=self._other_kinds)
             if other is None:
                 return
             try:
                 asked = self._begin(Run.objects.get(pk=other.run_id))
             except Exception as error:
-                asked = Asked(None, None, failure=error)
+                asked = PendingFetch(None, None, failure=error)
             beat = Heartbeat(other)
             beat.__enter__()
-            self._riders.append(_Rider(other, asked, beat))
-            asked.start(self._bell)
+            self._joined.append(_JoinedFetch(other, asked, beat))
+            asked.start(self._wakeup)
 
-    def _settle_riders(self) -> int:
-        done = [rider for rider in self._riders if rider.asked.is_done]
-        for rider in done:
-            self._riders.remove(rider)
-            rider.beat.__exit__(None, None, None)
-            work_lease(rider.lease, self._handler(rider.asked))
+    def _settle_joined(self) -> int:
+        done = [joined for joined in self._joined if joined.asked.is_done]
+        for joined in done:
+            self._joined.remove(joined)
+            joined.beat.__exit__(None, None, None)
+            work_lease(joined.lease, self._handler(joined.asked))
         return len(done)
 
-    def _handler(self, asked: Asked) -> Callable[[Run, Lease], dict[str, Any]]:
+    def _handler(self, asked: PendingFetch) -> Callable[[Run, Lease], dict[str, Any]]:
         def handle(run: Run, lease: Lease) -> dict[str, Any]:
             if asked.remote is None and asked.failure is not None:
                 raise asked.failure
@@ -343,8 +355,8 @@ class ConcurrentFetch:
         return handle
 
     def _work_on_others(self, lease: Lease) -> bool:
-        """Work on one run of another, impatient kind: a recompute doesn't wait for a peer's slow server."""
-        other = claim_run(at=lease.clock(), clock=lease.clock, without=self._not_now)
+        """Work on one run of another, impatient kind, so that for example a recompute doesn't wait for a slow peer."""
+        other = claim_run(at=lease.clock(), clock=lease.clock, without=self._excluded_kinds)
         if other is not None:
             work_lease(other)
         return other is not None

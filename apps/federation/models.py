@@ -1,4 +1,4 @@
-"""What this site publishes and with which keys, and what it mounts of others."""
+"""Documents and keys that this site publishes, and its mounts of and subscriptions to other authorities."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from apps.policies.models import OfCurrentPolicies
 
 
 class SiteKey(models.Model):
-    """A key of this authority. The newest one signs; each but the first was handed over to by the one before."""
+    """A signing key of this authority. The newest one signs; each but the first was signed by its predecessor."""
 
     number = models.PositiveIntegerField(unique=True)
     fingerprint = models.CharField(max_length=64, unique=True)
     public = models.BinaryField()
     sealed = models.TextField()  # the private key, sealed with SECRET_KEY
-    rotation_signature = models.BinaryField(default=b"", blank=True)  # signature of the key before over this one
+    rotation_signature = models.BinaryField(default=b"", blank=True)  # the previous key's signature of this one
     made_at = models.DateTimeField()
 
     def __str__(self) -> str:
@@ -24,17 +24,17 @@ class SiteKey(models.Model):
 
 
 class Publication(models.Model):
-    """A subtree published to others, as one series of documents."""
+    """A subtree published to other sites, as a series of signed documents."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="publications")
     entry_uid = models.UUIDField()
-    name = models.CharField(max_length=128, unique=True)  # as addresses and documents have it
+    name = models.CharField(max_length=128, unique=True)  # as in addresses and documents
     expires_after_s = models.PositiveIntegerField(default=7 * 86_400)
-    is_open = models.BooleanField(default=False)  # open to all; else a token is needed
+    is_open = models.BooleanField(default=False)  # readable by everyone, otherwise with a token only
     made_at = models.DateTimeField()
 
     objects = OfCurrentPolicies["Publication"]()
-    all_objects = models.Manager["Publication"]()  # with those of archived policies
+    all_objects = models.Manager["Publication"]()  # including archived policies
 
     class Meta:
         constraints = [
@@ -52,13 +52,14 @@ class PublishedDocument(models.Model):
     publication = models.ForeignKey(Publication, on_delete=models.CASCADE, related_name="documents")
     version = models.PositiveBigIntegerField()
     digest = models.CharField(max_length=64)  # of the canonical document
-    content_digest = models.CharField(max_length=64)  # of what it says besides version and times
+    content_digest = models.CharField(max_length=64)  # of its content without version and times
     revision_number = models.PositiveIntegerField()
     n_entries = models.PositiveIntegerField()
     issued_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     key_fingerprint = models.CharField(max_length=64)
-    basis = models.CharField(max_length=64, blank=True, default="")  # for which it was last found to say what is so
+    # the inputs for which it was last found to be current
+    basis = models.CharField(max_length=64, blank=True, default="")
     data = models.BinaryField()  # the signed document, zstd
 
     class Meta:
@@ -71,9 +72,9 @@ class PublishedDocument(models.Model):
 
 
 class Remote(models.Model):
-    """Something of another authority's that is fetched on a schedule: where, by which key, and how it went.
+    """Something of another authority that is fetched on a schedule: its address, trusted key and last result.
 
-    What is trusted of the other side (`fingerprint` and how far it was read) moves only after everything was checked.
+    The trusted state (`fingerprint` and the progress of reading) changes only after all checks have passed.
     """
 
     class State(models.TextChoices):
@@ -92,8 +93,8 @@ class Remote(models.Model):
     url = models.URLField(max_length=2048)
     issuer = models.CharField(max_length=128)
     fingerprint = models.CharField(max_length=64)
-    sealed_token = models.TextField(blank=True, default="")  # what the other side gave us to read it, sealed
-    expires_at = models.DateTimeField(null=True)  # of the newest good document, with issued_at
+    sealed_token = models.TextField(blank=True, default="")  # issued by the other side for this reader
+    expires_at = models.DateTimeField(null=True)  # of the newest accepted document, with issued_at
     issued_at = models.DateTimeField(null=True)
     state = models.CharField(max_length=16, choices=State.choices, default=State.ACTIVE)
     every_s = models.PositiveIntegerField(default=300)
@@ -102,11 +103,11 @@ class Remote(models.Model):
     stale_action = models.CharField(max_length=16, choices=StaleAction.choices, default=StaleAction.KEEP)
     most_bytes = models.PositiveIntegerField(default=32 * 1024**2)
     etag = models.CharField(max_length=256, blank=True, default="")
-    fetched_at = models.DateTimeField(null=True)  # the last try
-    good_at = models.DateTimeField(null=True)  # the last try that confirmed or brought a good document
-    error_code = models.CharField(max_length=64, blank=True, default="")  # of the last try; "" when it worked
+    fetched_at = models.DateTimeField(null=True)  # the last attempt
+    good_at = models.DateTimeField(null=True)  # the last attempt that confirmed or received a good document
+    error_code = models.CharField(max_length=64, blank=True, default="")  # of the last attempt; "" if it succeeded
     error = models.TextField(blank=True, default="")
-    n_failed = models.PositiveIntegerField(default=0)  # tries in a row
+    n_failed = models.PositiveIntegerField(default=0)  # consecutive attempts
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     made_at = models.DateTimeField()
 
@@ -115,24 +116,25 @@ class Remote(models.Model):
 
 
 class Mount(Remote):
-    """An entry whose children another authority describes, within limits that ours sets."""
+    """An entry whose children are described by another authority's document, within local limits."""
 
     publication = models.CharField(max_length=128)
-    version = models.PositiveBigIntegerField(default=0)  # the newest that was found good
+    version = models.PositiveBigIntegerField(default=0)  # of the newest accepted document
     digest = models.CharField(max_length=64, blank=True, default="")
     landed_version = models.PositiveBigIntegerField(default=0)  # the current one; 0: none yet
-    issuers = models.JSONField(default=list)  # authorities whose documents lie below, of the newest
+    issuers = models.JSONField(default=list)  # authorities whose documents are mounted in it, by the newest document
     document = models.BinaryField(default=b"")  # the newest signed document, zstd
-    most_points = models.FloatField(default=5.0)  # what moves a target further is held for review
-    most_entries = models.PositiveIntegerField(default=10_000)  # that come, go or change at once
+    most_points = models.FloatField(default=5.0)  # a document that moves a target further is held for review
+    most_entries = models.PositiveIntegerField(default=10_000)  # entries that one document may add, remove or change
     most_levels = models.PositiveIntegerField(default=32)
-    keep_usage = models.BooleanField(default=False)  # of entries that a version removes: their accounts count here
+    # for entries that a version removes: whether their accounts count at the mount
+    keep_usage = models.BooleanField(default=False)
     held = models.ForeignKey(
         "policies.ChangeSet", null=True, on_delete=models.SET_NULL, related_name="+"
-    )  # the newest document, waiting for a decision
+    )  # the newest document, if it waits for a decision
 
     objects = OfCurrentPolicies["Mount"]()
-    all_objects = models.Manager["Mount"]()  # with those of archived policies
+    all_objects = models.Manager["Mount"]()  # including archived policies
 
     class Meta:
         constraints = [
@@ -146,29 +148,34 @@ class Mount(Remote):
 
 
 class Subscription(Remote):
-    """Usage of an entry and all below it at another site, as a source of its own (kind `peer`).
+    """Usage of an entry and its subtree at another site, which is a usage source of kind `peer`.
 
     The entry is a mount, whose uids both sites have, or one that this authority publishes and others mount.
     """
 
     feed = models.CharField(max_length=128)
-    root_uid = models.UUIDField(null=True)  # of the entry over there, by the first document: a mount has its own uid
-    number = models.PositiveBigIntegerField(default=0)  # how far it was read; 0: nothing yet
+    # of the entry at the other site, by the first document; a mount has a different uid
+    root_uid = models.UUIDField(null=True)
+    number = models.PositiveBigIntegerField(default=0)  # the number up to which it was read; 0: nothing yet
     source = models.OneToOneField("usage.Source", on_delete=models.PROTECT, related_name="subscription")
-    capacity_cores = models.FloatField()  # as agreed with the peer: usage can't exceed it
+    capacity_cores = models.FloatField()  # agreed with the peer: more usage is held
     reported_capacity_cores = models.FloatField(
         null=True
-    )  # as declared now; a larger one applies once a manager agrees
-    enforced_version = models.PositiveBigIntegerField(null=True)  # of our publication, active at that site
-    running_held = models.BooleanField(default=False)  # more cores run there at once than it has: they don't count
+    )  # as now declared; a larger one applies once a manager agrees
+    # version of our publication that is active at that site
+    enforced_version = models.PositiveBigIntegerField(null=True)
+    running_held = models.BooleanField(default=False)  # running jobs exceed its capacity, so they don't count
     checked_number = models.PositiveIntegerField(default=0)  # revision last checked for out-of-scope entries
-    is_left_behind = models.BooleanField(default=False)  # more than one document holds: fetch again at once
-    seen_number = models.PositiveBigIntegerField(default=0)  # the newest known one: past `number` in between
-    seen_mark = models.CharField(max_length=32, blank=True, default="")  # of that number, in the line that we follow
-    untold = models.JSONField(default=list)  # hours we have that a reading from 0 hasn't delivered yet
+    # more than one document can hold, so it is fetched again immediately
+    is_left_behind = models.BooleanField(default=False)
+    # the newest known number of the feed; larger than `number` while there is more to read
+    seen_number = models.PositiveBigIntegerField(default=0)
+    # mark of that number in the lineage that is followed
+    seen_mark = models.CharField(max_length=32, blank=True, default="")
+    untold = models.JSONField(default=list)  # stored hours that a reading from 0 hasn't confirmed yet
 
     objects = OfCurrentPolicies["Subscription"]()
-    all_objects = models.Manager["Subscription"]()  # with those of archived policies
+    all_objects = models.Manager["Subscription"]()  # including archived policies
 
     class Meta:
         constraints = [
@@ -183,13 +190,13 @@ class Subscription(Remote):
 
 
 class HeldHour(models.Model):
-    """An hour in which a peer reports more than its capacity: its sums don't count until a manager decides."""
+    """An hour in which a peer reports more than its capacity: it doesn't count until a manager decides."""
 
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="held_hours")
     hour_at = models.DateTimeField()
     number = models.PositiveBigIntegerField()  # of the document that reported it
     cpu_s = models.FloatField()  # as reported
-    most_cpu_s = models.FloatField()  # that the capacity allows
+    most_cpu_s = models.FloatField()  # allowed by the capacity
     found_at = models.DateTimeField()
 
     class Meta:
@@ -200,24 +207,24 @@ class HeldHour(models.Model):
 
 
 class UsageFeed(models.Model):
-    """Usage of an entry and all below it on this site's own sources, sent to others by the uids of the entries."""
+    """Usage of an entry and its subtree from this site's own sources, sent to others by the uids of the entries."""
 
     policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="usage_feeds")
     entry_uid = models.UUIDField()
     name = models.CharField(max_length=128, unique=True)
-    capacity_cores = models.FloatField()  # what this site declares that it has
+    capacity_cores = models.FloatField()  # as declared by this site
     sends_running = models.BooleanField(default=True)
     keeps_days = models.PositiveIntegerField(default=400)  # older hours aren't sent
     expires_after_s = models.PositiveIntegerField(default=86_400)
     is_open = models.BooleanField(default=False)
     number = models.PositiveBigIntegerField(default=0)  # of the newest published state
     running_digest = models.CharField(max_length=64, blank=True, default="")
-    running_number = models.PositiveBigIntegerField(default=0)  # at which the running jobs changed last
-    basis = models.JSONField(default=dict)  # revision, mapping, watermarks … behind `number`
+    running_number = models.PositiveBigIntegerField(default=0)  # at which running jobs last changed
+    basis = models.JSONField(default=dict)  # digest of its inputs at `number`: revision, mapping, watermarks …
     made_at = models.DateTimeField()
 
     objects = OfCurrentPolicies["UsageFeed"]()
-    all_objects = models.Manager["UsageFeed"]()  # with those of archived policies
+    all_objects = models.Manager["UsageFeed"]()  # including archived policies
 
     class Meta:
         constraints = [
@@ -236,7 +243,7 @@ class FeedHour(models.Model):
     hour_at = models.DateTimeField()
     digest = models.CharField(max_length=64)
     number = models.PositiveBigIntegerField()
-    n_rows = models.PositiveIntegerField(default=0)  # entries with usage in it: how much a document holds
+    n_rows = models.PositiveIntegerField(default=0)  # entries with usage in the hour, to bound the size of documents
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["feed", "hour_at"], name="federation_feedhour_once")]
@@ -247,7 +254,7 @@ class FeedHour(models.Model):
 
 
 class FeedMark(models.Model):
-    """A number that a feed came to, and a random mark. The same number come to by another way has another mark."""
+    """A number of a feed and a random mark. If the number is reached again after a restore, it has a different mark."""
 
     feed = models.ForeignKey(UsageFeed, on_delete=models.CASCADE, related_name="marks")
     number = models.PositiveBigIntegerField()
@@ -261,12 +268,12 @@ class FeedMark(models.Model):
 
 
 class Reading(models.Model):
-    """Who read what of ours last, and how far: the other direction of the table of peers."""
+    """The last reading of a publication or feed by one reader: the other direction of the table of peers."""
 
     publication = models.ForeignKey(Publication, null=True, on_delete=models.CASCADE, related_name="readings")
     feed = models.ForeignKey(UsageFeed, null=True, on_delete=models.CASCADE, related_name="readings")
-    reader = models.CharField(max_length=128)  # the name of the token; "" where the feed is open
-    version = models.PositiveBigIntegerField()  # of the publication, or number of the feed
+    reader = models.CharField(max_length=128)  # the name of the token; "" for an open feed
+    version = models.PositiveBigIntegerField()  # version of the publication, or number of the feed
     at = models.DateTimeField()
 
     class Meta:

@@ -1,6 +1,6 @@
-"""Published subtrees: the series of signed documents of each.
+"""Published subtrees and their series of signed documents.
 
-No two names under which this site publishes may be confused by readers.
+Names that readers could confuse are rejected.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from apps.policies.tree.terms import clean_authority
 
 # --- Publications and their documents ---------------------------------------------------------------------------------
 def refuse_name(name: str) -> None:
-    """Raises Invalid for what can't be a name of a publication or a feed: says which character, and what to do."""
+    """Reject an invalid name of a publication or feed. Raises Invalid, with the character and the remedy."""
     try:
         clean_authority(name)
     except ValueError as error:
@@ -41,7 +41,7 @@ def refuse_name(name: str) -> None:
 
 
 def refuse_look_alike(name: str, others: Iterable[str]) -> None:
-    """Raises Conflict where one of the other names looks alike, as vo-1 and vo-l do."""
+    """Reject a name that resembles another one, as vo-1 and vo-l do. Raises Conflict."""
     alike = next((other for other in others if other != name and skeleton(other) == skeleton(name)), None)
     if alike is not None:
         message = f"looks like {alike!r}, which is published already: choose one that can't be taken for it"
@@ -55,8 +55,8 @@ SAMPLE_NAME = "nordgrid.example"
 
 
 @dataclass(frozen=True)
-class Issued:
-    """The current document of a publication; is_new: made just now."""
+class SignedVersion:
+    """The current document of a publication; is_new: signed just now."""
 
     publication: Publication
     document: PublishedDocument
@@ -79,10 +79,10 @@ def make_publication(
     at: datetime,
     actor: Actor,
 ) -> Publication:
-    """Publish an entry (a path) and all below it, under a name.
+    """Publish an entry (a path) and its subtree under a name.
 
     Raises:
-        NotAllowed: only administrators decide what leaves the site.
+        NotAllowed: not an administrator.
         Invalid, NotFound, Conflict: the name, the entry, or the name exists already.
     """
     _require_admin(actor)
@@ -109,23 +109,24 @@ def make_publication(
     return found
 
 
-def issue(publication: Publication, *, at: datetime) -> Issued:
-    """The current document; a new version where the tree has changed, or half of the last one's lifetime is over.
+def current_document(publication: Publication, *, at: datetime) -> SignedVersion:
+    """Return the current document; sign a new version if the tree changed, or after half of the last one's lifetime.
 
-    Nothing is built and no tree is loaded while its inputs are unchanged.
+    While the inputs are unchanged, no document is built and no tree is loaded.
 
     Raises:
-        NotFound: its entry has left the tree. Invalid: the site has no name (code no_issuer).
+        NotFound: its entry has left the tree.
+        Invalid: the site has no name (code no_issuer).
     """
     row = Publication.objects.select_related("policy").get(pk=publication.pk)
     last = _last(row)
     if last is not None and last.basis == _basis(row) and _is_in_time(last, at):
-        return Issued(row, last, is_new=False)
-    return _issue_anew(publication, at)
+        return SignedVersion(row, last, is_new=False)
+    return _sign_new_version(publication, at)
 
 
 @transaction.atomic
-def _issue_anew(publication: Publication, at: datetime) -> Issued:
+def _sign_new_version(publication: Publication, at: datetime) -> SignedVersion:
     row = Publication.objects.select_for_update(of=("self",)).select_related("policy").get(pk=publication.pk)
     keys = load_keys(at=at)
     last, basis = _last(row), _basis(row)
@@ -138,7 +139,7 @@ def _issue_anew(publication: Publication, at: datetime) -> Issued:
     if last is not None and _still_holds(last, content, keys, at):
         last.basis, last.revision_number = basis, tree.number
         last.save(update_fields=["basis", "revision_number"])
-        return Issued(row, last, is_new=False)
+        return SignedVersion(row, last, is_new=False)
     n_entries = sum(len(level) for level in tree.subtree(i))
     made = PublishedDocument.objects.create(
         publication=row,
@@ -154,12 +155,13 @@ def _issue_anew(publication: Publication, at: datetime) -> Issued:
         data=zstandard.ZstdCompressor(level=3).compress(sign_document(document, keys.key, keys.chain)),
     )
     PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
-    return Issued(row, made, is_new=True)
+    return SignedVersion(row, made, is_new=True)
 
 
 def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, ...]:
-    """Authorities behind the published entry: of what is mounted at, around or below it, and of what those mount in
-    turn. The mounting site finds loops of any length by them.
+    """Authorities in the published document: those of mounts at, around or below the entry, and those that they mount.
+
+    The mounting site uses them to detect loops of any length.
     """
     below = tree.subtree_mask(entry)
     mounted = [i for i in tree.mount if below[i]]
@@ -167,7 +169,7 @@ def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, .
     found = {tree.mount[i].issuer for i in mounted} | ({tree.mount[around].issuer} if around is not None else set())
     uids = [tree.uuid(i) for i in mounted]
     nested = Mount.objects.filter(policy=policy, entry_uid__in=uids).order_by("pk").values_list("issuers", flat=True)
-    for names in sorted(nested, key=len):  # one that names more than there is room for is left out alone
+    for names in sorted(nested, key=len):  # a mount that would exceed the maximum is omitted
         if len(found.union(names)) <= MOST_ISSUERS:
             found.update(names)
     return tuple(sorted(found))
@@ -175,7 +177,7 @@ def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, .
 
 @transaction.atomic
 def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor) -> None:
-    """Stop publishing and delete all versions. Sites that mounted it keep theirs, with its age.
+    """Stop publishing and delete all versions. Sites that mounted it keep theirs, which grows stale.
 
     Raises:
         NotAllowed, NotFound.
@@ -197,12 +199,14 @@ def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor)
     found.delete()
 
 
-def issue_into(folder: Path, publications: Sequence[Publication], *, at: datetime) -> list[tuple[Path, Issued]]:
-    """Write each document as a file for any web server; a reader never sees half of one."""
+def write_documents(
+    folder: Path, publications: Sequence[Publication], *, at: datetime
+) -> list[tuple[Path, SignedVersion]]:
+    """Write each document as a file for any web server, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for publication in publications:
-        issued = issue(publication, at=at)
+        issued = current_document(publication, at=at)
         path = folder / f"{publication.name}{SUFFIX}"
         if not path.is_file() or path.read_bytes() != issued.data:
             _replace(path, issued.data)
@@ -216,7 +220,7 @@ def list_publications(*, actor: Actor) -> list[Publication]:
 
 
 def own_name() -> str:
-    """Raises Invalid where the site hasn't been given a name that others know it by."""
+    """Raises Invalid if the site has no name for other sites."""
     try:
         return clean_authority(given_name())
     except ValueError as error:
@@ -225,7 +229,7 @@ def own_name() -> str:
 
 
 def given_name() -> str:
-    """FAIRSHARE_ISSUER; without one, the sample grid's own name on a site that has the sample; else ""."""
+    """FAIRSHARE_ISSUER; without it, the sample grid's name on a site with the sample; else ""."""
     given: str = settings.FAIRSHARE_ISSUER
     return given or (SAMPLE_NAME if Policy.all_objects.filter(is_sample=True).exists() else "")
 
@@ -243,12 +247,12 @@ def _head(row: Publication, last: PublishedDocument | None, issuers: tuple[str, 
 
 
 def _last(row: Publication) -> PublishedDocument | None:
-    """Without its bytes, which a caller who knows them already doesn't need."""
+    """The newest version without its bytes, which the caller may already have."""
     return PublishedDocument.objects.filter(publication=row).order_by("-version").defer("data").first()
 
 
 def _basis(row: Publication) -> str:
-    """Everything a document depends on besides the time, as one digest: cheap to compare on each fetch."""
+    """Digest of all inputs of a document besides the time, cheap enough to compare on each fetch."""
     mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
     key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
     told = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
@@ -271,7 +275,7 @@ def _replace(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # a web server reads it
+        os.chmod(name, 0o644)  # readable by the web server
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

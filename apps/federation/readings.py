@@ -21,13 +21,13 @@ from apps.policies.tree.terms import clean_authority
 
 Served = TypeVar("Served", Publication, UsageFeed)
 logger = logging.getLogger(__name__)
-CLOSED = "closed"  # code of the refusal that its owner gets
+CLOSED = "closed"  # code of the error that a manager gets
 _NOTED_EVERY = timedelta(minutes=1)
 _MOST_REMEMBERED = 10_000
 
 
 def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
-    """For everybody where it is open, else for administrators and tokens that were made for it.
+    """A publication: for everyone if it is open, else for administrators and tokens that were made for it.
 
     Raises:
         NotFound: there is none, or none that this actor may read.
@@ -37,7 +37,7 @@ def get_publication(*, name: str, actor: Actor, at: datetime) -> Publication:
 
 
 def get_feed(*, name: str, actor: Actor, at: datetime) -> UsageFeed:
-    """As `get_publication`.
+    """A feed, under the same conditions as `get_publication`.
 
     Raises:
         NotFound: there is none, or none that this actor may read.
@@ -50,14 +50,14 @@ def _readable(found: Served | None, kind: str, name: str, actor: Actor, at: date
     if found is None:
         raise NotFound(f"There is no {kind} {name[:128]!r}.")
     if not (found.is_open or _may_read(found.policy, found.entry_uid, actor)):
-        raise _closed(found, kind, name, actor, at)
+        raise _not_found(found, kind, name, actor, at)
     return found
 
 
-def _closed(found: Publication | UsageFeed, kind: str, name: str, actor: Actor, at: datetime) -> NotFound:
-    """Not found. Signed-in managers get the code `closed`, and the log says that it is closed.
+def _not_found(found: Publication | UsageFeed, kind: str, name: str, actor: Actor, at: datetime) -> NotFound:
+    """The NotFound error. Signed-in managers get the code `closed` and a log entry.
 
-    Not so the owner of a token: a token is given to others.
+    The holder of a token doesn't, because tokens are given to others.
     """
     if _noted.is_due((f"closed {kind}", found.pk, "", 0), at):
         logger.warning(
@@ -76,10 +76,10 @@ def _may_publish(found: Publication | UsageFeed, actor: Actor, at: datetime) -> 
     return found.entry_uid in granted or any(_lies_below(found.policy, found.entry_uid, top) for top in granted)
 
 
-def note_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:
-    """Log who read how far, at most once a minute for each reader and number.
+def record_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: datetime) -> None:
+    """Record who read which version or number, at most once a minute for each reader and number.
 
-    Administrators who view it themselves are no readers.
+    Administrators who view it themselves aren't recorded.
     """
     if actor.token is None and (actor.is_system or actor.is_admin):
         return
@@ -87,20 +87,20 @@ def note_reading(of: Publication | UsageFeed, *, number: int, actor: Actor, at: 
     if not _noted.is_due((type(of).__name__, of.pk, prefix, number), at):
         return
     reader = _name_of_token(prefix)
-    Reading.objects.update_or_create(**_which(of), reader=reader, defaults={"version": number, "at": at})
+    Reading.objects.update_or_create(**_reading_key(of), reader=reader, defaults={"version": number, "at": at})
 
 
 def list_readings(of: Publication | UsageFeed) -> list[Reading]:
-    """Newest first; the caller has asked whether the actor may see them."""
-    return list(Reading.objects.filter(**_which(of)).order_by("-at", "reader"))
+    """Readings, newest first; the caller has checked that the actor may see them."""
+    return list(Reading.objects.filter(**_reading_key(of)).order_by("-at", "reader"))
 
 
-def _which(of: Publication | UsageFeed) -> dict[str, Any]:
+def _reading_key(of: Publication | UsageFeed) -> dict[str, Any]:
     return {"publication": of} if isinstance(of, Publication) else {"feed": of}
 
 
 def _may_read(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
-    """An administrator, or a token of the scope `federation`, which only administrators give; within its bounds."""
+    """Whether the actor is an administrator, or has a token with the scope `federation` that includes the entry."""
     token = actor.token
     if not actor.is_admin and (token is None or Token.Scope.FEDERATION not in token.scopes):
         return False
@@ -121,7 +121,7 @@ def _name(text: str) -> str:
     try:
         return clean_authority(text)
     except ValueError:
-        return ""  # no publication has it
+        return ""  # no publication has this name
 
 
 def _name_of_token(prefix: str) -> str:
@@ -131,8 +131,8 @@ def _name_of_token(prefix: str) -> str:
     return name or prefix
 
 
-class _Noted:
-    """What this process has noted last, so that a peer that asks all the time costs no writing."""
+class _RecentReadings:
+    """Readings that this process recorded recently, so that frequent requests cause no writes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -147,4 +147,4 @@ class _Noted:
             return True
 
 
-_noted = _Noted()
+_noted = _RecentReadings()

@@ -1,4 +1,4 @@
-"""State of other authorities at an instant, and what follows once one is stale: freeze, or local-only usage."""
+"""State of other authorities at an instant, and the action once one is stale: freeze, or local-only usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCAL, _FREEZE = Remote.StaleAction.LOCAL, Remote.StaleAction.FREEZE
 
 
 def last_contact_at(remote: Remote) -> datetime:
-    """Instant of the last successful fetch; before the first one, of the set-up."""
+    """Instant of the last successful fetch; of the set-up before the first one."""
     return remote.good_at or remote.made_at
 
 
@@ -27,24 +27,28 @@ def is_stale(remote: Remote, at: datetime) -> bool:
 
 
 def act_on_stale(at: datetime) -> int:
-    """Freeze, or use local usage only, where that was chosen; returns on how many. Safe to run twice and at once."""
+    """Freeze stale ones, or switch to local-only usage, as configured; return their number.
+
+    Idempotent, and safe concurrently.
+    """
     n_new = 0
     for remote in _stale(at):
         with transaction.atomic():
             row = type(remote)._default_manager.select_for_update(of=("self",)).filter(pk=remote.pk).first()
             if row is not None and is_stale(row, at):
-                n_new += _freeze(row, at) if row.stale_action == _FREEZE else _fall_back(row, at)
+                n_new += _freeze(row, at) if row.stale_action == _FREEZE else _use_local_only(row, at)
     return n_new
 
 
-def note_success(remote: Mount | Subscription, at: datetime) -> None:
-    """After a successful fetch: end the local-only fallback. Frozen stays until a manager decides."""
+def end_fallback_after_success(remote: Mount | Subscription, at: datetime) -> None:
+    """End the local-only fallback after a successful fetch. A frozen one stays frozen until a manager decides."""
     end_fallback(remote, at)
 
 
 def end_fallback(remote: Mount | Subscription, at: datetime) -> None:
-    """End a fallback that no other subscription at the entry needs: after a successful fetch, and when one is
-    removed.
+    """End the fallback at the entry unless another subscription needs it.
+
+    Called after a successful fetch and on removal.
     """
     if remote.entry_uid not in fallbacks.load_fallbacks(remote.policy):
         return
@@ -66,7 +70,7 @@ def _others(remote: Mount | Subscription) -> list[Mount | Subscription]:
 
 
 def _freeze(remote: Mount | Subscription, at: datetime) -> int:
-    """Apply nothing that was unconfirmed for too long until a manager has checked it."""
+    """Freeze it, so that nothing is applied after a long outage until a manager has checked it."""
     if remote.state != Remote.State.ACTIVE:
         return 0
     remote.state = Remote.State.FROZEN
@@ -83,8 +87,8 @@ def _freeze(remote: Mount | Subscription, at: datetime) -> int:
     return 1
 
 
-def _fall_back(remote: Mount | Subscription, at: datetime) -> int:
-    """Below the entry everybody is compared by this site's usage alone: nothing is scaled up for what is missing."""
+def _use_local_only(remote: Mount | Subscription, at: datetime) -> int:
+    """Below the entry, compare everyone by this site's usage alone; missing usage isn't extrapolated."""
     reason = f"{remote}: {_reason(remote)}"
     return int(fallbacks.fall_back(remote.policy, remote.entry_uid, reason=reason, at=at))
 
@@ -99,16 +103,16 @@ _LATE_AT_LEAST_S = 60
 
 
 class Condition(StrEnum):
-    """The first of these that holds."""
+    """Condition of a peer: the first of these that applies."""
 
     BLOCKED = "blocked"
-    PAUSED = "paused"  # nobody fetches, by choice: its age is no news
+    PAUSED = "paused"  # not fetched by choice, so its age is irrelevant
     EXPIRED = "expired"
-    STALE = "stale"  # before frozen: a frozen one is fetched, and is unreachable here
+    STALE = "stale"  # checked before frozen, because a frozen one is fetched and may be unreachable
     FROZEN = "frozen"
     HELD = "held"
     LATE = "late"
-    NEW = "new"  # nothing came yet, and nothing is wrong
+    NEW = "new"  # nothing was fetched yet, without an error
     FRESH = "fresh"
 
 
@@ -116,7 +120,7 @@ NEEDS_ATTENTION = (Condition.BLOCKED, Condition.EXPIRED, Condition.STALE, Condit
 
 
 def condition_of(remote: Mount | Subscription, *, is_held: bool, at: datetime) -> Condition:
-    """is_held: as below says, or as the caller knows already."""
+    """The condition at an instant. is_held: as `is_held` returns, if the caller knows it already."""
     if remote.state == Remote.State.BLOCKED:
         return Condition.BLOCKED
     if remote.state == Remote.State.PAUSED:
@@ -141,7 +145,7 @@ def age_of(remote: Remote, at: datetime) -> float | None:
 
 
 def is_held(remote: Mount | Subscription) -> bool:
-    """Something of it waits for a decision. Of the rows of the two below nothing more is asked of the database."""
+    """Whether something waits for a decision. Rows of the two functions below need no further query."""
     if isinstance(remote, Mount):
         return remote.held is not None and remote.held.state in STILL_OPEN
     told = remote.reported_capacity_cores
@@ -150,13 +154,13 @@ def is_held(remote: Mount | Subscription) -> bool:
 
 
 def mounts_with_held(rows: QuerySet[Mount]) -> QuerySet[Mount]:
-    """Each with the change set that waits, without the megabytes that a document and its operations may have."""
+    """Mounts with their waiting change set, without the large columns of documents and operations."""
     big = ("document", "held__operations", "held__asked", "held__undone")
     return rows.select_related("held").defer(*big)
 
 
 def usage_with_held(rows: QuerySet[Subscription]) -> QuerySet[Subscription]:
-    """Each with whether it has held hours."""
+    """Subscriptions, each with a flag for held hours."""
     return rows.annotate(has_held_hours=Exists(HeldHour.objects.filter(subscription=OuterRef("pk"))))
 
 

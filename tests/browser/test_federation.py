@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from apps.accounts.actor import SYSTEM
 from apps.core import clock
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
 from apps.federation.mounts.services import make_mount
 from apps.policies.publishing.direct import publish_operations
@@ -49,9 +49,9 @@ def mount(side: OtherSide) -> Mount:
         at=at,
         actor=SYSTEM,
     )
-    work_run_now(ask_for(made, at=at).pk)
+    work_run_now(request_fetch(made, at=at).pk)
     side.publish(projects(90))
-    work_run_now(ask_for(made, at=at).pk)
+    work_run_now(request_fetch(made, at=at).pk)
     made.refresh_from_db()
     return made
 

@@ -14,7 +14,7 @@ from apps.core.signing import BadDocument, open_document
 from apps.federation import fetch_requests
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.documents.wire_usage import UsageDocument, read_usage
-from apps.federation.fetch_schedule import KIND, ask_for_due
+from apps.federation.fetch_schedule import KIND, request_due_fetches
 from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.publishing import SAMPLE_NAME, own_name
@@ -31,7 +31,7 @@ BEGINS = peers.begins_at(AT)
 
 
 def answered(url: str, at: datetime) -> bytes:
-    answer = fetch_requests.own_answer(url, at=at)
+    answer = fetch_requests.local_answer(url, at=at)
     assert answer is not None
     assert answer.status == 200
     return answer.body
@@ -74,11 +74,11 @@ def test_later_hours_change_no_earlier_one() -> None:
 
 
 def test_only_reserved_host_names_are_answered() -> None:
-    assert fetch_requests.own_answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
-    assert fetch_requests.own_answer("https://[::1", at=AT) is None
+    assert fetch_requests.local_answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
+    assert fetch_requests.local_answer("https://[::1", at=AT) is None
     with pytest.raises(ValueError, match="example"):
         fetch_requests.register("example.org", lambda _url, _at: b"")
-    wrong = fetch_requests.own_answer(f"https://{peers.VO_ISSUER}/other", at=AT)
+    wrong = fetch_requests.local_answer(f"https://{peers.VO_ISSUER}/other", at=AT)
     assert wrong is not None
     assert (wrong.status, wrong.body) == (404, b"")
 
@@ -110,7 +110,7 @@ def test_sample_peers_stay_fresh_without_a_network(
     """Documents are renewed; nothing fails, nothing waits, and no notice is opened about either."""
     later = AT + timedelta(days=days)
     monkeypatch.setenv("FAIRSHARE_CLOCK", later.isoformat())
-    assert ask_for_due(at=later) == 2
+    assert request_due_fetches(at=later) == 2
     while run := Run.objects.filter(kind=KIND, state=Run.State.QUEUED).first():  # one may take the next along
         work_at(run.pk, later)
     assert {look.code for look in Fetch.objects.all()} == {""}

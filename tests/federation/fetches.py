@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
@@ -18,7 +18,7 @@ Counted = dict[tuple[UUID, datetime], float]
 
 def look_at(remote: Mount | Subscription, monkeypatch: pytest.MonkeyPatch, at: datetime) -> Fetch:
     monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
-    run = work_run_now(ask_for(remote, at=at).pk)
+    run = work_run_now(request_fetch(remote, at=at).pk)
     assert run.state == Run.State.SUCCEEDED, run.error
     remote.refresh_from_db()
     found = remote.fetches.order_by("-id").first()

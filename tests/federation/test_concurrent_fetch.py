@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.federation import fetch_requests
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.runs import services
 from apps.runs.leases import Lease
@@ -44,8 +44,8 @@ def test_a_slow_peer_does_not_block_another_fetch(
     other_was_asked = threading.Event()
     vo.wait, feed.wait = lambda: other_was_asked.wait(LONG_S), other_was_asked.set
     feed.tell({H11: {P1: 60}})
-    ask_for(mounted, at=AT)
-    ask_for(subscription, at=AT)
+    request_fetch(mounted, at=AT)
+    request_fetch(subscription, at=AT)
     assert set(work()) == {"succeeded"}
     assert other_was_asked.is_set()
     assert counted(subscription) == {(P1, H11): 60}
@@ -63,7 +63,7 @@ def test_other_runs_proceed_while_a_peer_is_slow(
 
     monkeypatch.setitem(services._handlers, "other_work", other_work)
     vo.wait = lambda: other_work_is_done.wait(LONG_S)
-    ask_for(mounted, at=AT)
+    request_fetch(mounted, at=AT)
     enqueue_run(kind="other_work", subject="x", at=AT + timedelta(seconds=0))
     work()
     assert other_work_is_done.is_set()
@@ -77,8 +77,8 @@ def test_a_failed_fetch_does_not_affect_others(
     second = threading.Event()
     vo.wait, feed.wait = lambda: second.wait(LONG_S), second.set
     feed.serves = b"<html>"
-    gone = ask_for(mounted, at=AT)
-    ask_for(subscription, at=AT)
+    gone = request_fetch(mounted, at=AT)
+    request_fetch(subscription, at=AT)
     Run.objects.create(
         kind="federation_fetch",
         subject="usage:0",
@@ -101,7 +101,7 @@ def test_a_peer_that_never_answers_times_out(mounted: Mount, vo: OtherSide, monk
     over = threading.Event()
     monkeypatch.setattr(fetch_requests, "TOTAL_S", 0.3)
     vo.wait = lambda: over.wait(LONG_S)
-    ask_for(mounted, at=AT)
+    request_fetch(mounted, at=AT)
     work()
     over.set()
     mounted.refresh_from_db()

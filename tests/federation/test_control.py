@@ -15,7 +15,7 @@ from apps.core.signing import SigningKey
 from apps.dashboard.audit import text as audit_text
 from apps.federation import control
 from apps.federation.control import Kind
-from apps.federation.fetch_schedule import ask_for, ask_for_due
+from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
@@ -65,8 +65,8 @@ def test_a_paused_peer_is_not_fetched_until_resumed(kind: Kind) -> None:
     do(control.pause, remote)
     assert remote.state == "paused"
     assert last_event("paused").reason == "Because."
-    assert ask_for_due(at=AT + HOUR) == 1
-    run = work_run_now(ask_for(remote, at=AT).pk)
+    assert request_due_fetches(at=AT + HOUR) == 1
+    run = work_run_now(request_fetch(remote, at=AT).pk)
     assert (run.state, run.error_code) == ("failed", "paused")
     with refused(Conflict, "paused"):
         do(control.fetch_now, remote)
@@ -87,7 +87,7 @@ def test_frozen_mounts_are_fetched_and_applied_when_unfrozen(
     assert shares_of("/vo-a-here/P-A1") == 50
     with refused(Conflict, "frozen"):
         do(control.resume, mounted)
-    do(control.thaw, mounted, at=LATER)
+    do(control.unfreeze, mounted, at=LATER)
     assert mounted.due_at == LATER
     assert look_at(mounted, monkeypatch, LATER).outcome == "landed"
     assert shares_of("/vo-a-here/P-A1") == 51
@@ -101,7 +101,7 @@ def test_frozen_feeds_are_fetched_and_ingested_when_unfrozen(
     feed.use({H11: {P1: 60}})
     assert look_at(subscription, monkeypatch, AT).outcome == "frozen"
     assert counted(subscription) == {}
-    do(control.thaw, subscription)
+    do(control.unfreeze, subscription)
     look_at(subscription, monkeypatch, AT)
     assert counted(subscription) == {(P1, H11): 60}
 
@@ -159,8 +159,8 @@ def test_a_forked_history_is_reset_on_request(mounted: Mount, vo: OtherSide, mon
     vo.publish(projects(p1=52), previous="ab" * 32)
     assert look_at(mounted, monkeypatch, LATER).code == "forked"
     with refused(Invalid, field="reason"):
-        do(control.begin_anew, mounted, reason="")
-    do(control.begin_anew, mounted, at=LATER)
+        do(control.reset_history, mounted, reason="")
+    do(control.reset_history, mounted, at=LATER)
     assert (mounted.state, mounted.version) == ("active", 0)
     assert last_event("begun_anew").details["version"] == 1
     assert shares_of("/vo-a-here/P-A1") == 50
@@ -177,7 +177,7 @@ def test_a_reset_history_with_an_older_version_respects_the_limits(
     vo.head, vo.digest = None, None
     vo.publish(projects(p1=10, p2=70))
     assert look_at(mounted, monkeypatch, LATER).code == "older_version"
-    do(control.begin_anew, mounted)
+    do(control.reset_history, mounted)
     assert look_at(mounted, monkeypatch, LATER).outcome == "held"
     assert shares_of("/vo-a-here/P-A1") == 52
 
@@ -191,7 +191,7 @@ def test_a_site_restored_from_a_backup_resets_its_history(
     feed.tell({H10: {P1: 30}, H11: {P1: 60}}, number=1)
     assert look_at(subscription, monkeypatch, LATER).code == "older_version"
     assert counted(subscription) == {(P1, H10): 62}
-    do(control.begin_anew, subscription)
+    do(control.reset_history, subscription)
     assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
     assert counted(subscription) == {(P1, H10): 30, (P1, H11): 60}
     assert subscription.number == 1
@@ -252,9 +252,9 @@ def test_other_users_see_and_change_nothing(kind: Kind) -> None:
         control.pause: {},
         control.resume: {},
         control.freeze: {},
-        control.thaw: {},
+        control.unfreeze: {},
         control.fetch_now: {},
-        control.begin_anew: {},
+        control.reset_history: {},
         control.change_settings: {"settings": {"every_s": 60}},
         control.trust_key: {"fingerprint": NEW.public.fingerprint},
     }

@@ -18,7 +18,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument, SigningKey, hand_over
 from apps.federation.fetch_requests import no_document
-from apps.federation.fetch_schedule import ask_for, ask_for_due
+from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.services import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
 from apps.federation.publishing import drop_publication, make_publication
@@ -65,7 +65,7 @@ def mount(policy: Policy, side: OtherSide, settings: LazySettings, monkeypatch: 
 def fetched(mount: Mount, monkeypatch: pytest.MonkeyPatch, at: Any = AT) -> Fetch:
     """One run by the worker's own road, at an instant."""
     monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
-    run = work_run_now(ask_for(mount, at=at).pk)
+    run = work_run_now(request_fetch(mount, at=at).pk)
     assert run.state == Run.State.SUCCEEDED, run.error
     mount.refresh_from_db()
     found = Fetch.objects.filter(mount=mount).order_by("-id").first()
@@ -227,7 +227,7 @@ def test_an_invalid_document_keeps_the_last_valid_version(
     assert (mount.state == "blocked") is is_blocked
     assert mount.due_at is not None
     assert mount.due_at > at
-    assert ask_for_due(at=at + timedelta(days=30)) == (0 if is_blocked else 1)
+    assert request_due_fetches(at=at + timedelta(days=30)) == (0 if is_blocked else 1)
 
 
 def test_a_listed_site_that_publishes_nothing_blocks_no_document(
@@ -282,17 +282,17 @@ def test_a_frozen_mount_is_fetched_but_not_applied_and_a_paused_one_not_fetched(
     assert fetched(mount, monkeypatch).outcome == "landed"
     assert shares_of("/vo-a-here/P-A1") == 51
     Mount.objects.update(state="paused", due_at=AT)
-    assert ask_for_due(at=AT + HOUR) == 0
+    assert request_due_fetches(at=AT + HOUR) == 0
 
 
 def test_the_chosen_action_applies_after_the_maximum_age(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
-    ask_for_due(at=AT + timedelta(days=2))
+    request_due_fetches(at=AT + timedelta(days=2))
     assert Mount.objects.get().state == "active"
     Mount.objects.update(stale_action="freeze")
-    ask_for_due(at=AT + timedelta(hours=23))
+    request_due_fetches(at=AT + timedelta(hours=23))
     assert Mount.objects.get().state == "active"
-    ask_for_due(at=AT + timedelta(days=2))
+    request_due_fetches(at=AT + timedelta(days=2))
     assert Mount.objects.get().state == "frozen"
     assert AuditEvent.objects.filter(verb="federation.frozen").count() == 1
 

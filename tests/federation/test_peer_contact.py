@@ -9,7 +9,7 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.federation.fetch_requests import ISSUER_HEADER, wait_s
-from apps.federation.fetch_schedule import KIND, ask_for, ask_for_due
+from apps.federation.fetch_schedule import KIND, request_due_fetches, request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.federation.publishing import make_publication
 from apps.runs.models import Run
@@ -31,7 +31,7 @@ def test_backoff_never_exceeds_five_minutes(every_s: int, n_failed: int) -> None
 
 def fetch(subscription: Subscription, monkeypatch: pytest.MonkeyPatch, at: datetime) -> str:
     monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
-    outcome: str = work_run_now(ask_for(subscription, at=at).pk).result["outcome"]
+    outcome: str = work_run_now(request_fetch(subscription, at=at).pk).result["outcome"]
     subscription.refresh_from_db()
     return outcome
 
@@ -61,7 +61,7 @@ def asks(issuer: str, at: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_peer_that_contacts_us_is_fetched_at_once(away: Subscription, monkeypatch: pytest.MonkeyPatch) -> None:
     back = AT + 2 * MINUTE
-    assert ask_for_due(at=back) == 0, "on schedule it isn't due"
+    assert request_due_fetches(at=back) == 0, "on schedule it isn't due"
     asks("site-b.example", back, monkeypatch)
     run = Run.objects.get(subject=f"usage:{away.pk}", state=Run.State.QUEUED)
     assert work_run_now(run.pk).result["outcome"] == "landed"

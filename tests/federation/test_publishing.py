@@ -20,7 +20,7 @@ from apps.core.signing import Opened, open_document
 from apps.federation.documents.trust import list_keys, load_keys, rotate_key
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Publication, PublishedDocument
-from apps.federation.publishing import Issued, issue, issue_into, make_publication
+from apps.federation.publishing import SignedVersion, current_document, make_publication, write_documents
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
@@ -35,7 +35,7 @@ def publication(policy: Policy) -> Publication:
     return make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=COMMAND)
 
 
-def opened(issued: Issued) -> tuple[Opened, PolicyDocument]:
+def opened(issued: SignedVersion) -> tuple[Opened, PolicyDocument]:
     found = open_document(issued.data, trusted={load_keys(at=AT).key.public.fingerprint})
     return found, read_policy(found.document, PolicyLimits())
 
@@ -46,7 +46,7 @@ def set_shares(shares: float) -> None:
 
 
 def test_the_first_document_contains_the_whole_subtree(publication: Publication) -> None:
-    issued = issue(publication, at=AT)
+    issued = current_document(publication, at=AT)
     _, document = opened(issued)
     assert issued.is_new
     assert (document.head.issuer, document.head.publication, document.head.version) == ("vo-a.example", "vo-a", 1)
@@ -59,44 +59,44 @@ def test_the_first_document_contains_the_whole_subtree(publication: Publication)
 def test_a_new_version_links_to_the_previous_digest_and_needs_a_change(
     publication: Publication,
 ) -> None:
-    first = issue(publication, at=AT)
-    again = issue(publication, at=AT + DAY)
+    first = current_document(publication, at=AT)
+    again = current_document(publication, at=AT + DAY)
     assert not again.is_new
     assert again.data == first.data
     set_shares(40)
-    second = issue(publication, at=AT + DAY)
+    second = current_document(publication, at=AT + DAY)
     _, document = opened(second)
     assert (document.head.version, document.head.previous) == (2, opened(first)[0].digest)
     assert document.tree.shares[document.tree.name.index("P-A2")] == 40
 
 
 def test_a_change_outside_the_subtree_makes_no_new_version(publication: Publication) -> None:
-    issue(publication, at=AT)
+    current_document(publication, at=AT)
     operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT + DAY / 24, actor=COMMAND)
-    assert not issue(publication, at=AT + DAY).is_new
+    assert not current_document(publication, at=AT + DAY).is_new
     operation = {"op": "set_shares", "entry": "/VO-A", "shares": 31}  # the mounting site decides that one
     publish_operations(policy_slug="grid", operations=[operation], reason="A.", at=AT + DAY / 24, actor=COMMAND)
-    assert not issue(publication, at=AT + DAY).is_new
+    assert not current_document(publication, at=AT + DAY).is_new
 
 
 def test_a_document_is_reissued_at_half_its_lifetime(publication: Publication) -> None:
-    issue(publication, at=AT)
-    assert not issue(publication, at=AT + 3 * DAY).is_new
-    renewed = issue(publication, at=AT + 4 * DAY)
+    current_document(publication, at=AT)
+    assert not current_document(publication, at=AT + 3 * DAY).is_new
+    renewed = current_document(publication, at=AT + 4 * DAY)
     assert (renewed.document.version, renewed.document.expires_at) == (2, AT + 11 * DAY)
 
 
 def test_readers_who_trust_the_old_key_follow_the_new_one(publication: Publication) -> None:
     old = load_keys(at=AT).key.public.fingerprint
-    issue(publication, at=AT)
+    current_document(publication, at=AT)
     new = rotate_key(reason="The old one was on a lost laptop.", at=AT, actor=COMMAND).fingerprint
-    issued = issue(publication, at=AT)
+    issued = current_document(publication, at=AT)
     assert issued.is_new
     found = open_document(issued.data, trusted={old})
     assert (found.key.fingerprint, found.follows) == (new, old)
     rotate_key(reason="And again.", at=AT, actor=COMMAND)
-    assert open_document(issue(publication, at=AT).data, trusted={old}).follows == old
+    assert open_document(current_document(publication, at=AT).data, trusted={old}).follows == old
     assert [row.number for row in list_keys()] == [1, 2, 3]
     assert AuditEvent.objects.filter(verb="federation.key_rotated").count() == 2
 
@@ -177,28 +177,28 @@ def test_a_name_similar_to_another_site_is_rejected(policy: Policy, make: Callab
 def test_a_site_without_an_issuer_name_cannot_publish(publication: Publication, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
     with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
-        issue(publication, at=AT)
+        current_document(publication, at=AT)
     assert not PublishedDocument.objects.exists()
 
 
 def test_a_removed_entry_is_reported_and_its_last_document_stays(publication: Publication) -> None:
-    issue(publication, at=AT)
+    current_document(publication, at=AT)
     operation = {"op": "archive", "entry": "/VO-A"}
     publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT + DAY / 24, actor=COMMAND)
     with refused(NotFound, "entry_gone"):
-        issue(publication, at=AT + DAY)
+        current_document(publication, at=AT + DAY)
     assert PublishedDocument.objects.count() == 1
 
 
 def test_a_published_file_is_replaced_atomically_and_only_on_change(publication: Publication, tmp_path: Path) -> None:
-    ((path, issued),) = issue_into(tmp_path, [publication], at=AT)
+    ((path, issued),) = write_documents(tmp_path, [publication], at=AT)
     assert path == tmp_path / "vo-a.fairshare"
     assert path.read_bytes() == issued.data
     first = path.stat().st_ino
-    issue_into(tmp_path, [publication], at=AT)
+    write_documents(tmp_path, [publication], at=AT)
     assert path.stat().st_ino == first
     set_shares(10)
-    issue_into(tmp_path, [publication], at=AT)
+    write_documents(tmp_path, [publication], at=AT)
     assert path.stat().st_ino != first
     assert [each.name for each in tmp_path.iterdir()] == ["vo-a.fairshare"]
 

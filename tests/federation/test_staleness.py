@@ -9,7 +9,7 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
-from apps.federation.fetch_schedule import ask_for_due
+from apps.federation.fetch_schedule import request_due_fetches
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import unmount
 from apps.federation.staleness import act_on_stale, is_stale
@@ -68,7 +68,7 @@ def test_a_frozen_mount_stays_frozen_until_unfrozen(
     feed.tell({H11: {P1: 120}})
     assert look_at(heard, monkeypatch, TOO_LATE).outcome == "frozen"
     assert counted(heard) == {(P1, H11): 60}
-    control.thaw(kind="subscription", remote_id=heard.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
+    control.unfreeze(kind="subscription", remote_id=heard.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
     assert look_at(heard, monkeypatch, TOO_LATE).outcome == "landed"
     assert counted(heard) == {(P1, H11): 120}
 
@@ -77,7 +77,7 @@ def test_a_subtree_uses_local_usage_only_until_the_peer_is_reachable(
     heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Subscription.objects.update(stale_action="local")
-    assert ask_for_due(at=IN_TIME) == 2
+    assert request_due_fetches(at=IN_TIME) == 2
     assert load_fallbacks(heard.policy) == ()
     assert act_on_stale(TOO_LATE) == 1
     assert act_on_stale(TOO_LATE) == 0

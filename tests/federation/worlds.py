@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
 from apps.federation.publishing import make_publication
@@ -68,7 +68,7 @@ def make_mounted() -> OtherSide:
             at=AT,
             actor=COMMAND,
         )
-        assert work_run_now(ask_for(made, at=AT).pk).result["outcome"] == "landed"
+        assert work_run_now(request_fetch(made, at=AT).pk).result["outcome"] == "landed"
     return side
 
 
@@ -78,7 +78,7 @@ def make_second_version() -> OtherSide:
         Mount.objects.update(url=side.url, most_points=100)
         make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
         side.publish(projects(p1=51))
-        assert work_run_now(ask_for(Mount.objects.get(), at=AT).pk).result["outcome"] == "landed"
+        assert work_run_now(request_fetch(Mount.objects.get(), at=AT).pk).result["outcome"] == "landed"
     return side
 
 
@@ -109,7 +109,7 @@ def make_usage_accepted() -> OtherSide:
         row = Subscription.objects.get()
         Subscription.objects.update(url=feed.url)
         for _document in publish_two_hours(feed):
-            assert work_run_now(ask_for(row, at=AT).pk).result["outcome"] == "landed"
+            assert work_run_now(request_fetch(row, at=AT).pk).result["outcome"] == "landed"
             row.refresh_from_db()
     return side
 
@@ -126,7 +126,7 @@ def make_usage_held() -> OtherSide:
     with serving(OtherFeed(at=AT)) as feed, override_settings(**as_site(feed)):
         Subscription.objects.update(url=feed.url)
         publish_excess(feed)
-        assert work_run_now(ask_for(Subscription.objects.get(), at=AT).pk).result["outcome"] == "held"
+        assert work_run_now(request_fetch(Subscription.objects.get(), at=AT).pk).result["outcome"] == "held"
     return side
 
 

@@ -34,8 +34,8 @@ from apps.federation.documents.wire_usage import Enforced, State, UsageDocument,
 from apps.federation.fetch_schedule import ingest_answer
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
-from apps.federation.publishing import issue, make_publication
-from apps.federation.readings import note_reading
+from apps.federation.publishing import current_document, make_publication
+from apps.federation.readings import record_reading
 from apps.federation.usage_feeds.feeds import issue_usage, make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import address_since
@@ -278,15 +278,15 @@ def publish_own(*, at: datetime, admin: User) -> None:
     )
     _user, bounds = verify_token(text, at=at)
     reader = Actor(user=admin, via="api", token=bounds)
-    note_reading(publication, number=issue(publication, at=at).document.version, actor=reader, at=at)
+    record_reading(publication, number=current_document(publication, at=at).document.version, actor=reader, at=at)
     told = issue_usage(feed, since=0, at=at)
-    note_reading(feed, number=told.number if told is not None else 0, actor=reader, at=at)
+    record_reading(feed, number=told.number if told is not None else 0, actor=reader, at=at)
 
 
 def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:
     """As the worker would at that instant; refused documents stop the load."""
     url = remote.url if isinstance(remote, Mount) else address_since(remote.url, remote.number, remote.seen_number)
-    answer = fetch_requests.own_answer(url, at=at)
+    answer = fetch_requests.local_answer(url, at=at)
     if answer is None:
         raise LookupError(f"{url} isn't published here")
     fetched = ingest_answer(remote, answer, at=at)

@@ -16,13 +16,15 @@ from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
 from apps.dashboard.shell.presentation import KeyedText, StatusBadge
-from apps.federation.grid.sites import SiteColumn, SiteState, Unasked
+from apps.federation.grid.sites import SiteColumn, SiteState, Unsubscribed
 from apps.federation.grid.totals import Grid, GridRow
 
 METER = 74.0
-_UNASKED: dict[Unasked, StatusBadge] = {
-    Unasked.HERE: StatusBadge("", "server-2", gettext_lazy("this site"), Unasked.HERE),
-    Unasked.UNTOLD: StatusBadge("", "arrows-exchange", gettext_lazy("its records arrive separately"), Unasked.UNTOLD),
+_UNASKED: dict[Unsubscribed, StatusBadge] = {
+    Unsubscribed.HERE: StatusBadge("", "server-2", gettext_lazy("this site"), Unsubscribed.HERE),
+    Unsubscribed.UNTOLD: StatusBadge(
+        "", "arrows-exchange", gettext_lazy("its records arrive separately"), Unsubscribed.UNTOLD
+    ),
 }
 
 
@@ -71,7 +73,7 @@ class SiteLine:
 
 def standing_of(state: SiteState) -> StatusBadge:
     """As the table of peers has it, and for sites that aren't subscribed to."""
-    return _UNASKED[state] if isinstance(state, Unasked) else STANDINGS[state]
+    return _UNASKED[state] if isinstance(state, Unsubscribed) else STANDINGS[state]
 
 
 def headline(grid: Grid) -> str:
@@ -271,7 +273,7 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
 
 def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.enforced is None:
-        return presentation.UNKNOWN, "" if site.is_here or site.state is Unasked.UNTOLD else _("not reported")
+        return presentation.UNKNOWN, "" if site.is_here or site.state is Unsubscribed.UNTOLD else _("not reported")
     version = _("Version %(n)s") % {"n": site.enforced}
     if site.published is None:
         return version, ""

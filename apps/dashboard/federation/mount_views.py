@@ -34,9 +34,9 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import KeyedText, joined
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation import control
-from apps.federation.grid.peers import Place
+from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounts.selectors import Differences, Stated, load_differences
+from apps.federation.mounts.selectors import ComparedEntry, Differences, load_differences
 from apps.federation.mounts.services import get_mount, unmount
 from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale
 from apps.policies.tree.stored import load_tree
@@ -68,7 +68,7 @@ class Look:
 class StatedLine:
     """One entry of the document beside ours."""
 
-    row: Stated
+    row: ComparedEntry
     url: str
     stated: str
     inside: str
@@ -151,7 +151,7 @@ def held_words(mount: Mount) -> str:
     return _("A newer version exceeds the limits and waits for a decision.") % {"n": presentation.count(mount.version)}
 
 
-def stated_lines(found: Differences, rows: Iterable[Stated]) -> list[StatedLine]:
+def stated_lines(found: Differences, rows: Iterable[ComparedEntry]) -> list[StatedLine]:
     slug = found.mount.policy.slug
     return [_stated(row, slug) for row in rows]
 
@@ -169,7 +169,7 @@ def stated_verdict(found: Differences) -> str:
     }
 
 
-def _stated(row: Stated, slug: str) -> StatedLine:
+def _stated(row: ComparedEntry, slug: str) -> StatedLine:
     mark = ""
     if not row.in_tree:
         mark = _("not in our tree yet")
@@ -186,7 +186,7 @@ def _stated(row: Stated, slug: str) -> StatedLine:
     )
 
 
-def page_of(rows: Sequence[Stated], start: int, most: int) -> tuple[Sequence[Stated], int | None]:
+def page_of(rows: Sequence[ComparedEntry], start: int, most: int) -> tuple[Sequence[ComparedEntry], int | None]:
     """A part of a list, and where the next one begins."""
     return rows[start : start + most], start + most if len(rows) > start + most else None
 
@@ -317,10 +317,10 @@ _DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
         lambda *all: control.freeze(**_about(*all)),
         lambda: _("Frozen: it is fetched, but not applied."),
     ),
-    "thaw": (ReasonForm, lambda *all: control.thaw(**_about(*all)), lambda: _("Saved")),
+    "thaw": (ReasonForm, lambda *all: control.unfreeze(**_about(*all)), lambda: _("Saved")),
     "anew": (
         ReasonForm,
-        lambda *all: control.begin_anew(**_about(*all)),
+        lambda *all: control.reset_history(**_about(*all)),
         lambda: _("Saved"),
     ),
     "settings": (SettingsForm, _settings, lambda: _("Saved")),
@@ -366,7 +366,7 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
     at = clock.now()
     held = is_held(found)
     condition = condition_of(found, is_held=held, at=at)
-    path, effect = Place(found.policy, at, actor_of(request)).where(found.entry_uid)
+    path, effect = MountablePolicy(found.policy, at, actor_of(request)).where(found.entry_uid)
     age_s = age_of(found, at)
     tree = load_tree(found.policy)
     i = tree.index_of_uid(found.entry_uid)

@@ -18,7 +18,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Origin
 from apps.dashboard.shell.presentation import KeyedText, StatusBadge, joined
 from apps.dashboard.sources.presenters import Meter
-from apps.federation.grid.peers import Direction, Peer, Place
+from apps.federation.grid.peers import Direction, MountablePolicy, Peer
 from apps.federation.models import Remote
 from apps.federation.mounts.selectors import Provenance, load_provenance, provenance_of
 from apps.federation.staleness import NEEDS_ATTENTION, Condition
@@ -324,7 +324,7 @@ def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Ori
     found = provenance_of(load_provenance(policy, tree, at=at), tree, i)
     if found is None:
         return None
-    may_open = found.mount_id is not None and Place(policy, at, actor).decides(found.entry_uid)
+    may_open = found.mount_id is not None and MountablePolicy(policy, at, actor).decides(found.entry_uid)
     return _origin(found, reverse("dashboard:federation-mount", args=[found.mount_id]) if may_open else "")
 
 

@@ -147,8 +147,8 @@ _DEEDS: dict[str, Any] = {
     "pause": control.pause,
     "resume": control.resume,
     "freeze": control.freeze,
-    "thaw": control.thaw,
-    "anew": control.begin_anew,
+    "thaw": control.unfreeze,
+    "anew": control.reset_history,
 }
 
 

@@ -23,7 +23,7 @@ from apps.dashboard.federation.forms import STALE_ACTIONS, AddressForm, KeyForm,
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation.control import fetch_now
 from apps.federation.grid import peers as room
-from apps.federation.grid.peers import Direction, list_mountable, list_places, require_federation
+from apps.federation.grid.peers import Direction, list_mountable, list_mountable_groups, require_federation
 from apps.federation.mounts.services import Preview, make_mount, preview
 from apps.mapping.moves import UnmappedUsage
 from apps.policies.models import Policy
@@ -259,7 +259,7 @@ def _choose(
         "carried": carried,
         "groups": federation_lines.groups(str(carried["fingerprint"])),
         "policy_name": policy.name,
-        "places": list_places(policy, most=_MOST_PLACES, at=now, actor=actor),
+        "places": list_mountable_groups(policy, most=_MOST_PLACES, at=now, actor=actor),
         "actions": STALE_ACTIONS,
         "unmapped": unmapped,
         "unmapped_core_h": federation_lines.unmapped_words(unmapped) if unmapped else "",

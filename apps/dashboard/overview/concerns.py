@@ -21,7 +21,7 @@ from apps.dashboard.group.presenters import long_day
 from apps.dashboard.notices import presenters as notice_lines
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
-from apps.federation.grid.peers import Place
+from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import Condition, age_of, condition_of
 from apps.mapping.attachments import key_of, list_claims
@@ -231,7 +231,7 @@ def _peer_concerns(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Con
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
         yield Concern("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     reported = {each.uid for each in fallen}
-    place = Place(view.policy, at, actor)
+    place = MountablePolicy(view.policy, at, actor)
     found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
     yield from [concern for concern in found if concern][:_MOST_EACH]
 
@@ -241,7 +241,7 @@ def _remotes(view: PolicyView) -> list[Mount | Subscription]:
     return [*mounts, *Subscription.objects.filter(policy=view.policy).order_by("pk")]
 
 
-def _outdated(view: PolicyView, place: Place, remote: Mount | Subscription, at: datetime) -> Concern | None:
+def _outdated(view: PolicyView, place: MountablePolicy, remote: Mount | Subscription, at: datetime) -> Concern | None:
     """Concern about outdated data of a peer; its URL is the mount for its managers, else the entry."""
     i = view.tree.index_of_uid(remote.entry_uid)
     condition = condition_of(remote, is_held=False, at=at)

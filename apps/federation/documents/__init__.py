@@ -1,1 +1,1 @@
-"""Wire formats, keys, and whether a document is accepted."""
+"""Formats of documents, signing keys, and the acceptance of documents."""

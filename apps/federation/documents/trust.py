@@ -1,8 +1,8 @@
-"""This authority's own keys, and whether a document of another authority is accepted.
+"""This authority's own keys, and the acceptance of other authorities' documents.
 
-Own keys are made at first need and replaced on request, each handing over to the next. A document is accepted that is
-signed by the pinned key, newer than the last one, of its lineage, valid, and no loop. The trusted state changes only
-after every check, and is kept where no document can write.
+The first key is made when it is needed. It can be replaced; each key signs its successor. A document is accepted if it
+is signed by the pinned key, newer than the last one, of the same lineage, valid now, and not part of a loop. The
+trusted state changes only after all checks, and is stored where no document can write.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from apps.federation.models import SiteKey
 
 # --- This authority's own keys ----------------------------------------------------------------------------------------
 _PURPOSE = "signing key"
-_ONE_AT_A_TIME = 0x66736B79  # a lock of the database: two processes that need the first key make one
+_ONE_AT_A_TIME = 0x66736B79  # advisory lock of the database, so that two processes don't both make the first key
 
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """The key that signs, and how those who trust an older one come to it."""
+    """The signing key, and the chain of signatures that leads to it from older keys."""
 
     key: SigningKey
     chain: Sequence[Link]
 
 
 def load_keys(*, at: datetime) -> OwnKeys:
-    """Makes the first key where there is none yet.
+    """Load the keys, and make the first one if there is none.
 
     Raises:
-        Unavailable: SECRET_KEY was replaced without leaving the old one among its fallbacks.
+        Unavailable: SECRET_KEY was replaced and the old one isn't among its fallbacks.
     """
     rows = list(SiteKey.objects.order_by("number"))
     if not rows:
@@ -51,10 +51,10 @@ def load_keys(*, at: datetime) -> OwnKeys:
 
 @transaction.atomic
 def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
-    """Make a new key, signed by the present one: sites that trust this one follow.
+    """Make a new key, signed by the present one, so that sites that trust this one follow.
 
     Raises:
-        NotAllowed: only administrators.
+        NotAllowed: not an administrator.
     """
     if not actor.is_admin:
         raise NotAllowed("Only administrators replace the site's key.")
@@ -69,7 +69,7 @@ def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
 
 
 def list_keys() -> list[SiteKey]:
-    """Oldest first; what is public of them."""
+    """All keys without their secrets, oldest first."""
     return list(SiteKey.objects.order_by("number").defer("sealed"))
 
 
@@ -101,19 +101,22 @@ def _chain(rows: Sequence[SiteKey]) -> list[Link]:
 
 
 # --- Acceptance of another authority's documents ----------------------------------------------------------------------
-SKEW = timedelta(minutes=5)  # how far the other side's clock may run ahead of ours
+SKEW = timedelta(minutes=5)  # how far another site's clock may be ahead
 
 
 class Verdict(StrEnum):
-    """What a fetched document is to us."""
+    """Whether a document is new or the one that is already accepted."""
 
     NEW = "new"
     SAME = "same"
 
 
 @dataclass(frozen=True)
-class Trusted:
-    """The known state of the other side. version 0: nothing accepted yet; digest: of the last accepted document."""
+class TrustedState:
+    """The trusted state of another authority.
+
+    version 0: nothing accepted yet; digest: of the last accepted document.
+    """
 
     issuer: str
     publication: str
@@ -123,30 +126,30 @@ class Trusted:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """`document` may be applied; `trusted` is the state known afterwards, a newer key included."""
+class AcceptedDocument:
+    """A document that may be applied; `trusted` is the trusted state afterwards, with a newer key if there is one."""
 
     verdict: Verdict
     document: PolicyDocument
-    trusted: Trusted
+    trusted: TrustedState
     digest: str
 
 
-def judge(
+def check_document(
     data: bytes,
-    trusted: Trusted,
+    trusted: TrustedState,
     *,
     own_name: str,
     publishes: bool,
     names_above: Collection[str],
     limits: PolicyLimits,
     at: datetime,
-) -> Judged:
+) -> AcceptedDocument:
     """Check a fetched document against the trusted state.
 
-    own_name: of this authority. publishes: whether it publishes policies. An authority that publishes nothing is
-    mounted nowhere: a document that lists it below is wrong, and the lie must not block other documents. names_above:
-    authorities whose documents contain this mount.
+    own_name: this authority's. publishes: whether it publishes policies; if not, no other site can mount it, so a
+    document that claims this is wrong, but must not be able to block other documents. names_above: authorities whose
+    documents contain this mount.
 
     Raises:
         BadDocument: codes of signing, and older_version, forked, expired, issued_ahead, other_publication, mount_loop.
@@ -154,10 +157,10 @@ def judge(
     opened = open_document(data, trusted={trusted.fingerprint})
     document = read_policy(opened.document, limits)
     head = document.head
-    told = f"{head.issuer}, {head.publication}"
+    given = f"{head.issuer}, {head.publication}"
     if (head.issuer, head.publication) != (trusted.issuer, trusted.publication):
         wanted = f"{trusted.issuer}, {trusted.publication}"
-        raise _refused("other_publication", f"This is a document of {told}; what is mounted here is {wanted}.")
+        raise _refused("other_publication", f"This is a document of {given}; what is mounted here is {wanted}.")
     if head.issued_at > at + SKEW:
         ahead_s = (head.issued_at - at).total_seconds()
         message = f"It was issued {ahead_s:.0f} s ahead of our clock: one of the two clocks is wrong."
@@ -171,11 +174,14 @@ def judge(
         way = " → ".join([*names_above, head.issuer, *sorted(head.issuers)])
         raise _refused("mount_loop", f"{sorted(circle)[0]} would be mounted in itself: {way}.")
     now = replace(trusted, fingerprint=opened.key.fingerprint, version=head.version, digest=opened.digest)
-    return Judged(_follows(trusted, document, opened.digest), document, now, opened.digest)
+    return AcceptedDocument(_follows(trusted, document, opened.digest), document, now, opened.digest)
 
 
-def _follows(trusted: Trusted, document: PolicyDocument, digest: str) -> Verdict:
-    """Versions only grow, and each names the one before: a gap is a version that we missed, a fork is an alarm."""
+def _follows(trusted: TrustedState, document: PolicyDocument, digest: str) -> Verdict:
+    """Check the version: versions only grow, and each names its predecessor.
+
+    A gap is a missed version, which is accepted; a fork is rejected.
+    """
     version = document.head.version
     if version == trusted.version and digest == trusted.digest:
         return Verdict.SAME

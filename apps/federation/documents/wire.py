@@ -38,7 +38,7 @@ _MOST_NAMED = 50
 
 @dataclass(frozen=True)
 class Head:
-    """The header above the entries. issuer, publication: lower-case names in the form of host names."""
+    """The header of a policy document. issuer, publication: lower-case names in the form of host names."""
 
     issuer: str
     publication: str
@@ -51,7 +51,7 @@ class Head:
 
 @dataclass(frozen=True)
 class PolicyLimits:
-    """Upper limits of what a mount accepts; levels count from the mounted root's children, which are level 1."""
+    """Upper limits of a mounted document; the mounted root's children are level 1."""
 
     entries: int = 200_000
     levels: int = 32
@@ -59,7 +59,7 @@ class PolicyLimits:
 
 @dataclass(frozen=True, eq=False)
 class PolicyDocument:
-    """A document that was read and found good; `declared.tree` has the mounted root as its root, uids all given."""
+    """A checked document; the root of `declared.tree` is the mounted root, and all entries have uids."""
 
     head: Head
     declared: ParsedDocument = field(repr=False)
@@ -70,7 +70,7 @@ class PolicyDocument:
 
 
 def write_policy(head: Head, tree: TreeColumns, entry: int) -> dict[str, Any]:
-    """The document of an entry and all below it."""
+    """Build the document of an entry and its subtree."""
     return {
         "format": FORMAT,
         "issuer": head.issuer,
@@ -85,7 +85,7 @@ def write_policy(head: Head, tree: TreeColumns, entry: int) -> dict[str, Any]:
 
 
 def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocument:
-    """Check a document's own consistency; the mounting site checks what it means there.
+    """Check that a document is valid in itself; the mounting site checks it against its own tree.
 
     Raises:
         BadDocument: something is missing, unknown or wrong; the message has its location.
@@ -97,60 +97,60 @@ def read_policy(document: Mapping[str, Any], limits: PolicyLimits) -> PolicyDocu
     except Invalid as error:
         raise BadDocument(error.message, fields=error.fields) from error
     if "shares" in document["root"]:
-        raise bad_place("root.shares", "must be left out: the mounting site sets them")
+        raise bad_field("root.shares", "must be left out: the mounting site sets them")
     tree = declared.tree
     if len(tree) > limits.entries:
         raise TooLarge(f"The document has {len(tree):,} entries; this mount takes {limits.entries:,}.")
     n_levels = len(tree.level_starts) - 2
     if n_levels > limits.levels:
         raise TooLarge(f"The document has {n_levels} levels; this mount takes {limits.levels}.")
-    _refuse_what_is_local(tree)
+    _refuse_local_settings(tree)
     return PolicyDocument(head, declared)
 
 
 def _nested(tree: TreeColumns, entry: int) -> dict[str, Any]:
-    """Level by level, without recursion."""
+    """The entries as nested JSON, built level by level without recursion."""
     made: dict[int, dict[str, Any]] = {}
     for level in tree.subtree(entry):
         for i in level:
-            one = made[i] = _said(tree, i, is_root=i == entry)
+            one = made[i] = _entry_json(tree, i, is_root=i == entry)
             if i != entry:
                 made[int(tree.parent[i])]["children"].append(one)
     return made[entry]
 
 
-def _said(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
+def _entry_json(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
     node = tree.node(i)
-    said: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
+    written: dict[str, Any] = {"uid": str(node.uid), "name": node.name, "kind": node.kind}
     if not is_root:
-        said["shares"] = PARENT if node.shares is None else plain_number(node.shares)
+        written["shares"] = PARENT if node.shares is None else plain_number(node.shares)
     if node.scope:
-        said["scope"] = node.scope
+        written["scope"] = node.scope
     if node.is_group or is_root:
-        said["children"] = []
-    return said
+        written["children"] = []
+    return written
 
 
 def _read_head(document: Mapping[str, Any]) -> Head:
     if document.get("format") != FORMAT:
-        raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
+        raise bad_field("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
     if tuple(sorted(document)) != _HEAD:
         odd = sorted(set(document) ^ set(_HEAD))[0]
-        raise bad_place(odd[:64], "is missing" if odd in _HEAD else "is unknown")
+        raise bad_field(odd[:64], "is missing" if odd in _HEAD else "is unknown")
     issuers = document["issuers"]
     if not isinstance(issuers, list) or len(issuers) > MOST_ISSUERS:
-        raise bad_place("issuers", f"must be a list of at most {MOST_ISSUERS} names")
+        raise bad_field("issuers", f"must be a list of at most {MOST_ISSUERS} names")
     previous = document["previous"]
     if previous is not None and not (isinstance(previous, str) and _DIGEST.fullmatch(previous)):
-        raise bad_place("previous", "must be null or a SHA-256 in hex")
+        raise bad_field("previous", "must be null or a SHA-256 in hex")
     version = document["version"]
     if type(version) is not int or not 1 <= version <= _MOST_VERSION:
-        raise bad_place("version", "must be a whole number from 1")
+        raise bad_field("version", "must be a whole number from 1")
     if (version == 1) != (previous is None):
-        raise bad_place("previous", "must name the version before, and be null for version 1 alone")
+        raise bad_field("previous", "must name the version before, and be null for version 1 alone")
     issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
     if expires_at <= issued_at:
-        raise bad_place("expires_at", "must be later than issued_at")
+        raise bad_field("expires_at", "must be later than issued_at")
     return Head(
         issuer=read_authority(document["issuer"], "issuer"),
         publication=read_authority(document["publication"], "publication"),
@@ -162,8 +162,8 @@ def _read_head(document: Mapping[str, Any]) -> Head:
     )
 
 
-def _refuse_what_is_local(tree: TreeColumns) -> None:
-    """What no authority decides for another one, and what this format has to have."""
+def _refuse_local_settings(tree: TreeColumns) -> None:
+    """Reject settings that are local to a site, and entries without a uid."""
     problems = []
     for rows, message in (
         (np.flatnonzero(~tree.uid.any(axis=1)).tolist(), "has no uid"),
@@ -184,7 +184,7 @@ def read_authority(value: object, where: str) -> str:
     try:
         return clean_authority(value)
     except ValueError as error:
-        raise bad_place(where, str(error)) from error
+        raise bad_field(where, str(error)) from error
 
 
 def instant_text(at: datetime) -> str:
@@ -192,17 +192,20 @@ def instant_text(at: datetime) -> str:
 
 
 def read_instant(text: object, where: str) -> datetime:
-    """To the second, in this one form: 2026-11-20T12:00:00Z. One of the year 9999 has no form in some zones."""
+    """Read an instant to the second in the form 2026-11-20T12:00:00Z.
+
+    The year 9999 is rejected, because it can't be converted to all time zones.
+    """
     try:
         at = datetime.strptime(text if isinstance(text, str) else "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
         at = None
     if at is None or at.year > 9998 or instant_text(at) != text:
-        raise bad_place(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
+        raise bad_field(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
     return at
 
 
-def bad_place(where: str, message: str) -> BadDocument:
+def bad_field(where: str, message: str) -> BadDocument:
     return BadDocument(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
@@ -212,7 +215,7 @@ MOST_NUMBER = 2**53
 
 
 class Rows:
-    """The rows of all hours behind each other, and how the place of one is called."""
+    """The concatenated rows of all hours; names the location of a row."""
 
     def __init__(self, hours: Sequence[Mapping[str, Any]], lengths: I8) -> None:
         self.hours = hours
@@ -235,7 +238,7 @@ class Rows:
         return f"hours[{at}].{name}[{row - int(self.starts[at])}]"
 
     def unordered(self, values: I8) -> I8:
-        """Rows whose value isn't above that of the row before in the same hour."""
+        """Rows whose value isn't greater than that of the row before in the same hour."""
         is_bad = np.zeros(len(values), np.bool_)
         is_bad[1:] = values[1:] <= values[:-1]
         is_bad[self.starts[self.starts < len(values)]] = False
@@ -243,7 +246,7 @@ class Rows:
 
 
 class RunningColumns(Rows):
-    """The running jobs, called by their own places."""
+    """The running jobs as rows, with their locations."""
 
     def __init__(self, given: Mapping[str, Any], n: int) -> None:
         super().__init__([given], np.array([n], np.int64))
@@ -260,12 +263,12 @@ def read_indexes(rows: Rows, n_entries: int) -> I8:
     lowest, highest = min(given), max(given)
     if lowest < 0 or highest >= n_entries:
         row = next(at for at, one in enumerate(given) if not 0 <= one < n_entries)
-        raise bad_place(rows.place("entry", row), f"is no index into entries, which has {n_entries}")
+        raise bad_field(rows.place("entry", row), f"is no index into entries, which has {n_entries}")
     return np.array(given, np.int64)
 
 
 def read_numbers(rows: Rows, name: str, most: float = MOST_AMOUNT) -> F8:
-    """Finite numbers from 0 to `most`; 0 throughout where the column was left out."""
+    """Finite numbers from 0 to `most`; all 0 if the column is omitted."""
     if not rows.has(name):
         return np.zeros(rows.n)
     given = rows.column(name)
@@ -282,35 +285,35 @@ def read_numbers(rows: Rows, name: str, most: float = MOST_AMOUNT) -> F8:
 def _refuse_kinds(rows: Rows, name: str, given: list[Any], kinds: tuple[type, ...], message: str) -> None:
     if not set(map(type, given)) <= set(kinds):
         row = next(at for at, one in enumerate(given) if type(one) not in kinds)
-        raise bad_place(rows.place(name, row), message)
+        raise bad_field(rows.place(name, row), message)
 
 
 def refuse_at(rows: Rows, name: str, wrong: I8, message: str) -> None:
     if len(wrong):
-        raise bad_place(rows.place(name, int(wrong[0])), message)
+        raise bad_field(rows.place(name, int(wrong[0])), message)
 
 
-def read_whole(value: object, where: str, least: int) -> int:
-    if type(value) is not int or not least <= value <= MOST_NUMBER:
-        raise bad_place(where, f"must be a whole number from {least}")
+def read_integer(value: object, where: str, minimum: int) -> int:
+    if type(value) is not int or not minimum <= value <= MOST_NUMBER:
+        raise bad_field(where, f"must be a whole number from {minimum}")
     return value
 
 
 def read_list(value: object, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise bad_place(where, "must be a list")
+        raise bad_field(where, "must be a list")
     return value
 
 
 def read_object(value: object, needs: Sequence[str], may: Sequence[str], where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise bad_place(where, "must be an object")
-    refuse_others(value, needs, may, f"{where}.")
+        raise bad_field(where, "must be an object")
+    check_fields(value, needs, may, f"{where}.")
     return value
 
 
-def refuse_others(value: Mapping[str, Any], needs: Sequence[str], may: Sequence[str], prefix: str) -> None:
+def check_fields(value: Mapping[str, Any], needs: Sequence[str], may: Sequence[str], prefix: str) -> None:
     for name in sorted(set(needs) - value.keys()):
-        raise bad_place(f"{prefix}{name}", "is missing")
+        raise bad_field(f"{prefix}{name}", "is missing")
     for name in sorted(value.keys() - set(may)):
-        raise bad_place(f"{prefix}{name[:64]}", "is unknown")
+        raise bad_field(f"{prefix}{name[:64]}", "is unknown")

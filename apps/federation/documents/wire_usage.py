@@ -35,17 +35,17 @@ from apps.core.errors import TooLarge
 from apps.federation.documents.wire import (
     Rows,
     RunningColumns,
-    bad_place,
+    bad_field,
+    check_fields,
     instant_text,
     read_authority,
     read_indexes,
     read_instant,
+    read_integer,
     read_list,
     read_numbers,
     read_object,
-    read_whole,
     refuse_at,
-    refuse_others,
 )
 from apps.policies.tree.names import has_markup
 from apps.usage.buckets import AMOUNTS, QUANTA, RESOURCES
@@ -57,7 +57,7 @@ MOST_ENTRIES = 200_000
 MOST_RUNNING = 200_000
 MOST_HOURS = 100_000
 MOST_CORES = 1e9
-MOST_SUM = 2**53 // QUANTA  # of an hour: multiples of 2⁻¹⁰ are added up exactly below it
+MOST_SUM = 2**53 // QUANTA  # of an hour: below it, sums of multiples of 2⁻¹⁰ are exact
 MOST_SITE = 64
 _HEAD = (
     "capacity",
@@ -98,7 +98,7 @@ class Enforced:
 
 @dataclass(frozen=True)
 class State:
-    """A number that a feed came to, with the random mark that it got then: come to again, it has another one."""
+    """A number of a feed and its random mark; a number that is reached again has a different mark."""
 
     number: int
     mark: str
@@ -106,9 +106,9 @@ class State:
 
 @dataclass(frozen=True)
 class UsageHead:
-    """The header above the sums. number: the state that a reader of state `since` reaches with it; more: a later one
-    exists, to be fetched with this number. newest: the state of the feed when this was sent; seen: the newest state
-    that its reader knew before, None for 0.
+    """The header of a usage document. number: the state after applying it to the state `since`; more: later ones exist.
+
+    newest: the state of the feed when this was sent. seen: the newest state that the reader knew, None for `since` 0.
     """
 
     issuer: str
@@ -128,7 +128,7 @@ class UsageHead:
 
 @dataclass(frozen=True, eq=False)
 class RunningRows:
-    """Jobs that run now, as columns. entry: index into the document's entries; requested_s: NaN where unknown."""
+    """The running jobs as columns. entry: index into the document's entries; requested_s: NaN if unknown."""
 
     entry: I8
     start_us: I8  # since 1970
@@ -145,7 +145,7 @@ class RunningRows:
 
 @dataclass(frozen=True, eq=False)
 class UsageDocument:
-    """Sums as columns, by hour and entry ascending. hours: all reported ones, those without rows too.
+    """Sums as columns, by hour and entry ascending. hours: all reported ones, including those without rows.
 
     hours, row_hour: hours since 1970; row_entry: index into entries; amounts: (n, 6) in the order of AMOUNTS.
     """
@@ -160,7 +160,7 @@ class UsageDocument:
 
 
 def write_usage(document: UsageDocument) -> dict[str, Any]:
-    """The document as JSON has it; entries, hours and rows are in their order already."""
+    """Convert to JSON; entries, hours and rows are already sorted."""
     head = document.head
     enforces = head.enforces
     return {
@@ -171,8 +171,8 @@ def write_usage(document: UsageDocument) -> dict[str, Any]:
         "number": head.number,
         "since": head.since,
         "more": head.more,
-        "newest": _written_state(head.newest),
-        "seen": head.seen and _written_state(head.seen),
+        "newest": _state_json(head.newest),
+        "seen": head.seen and _state_json(head.seen),
         "issued_at": instant_text(head.issued_at),
         "expires_at": instant_text(head.expires_at),
         "site": head.site,
@@ -180,13 +180,13 @@ def write_usage(document: UsageDocument) -> dict[str, Any]:
         "enforces": enforces
         and {"issuer": enforces.issuer, "publication": enforces.publication, "version": enforces.version},
         "entries": [str(uid) for uid in document.entries],
-        "hours": _written_hours(document),
-        "running": None if document.running is None else _written_running(document.running),
+        "hours": _hours_json(document),
+        "running": None if document.running is None else _running_json(document.running),
     }
 
 
 def read_usage(document: Mapping[str, Any]) -> UsageDocument:
-    """Check a document's own consistency; the reading site checks what it means there.
+    """Check that a document is valid in itself; the reading site checks it against its own state.
 
     Raises:
         BadDocument: something is missing, unknown or wrong; the message has its location.
@@ -199,11 +199,11 @@ def read_usage(document: Mapping[str, Any]) -> UsageDocument:
     return UsageDocument(head, entries, hours, row_hour, row_entry, amounts, running)
 
 
-def _written_state(state: State) -> dict[str, Any]:
+def _state_json(state: State) -> dict[str, Any]:
     return {"number": state.number, "mark": state.mark}
 
 
-def _written_hours(document: UsageDocument) -> list[dict[str, Any]]:
+def _hours_json(document: UsageDocument) -> list[dict[str, Any]]:
     bounds = np.searchsorted(document.row_hour, [document.hours, document.hours + 1]).T.tolist()
     has_any = np.flatnonzero(document.amounts.any(axis=0)).tolist()
     columns = [
@@ -225,7 +225,7 @@ def _written_hours(document: UsageDocument) -> list[dict[str, Any]]:
     return written
 
 
-def _written_running(running: RunningRows) -> dict[str, Any]:
+def _running_json(running: RunningRows) -> dict[str, Any]:
     requested = running.requested_s.tolist()
     written: dict[str, Any] = {
         "entry": running.entry.tolist(),
@@ -239,19 +239,19 @@ def _written_running(running: RunningRows) -> dict[str, Any]:
 
 def _read_head(document: Mapping[str, Any]) -> UsageHead:
     if document.get("format") != FORMAT:
-        raise bad_place("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
-    refuse_others(document, _HEAD, _HEAD, "")
-    number, since = read_whole(document["number"], "number", 1), read_whole(document["since"], "since", 0)
+        raise bad_field("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
+    check_fields(document, _HEAD, _HEAD, "")
+    number, since = read_integer(document["number"], "number", 1), read_integer(document["since"], "since", 0)
     if since > number:
-        raise bad_place("since", "is later than number")
+        raise bad_field("since", "is later than number")
     if type(document["more"]) is not bool:
-        raise bad_place("more", "must be true or false")
+        raise bad_field("more", "must be true or false")
     if document["more"] and since == number:
-        raise bad_place("more", "announces more, but no hours are reported")
-    newest, seen = _read_line(document, number, since)
+        raise bad_field("more", "announces more, but no hours are reported")
+    newest, seen = _read_lineage(document, number, since)
     issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
     if expires_at <= issued_at:
-        raise bad_place("expires_at", "must be later than issued_at")
+        raise bad_field("expires_at", "must be later than issued_at")
     return UsageHead(
         issuer=read_authority(document["issuer"], "issuer"),
         feed=read_authority(document["feed"], "feed"),
@@ -269,22 +269,22 @@ def _read_head(document: Mapping[str, Any]) -> UsageHead:
     )
 
 
-def _read_line(document: Mapping[str, Any], number: int, since: int) -> tuple[State, State | None]:
-    """The newest state of the feed, and the newest one that the reader knew."""
+def _read_lineage(document: Mapping[str, Any], number: int, since: int) -> tuple[State, State | None]:
+    """Read and check `newest` and `seen`: the newest state of the feed, and the newest one that the reader knew."""
     newest = _read_state(document["newest"], "newest")
     if newest.number < number:
-        raise bad_place("newest.number", "is earlier than number")
+        raise bad_field("newest.number", "is earlier than number")
     if newest.number > number and not document["more"]:
-        raise bad_place("more", "must be true: the reported hours end before the newest state")
+        raise bad_field("more", "must be true: the reported hours end before the newest state")
     if not since:
         if document["seen"] is not None:
-            raise bad_place("seen", "must be null where since is 0")
+            raise bad_field("seen", "must be null where since is 0")
         return newest, None
     seen = _read_state(document["seen"], "seen")
     if not since <= seen.number <= newest.number:
-        raise bad_place("seen.number", "must be from since to the newest")
+        raise bad_field("seen.number", "must be from since to the newest")
     if seen.number == newest.number and seen.mark != newest.mark:
-        raise bad_place("seen.mark", "is another one than that of newest, which has the same number")
+        raise bad_field("seen.mark", "is another one than that of newest, which has the same number")
     return newest, seen
 
 
@@ -292,21 +292,21 @@ def _read_state(value: object, where: str) -> State:
     given = read_object(value, ("number", "mark"), ("number", "mark"), where)
     mark = given["mark"]
     if not isinstance(mark, str) or not _MARK.fullmatch(mark):
-        raise bad_place(f"{where}.mark", "must be 32 hexadecimal digits in lower case")
-    return State(read_whole(given["number"], f"{where}.number", 1), mark)
+        raise bad_field(f"{where}.mark", "must be 32 hexadecimal digits in lower case")
+    return State(read_integer(given["number"], f"{where}.number", 1), mark)
 
 
 def _read_site(value: object) -> str:
     is_plain = isinstance(value, str) and value.isprintable() and value == value.strip() and not has_markup(value)
     if not is_plain or not isinstance(value, str) or not 1 <= len(value) <= MOST_SITE:
-        raise bad_place("site", f"must be a name of 1 to {MOST_SITE} characters on one line, without < and >")
+        raise bad_field("site", f"must be a name of 1 to {MOST_SITE} characters on one line, without < and >")
     return value
 
 
 def _read_capacity(value: object) -> float:
     cores = read_object(value, ("cores",), ("cores",), "capacity")["cores"]
     if type(cores) not in (int, float) or not 0 < cores <= MOST_CORES:
-        raise bad_place("capacity.cores", f"must be a number above 0, at most {MOST_CORES:,.0f}")
+        raise bad_field("capacity.cores", f"must be a number above 0, at most {MOST_CORES:,.0f}")
     return float(cores)
 
 
@@ -316,7 +316,7 @@ def _read_enforced(value: object) -> Enforced:
     return Enforced(
         read_authority(given["issuer"], "enforces.issuer"),
         read_authority(given["publication"], "enforces.publication"),
-        read_whole(given["version"], "enforces.version", 1),
+        read_integer(given["version"], "enforces.version", 1),
     )
 
 
@@ -327,16 +327,16 @@ def _read_entries(value: object) -> list[UUID]:
     entries = [_read_uid(uid, f"entries[{at}]") for at, uid in enumerate(given)]
     for at, (one, following) in enumerate(pairwise(given), 1):
         if one >= following:
-            raise bad_place(f"entries[{at}]", "comes twice" if one == following else "isn't in order")
+            raise bad_field(f"entries[{at}]", "comes twice" if one == following else "isn't in order")
     return entries
 
 
 def _read_uid(value: object, where: str) -> UUID:
     if not isinstance(value, str) or not _UID.fullmatch(value):
-        raise bad_place(where, "must be a uid in lower case, as in 5c2a0e2c-3d3f-4b52-9a49-0d7f0f6f4c11")
+        raise bad_field(where, "must be a uid in lower case, as in 5c2a0e2c-3d3f-4b52-9a49-0d7f0f6f4c11")
     uid = UUID(value)
     if not uid.int:
-        raise bad_place(where, "is no entry's uid")
+        raise bad_field(where, "is no entry's uid")
     return uid
 
 
@@ -348,7 +348,7 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
     late = np.flatnonzero(hours[1:] <= hours[:-1])
     if len(late):
         at = int(late[0]) + 1
-        raise bad_place(f"hours[{at}].hour", "comes twice" if hours[at] == hours[at - 1] else "isn't in order")
+        raise bad_field(f"hours[{at}].hour", "comes twice" if hours[at] == hours[at - 1] else "isn't in order")
     lengths = np.fromiter((len(one["entry"]) for one in given), np.int64, len(given))
     rows = Rows(given, lengths)
     if rows.n > MOST_ROWS:
@@ -363,19 +363,19 @@ def _read_hours(value: object, n_entries: int, head: UsageHead) -> tuple[I8, I8,
 
 
 def _read_hour(one: object, at: int, head: UsageHead) -> int:
-    """The number of one hour since 1970, after its own checks."""
+    """Check one hour; return its number since 1970."""
     where = f"hours[{at}]"
     given = read_object(one, _HOUR_NEEDS, ("hour", "entry", *AMOUNTS), where)
     begins_at = read_instant(given["hour"], f"{where}.hour")
     hour, rest = divmod(begins_at - _EPOCH, _HOUR)
     if rest or hour < 0:
-        raise bad_place(f"{where}.hour", "must be a whole hour since 1970")
+        raise bad_field(f"{where}.hour", "must be a whole hour since 1970")
     if begins_at > head.issued_at:
-        raise bad_place(f"{where}.hour", "begins after the document was issued")
+        raise bad_field(f"{where}.hour", "begins after the document was issued")
     n_rows = len(read_list(given["entry"], f"{where}.entry"))
     for name in given.keys() - {"hour", "entry"}:
         if len(read_list(given[name], f"{where}.{name}")) != n_rows:
-            raise bad_place(f"{where}.{name}", f"must have as many values as entry, which has {n_rows}")
+            raise bad_field(f"{where}.{name}", f"must have as many values as entry, which has {n_rows}")
     return hour
 
 
@@ -386,7 +386,7 @@ def _read_running(value: object, n_entries: int) -> RunningRows:
         raise TooLarge(f"The document has {n:,} running jobs; the limit is {MOST_RUNNING:,}.")
     for name in given:
         if len(read_list(given[name], f"running.{name}")) != n:
-            raise bad_place(f"running.{name}", f"must have as many values as entry, which has {n}")
+            raise bad_field(f"running.{name}", f"must have as many values as entry, which has {n}")
     rows = RunningColumns(given, n)
     start = read_numbers(rows, "start", most=LAST_US / 1e6)
     requested = given["requested_s"]
@@ -402,12 +402,12 @@ def _read_running(value: object, n_entries: int) -> RunningRows:
 
 
 def _refuse_sums(rows: Rows, name: str, amounts: F8) -> None:
-    """What an hour comes to is exact, in whatever order it is added up: by that it is proved."""
+    """Reject hours whose total is too large to be exact in any order of summation; audits rely on that."""
     hour = np.repeat(np.arange(len(rows.hours)), rows.ends - rows.starts)
     sums = np.bincount(hour, weights=amounts, minlength=len(rows.hours))
     wrong = np.flatnonzero(sums > MOST_SUM)
     if len(wrong):
-        raise bad_place(f"hours[{wrong[0]}].{name}", f"exceeds {MOST_SUM:,.0f} in total")
+        raise bad_field(f"hours[{wrong[0]}].{name}", f"exceeds {MOST_SUM:,.0f} in total")
 
 
 def _read_amounts(rows: Rows, name: str) -> F8:

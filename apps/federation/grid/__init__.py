@@ -1,1 +1,1 @@
-"""An entry over all sites, and the peers behind it."""
+"""The grid view: an entry over all sites, and the table of peers."""

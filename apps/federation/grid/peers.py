@@ -1,4 +1,4 @@
-"""All peers of this site: mounts and usage that it fetches, and readers of what it publishes."""
+"""All peers of this site: mounts and subscriptions that it fetches, and readers of what it publishes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCOPE = "federation"
 
 
 class Direction(StrEnum):
-    """Who asks whom for what."""
+    """The direction of data between this site and a peer."""
 
     MOUNT = "mount"
     USAGE = "usage"
@@ -55,7 +55,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True)
 class Peer:
-    """One row of the table. allowed_s: the oldest it may be. effect: 0..1; None where the entry is gone."""
+    """One row of the table of peers. allowed_s: maximum age. effect: 0..1; None if the entry has left the tree."""
 
     direction: Direction
     id: Annotated[int, "Of the mount, the subscription, or the publication or feed that is read"]
@@ -77,7 +77,7 @@ class Peer:
 
 
 def may_federate(*, at: datetime, actor: Actor) -> bool:
-    """Whether the pages of the federation are for this actor: asked for on every page."""
+    """Whether the actor may see pages of the federation; called on every page."""
     if not actor.has_scope(SCOPE):
         return False
     if actor.user is None or not actor.user.is_active:
@@ -91,7 +91,7 @@ def require_federation(*, at: datetime, actor: Actor) -> None:
 
 
 def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:
-    """Policies in which the actor may mount something somewhere."""
+    """Policies in which the actor may mount something."""
     policies = Policy.objects.order_by("name", "slug")
     if actor.token is not None and actor.token.policy_slug:
         policies = policies.filter(slug=actor.token.policy_slug)
@@ -100,15 +100,15 @@ def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:
     return list(policies)
 
 
-def list_places(policy: Policy, *, most: int, at: datetime, actor: Actor) -> list[str]:
-    """Paths of groups at which the actor may mount, as far as nothing is mounted there, above or below."""
-    place = Place(policy, at, actor)
-    tree, found = place.tree, []
-    taken = np.zeros(len(tree), dtype=np.bool_)
+def list_mountable_groups(policy: Policy, *, most: int, at: datetime, actor: Actor) -> list[str]:
+    """Paths of groups at which the actor may mount: no mount is there, above or below."""
+    mountable = MountablePolicy(policy, at, actor)
+    tree, found = mountable.tree, []
+    has_mount = np.zeros(len(tree), dtype=np.bool_)
     for i in tree.mount:
-        taken |= tree.subtree_mask(i)
-        taken[tree.ancestors(i)] = True
-    free = place.mask & tree.takes_members & ~taken
+        has_mount |= tree.subtree_mask(i)
+        has_mount[tree.ancestors(i)] = True
+    free = mountable.mask & tree.takes_members & ~has_mount
     free[0] = False
     for i in np.flatnonzero(free).tolist():
         if i not in tree.members:
@@ -119,31 +119,31 @@ def list_places(policy: Policy, *, most: int, at: datetime, actor: Actor) -> lis
 
 
 def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
-    """What the actor decides about, by direction and name; who reads ours is for administrators.
+    """Peers that the actor decides about, by direction and name; readers of this site for administrators only.
 
     Raises:
-        NotAllowed: neither an administrator, nor one who may mount anywhere.
+        NotAllowed: not an administrator, and may mount nowhere.
     """
     require_federation(at=at, actor=actor)
-    places: dict[int, Place] = {}
+    policies: dict[int, MountablePolicy] = {}
     mounts = _mounts().annotate(took_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
     taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
-    found = [_mounted(row, place, at) for row, place in _decided(mounts, places, at, actor)]
-    found += [_subscribed(row, place, at) for row, place in _decided(taken, places, at, actor)]
+    found = [_mounted(row, policy, at) for row, policy in _decided_rows(mounts, policies, at, actor)]
+    found += [_subscribed(row, policy, at) for row, policy in _decided_rows(taken, policies, at, actor)]
     if rules_all(actor, SCOPE):
-        found += _readers(places, at, actor)
+        found += _readers(policies, at, actor)
     return found
 
 
-# Whether anything is fetched from other sites; a mount of an archived policy counts here, but not in `count_alarming`.
+# Whether anything is fetched from other sites. Mounts of archived policies count here, but not in `count_alarming`.
 HAS_FETCHES = "EXISTS (SELECT FROM federation_mount) OR EXISTS (SELECT FROM federation_subscription)"
 
 
 def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = None) -> int:
-    """Number of fetches that the actor decides about and that need attention, without peers that read this site.
+    """Number of peers that the actor decides about and that need attention, without readers of this site.
 
-    Every page calls it: one short query where nothing is fetched, two more where something is. Rights are checked only
-    where something needs attention. has_fetches: the result of HAS_FETCHES, if the caller has run it already.
+    Every page calls this: one short query if nothing is fetched, otherwise two more. Rights are checked only if
+    something needs attention. has_fetches: the result of HAS_FETCHES, if the caller has run it already.
     """
     if has_fetches is None:
         has_fetches = Mount.objects.values("pk").union(Subscription.objects.values("pk"), all=True).exists()
@@ -153,12 +153,12 @@ def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = Non
     odd = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
     if rules_all(actor, SCOPE) and actor.token is None:
         return len(odd)
-    places: dict[int, Place] = {}
-    return len(_decided(odd, places, at, actor))
+    policies: dict[int, MountablePolicy] = {}
+    return len(_decided_rows(odd, policies, at, actor))
 
 
-class Place:
-    """One policy in which an actor may mount: the current tree, its entries, and each entry's target."""
+class MountablePolicy:
+    """One policy in which an actor may mount: the current tree, the entries, and each entry's target."""
 
     def __init__(self, policy: Policy, at: datetime, actor: Actor) -> None:
         self.policy, self._at, self._actor = policy, at, actor
@@ -169,7 +169,7 @@ class Place:
 
     @cached_property
     def mask(self) -> Mask:
-        """Entries at which the actor decides about mounts."""
+        """Mask of the entries at which the actor decides about mounts."""
         tree, actor = self.tree, self._actor
         everywhere = rules_all(actor, SCOPE)
         mask = np.full(len(tree), everywhere, dtype=np.bool_)
@@ -177,7 +177,8 @@ class Place:
             for uid in Rights(self.policy, actor, self._at).at(Verb.MOUNT):
                 i = tree.index_of_uid(uid)
                 if i is not None:
-                    mask |= tree.subtree_mask(i) & (np.arange(len(tree)) != i)  # what it holds at is its parent's
+                    # a mount's own share is decided at its parent
+                    mask |= tree.subtree_mask(i) & (np.arange(len(tree)) != i)
         if actor.token is not None and actor.token.subtree_uid is not None:
             i = tree.index_of_uid(actor.token.subtree_uid)
             mask &= np.zeros(len(tree), dtype=np.bool_) if i is None else tree.subtree_mask(i)
@@ -186,12 +187,12 @@ class Place:
         return mask
 
     def decides(self, uid: UUID) -> bool:
-        """At an entry; what has left the tree is left to administrators."""
+        """Whether the actor decides at the entry; an entry that has left the tree is left to administrators."""
         i = self.tree.index_of_uid(uid)
         return rules_all(self._actor, SCOPE) if i is None else bool(self.mask[i])
 
     def where(self, uid: UUID) -> tuple[str, float | None]:
-        """Path, and target of the whole."""
+        """Path and global target of the entry."""
         i = self.tree.index_of_uid(uid)
         if i is None:
             return "", None
@@ -227,7 +228,7 @@ def _condition_of(row: Mount | Subscription, at: datetime) -> Condition:
 
 
 def _newest_fetch(kind: str) -> Subquery:
-    """Duration of the newest fetch, by the index of timelines."""
+    """Subquery for the duration of the newest fetch, which uses the index of the fetch log."""
     return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
 
 
@@ -236,28 +237,30 @@ def _took_s(row: Mount | Subscription) -> float | None:
     return found
 
 
-def _decided(rows: Iterable[R], places: dict[int, Place], at: datetime, actor: Actor) -> list[tuple[R, Place]]:
-    found: list[tuple[R, Place]] = []
+def _decided_rows(
+    rows: Iterable[R], policies: dict[int, MountablePolicy], at: datetime, actor: Actor
+) -> list[tuple[R, MountablePolicy]]:
+    found: list[tuple[R, MountablePolicy]] = []
     for row in rows:
-        place = places.setdefault(row.policy_id, Place(row.policy, at, actor))
-        if place.decides(row.entry_uid):
-            found.append((row, place))
+        policy = policies.setdefault(row.policy_id, MountablePolicy(row.policy, at, actor))
+        if policy.decides(row.entry_uid):
+            found.append((row, policy))
     return found
 
 
-def _mounted(row: Mount, place: Place, at: datetime) -> Peer:
+def _mounted(row: Mount, policy: MountablePolicy, at: datetime) -> Peer:
     return _fetched(
-        row, place, at, Direction.MOUNT, what=row.publication, theirs=row.version, in_force=row.landed_version
+        row, policy, at, Direction.MOUNT, what=row.publication, theirs=row.version, in_force=row.landed_version
     )
 
 
-def _subscribed(row: Subscription, place: Place, at: datetime) -> Peer:
-    return _fetched(row, place, at, Direction.USAGE, what=row.feed, theirs=row.number, in_force=row.number)
+def _subscribed(row: Subscription, policy: MountablePolicy, at: datetime) -> Peer:
+    return _fetched(row, policy, at, Direction.USAGE, what=row.feed, theirs=row.number, in_force=row.number)
 
 
 def _fetched(
     row: Mount | Subscription,
-    place: Place,
+    policy: MountablePolicy,
     at: datetime,
     direction: Direction,
     *,
@@ -265,7 +268,7 @@ def _fetched(
     theirs: int,
     in_force: int,
 ) -> Peer:
-    path, effect = place.where(row.entry_uid)
+    path, effect = policy.where(row.entry_uid)
     return Peer(
         direction=direction,
         id=row.pk,
@@ -287,17 +290,17 @@ def _fetched(
     )
 
 
-def _readers(places: dict[int, Place], at: datetime, actor: Actor) -> list[Peer]:
+def _readers(policies: dict[int, MountablePolicy], at: datetime, actor: Actor) -> list[Peer]:
     rows = Reading.objects.select_related("publication__policy", "feed__policy").order_by("reader", "id")
     documents = PublishedDocument.objects.defer("data").order_by("publication_id", "-version")
     newest = {document.publication_id: document for document in documents.distinct("publication_id")}
-    return [_reading(row, newest.get(row.publication_id or 0), places, at, actor) for row in rows]
+    return [_reading(row, newest.get(row.publication_id or 0), policies, at, actor) for row in rows]
 
 
 def _reading(
-    row: Reading, newest: PublishedDocument | None, places: dict[int, Place], at: datetime, actor: Actor
+    row: Reading, newest: PublishedDocument | None, policies: dict[int, MountablePolicy], at: datetime, actor: Actor
 ) -> Peer:
-    """newest: of the publication, if it is one; a feed's number says how far we are ourselves."""
+    """A row for one reader. newest: version of the publication; a feed's number is unknown here, so it is None."""
     told: Publication | UsageFeed
     if row.publication is not None:
         told, ours, key = row.publication, row.version, ""
@@ -306,7 +309,7 @@ def _reading(
     else:
         assert row.feed is not None  # noqa: S101 - a constraint of the table
         told, ours, key = row.feed, row.feed.number, ""
-    path, effect = places.setdefault(told.policy_id, Place(told.policy, at, actor)).where(told.entry_uid)
+    path, effect = policies.setdefault(told.policy_id, MountablePolicy(told.policy, at, actor)).where(told.entry_uid)
     age_s, allowed_s = max((at - row.at).total_seconds(), 0.0), float(told.expires_after_s)
     is_behind = row.publication is not None and row.version < ours
     return Peer(
@@ -328,7 +331,7 @@ def _reading(
 
 
 def _reading_condition(age_s: float, allowed_s: float, *, is_behind: bool) -> Condition:
-    """A document is current at its reader until it expires there."""
+    """Condition of a reader: its document is current there until it expires."""
     if age_s > allowed_s:
         return Condition.EXPIRED
     return Condition.LATE if is_behind else Condition.FRESH

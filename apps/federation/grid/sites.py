@@ -1,4 +1,4 @@
-"""The sites behind a shared entry: what they declared, how old their word is, and which version they enforce."""
+"""The sites of a shared entry: declared capacity, age of their data, and the policy version that they enforce."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from apps.usage.models import Source
 _Measured = Callable[[str, float | None], tuple[float | None, float | None]]
 
 
-class Unasked(StrEnum):
-    """State of a site without a subscription; all other states come from conditions."""
+class Unsubscribed(StrEnum):
+    """States of a site without a subscription; other sites have a Condition."""
 
     HERE = "here"
-    UNTOLD = "untold"  # usage of that origin without a subscription at this entry
+    UNTOLD = "untold"  # usage of that origin exists, without a subscription at this entry
 
 
-SiteState = Unasked | Condition
+SiteState = Unsubscribed | Condition
 
 
 @dataclass(frozen=True, slots=True)
 class SiteColumn:
-    """One site. capacity_cores: as agreed. possible_core_s: what its capacity allows from the window's beginning, or
-    from its first hour if that is later. last_contact_at: when its data was last confirmed.
+    """One site. capacity_cores: as agreed. last_contact_at: when its data was last confirmed.
+
+    possible_core_s: allowed by its capacity since the beginning of the window, or since its first hour if that is
+    later.
     """
 
     origin: Annotated[str, '"" is this site']
@@ -57,14 +59,14 @@ class SiteColumn:
     held_core_s: float = 0.0
     running_held: bool = False
     subscription_id: int | None = None
-    path: str = ""  # of the entry that is subscribed to, where it is another one
+    path: str = ""  # path of the subscribed entry if it is another one
 
     @property
     def is_here(self) -> bool:
         return not self.origin
 
     def is_old(self, at: datetime) -> bool:
-        """Its data is older than allowed, whatever other problem it has."""
+        """Whether its data is older than allowed, whatever other problem it has."""
         if self.last_contact_at is None or self.max_age_s is None:
             return self.state is Condition.STALE
         return self.last_contact_at + timedelta(seconds=self.max_age_s) <= at
@@ -75,7 +77,7 @@ class SiteColumn:
 
     @property
     def part_of_capacity(self) -> float | None:
-        """0..1 and beyond; None where the capacity isn't declared or the amount is hidden."""
+        """Amount divided by the possible amount, ≥ 0; None if the capacity is unknown or the amount is hidden."""
         if self.core_s is None or not self.possible_core_s:
             return None
         return self.core_s / self.possible_core_s
@@ -83,7 +85,7 @@ class SiteColumn:
 
 @dataclass(frozen=True)
 class _Newest:
-    """The newest version of an entry's document known to this site, and the ones active here."""
+    """The newest version of an entry's document known to this site, and the versions active here."""
 
     version: int | None = None
     at: datetime | None = None
@@ -101,10 +103,10 @@ def load_sites(
     first_at: Mapping[str, datetime],
     at: datetime,
 ) -> tuple[tuple[SiteColumn, ...], datetime | None]:
-    """This site first, then subscribed ones by name, then other origins with usage here.
+    """This site first, then subscribed sites by name, then other origins with usage here.
 
-    amounts: core-seconds of the entry by origin, empty where they are hidden. The second result: since when the entry
-    uses local usage only because peers are unreachable.
+    amounts: core-seconds of the entry by origin, empty if hidden. The second result: since when the entry uses local
+    usage only because peers are unreachable, or None.
     """
     way = [tree.uuid(i) for i in (*tree.ancestors(entry), entry)]
     below = tree.subtree_mask(entry)
@@ -119,23 +121,25 @@ def load_sites(
 
     rows = Subscription.objects.filter(policy=policy).select_related("source").order_by("issuer", "pk")
     subscriptions = list(usage_with_held(rows))
-    wanted = [one for one in subscriptions if one.entry_uid in way or _is_in(tree, below, one.entry_uid)]
-    chosen = _one_each(wanted, way, tree)
-    sites = [_here(policy, way, newest, measured, at)]
+    wanted = [one for one in subscriptions if one.entry_uid in way or _contains(tree, below, one.entry_uid)]
+    chosen = _one_column_per_site(wanted, way, tree)
+    sites = [_own_site(policy, way, newest, measured, at)]
     sites += [_peer(one, tree, entry, newest, measured, since, at) for one in chosen]
     known = {site.origin for site in sites}
-    sites += [_other(origin, measured) for origin, core_s in amounts.items() if origin not in known and core_s > 0]
+    sites += [
+        _unsubscribed(origin, measured) for origin, core_s in amounts.items() if origin not in known and core_s > 0
+    ]
     fallback = Fallback.objects.filter(policy=policy, entry_uid__in=way).order_by("since").first()
     return tuple(sites), None if fallback is None else fallback.since
 
 
-def _is_in(tree: TreeColumns, part: Mask, uid: UUID) -> bool:
+def _contains(tree: TreeColumns, part: Mask, uid: UUID) -> bool:
     place = tree.index_of_uid(uid)
     return place is not None and bool(part[place])
 
 
-def _one_each(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColumns) -> list[Subscription]:
-    """A site that is subscribed to at several entries is one column: by its nearest at or above the entry."""
+def _one_column_per_site(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColumns) -> list[Subscription]:
+    """One column for each site: the subscription at the nearest entry at or above this one."""
     order = {uid: place for place, uid in enumerate(reversed(way))}
     best: dict[str, Subscription] = {}
     for one in sorted(found, key=lambda each: (order.get(each.entry_uid, len(order)), each.pk)):
@@ -143,7 +147,7 @@ def _one_each(found: Sequence[Subscription], way: Sequence[UUID], tree: TreeColu
     return sorted(best.values(), key=lambda each: (each.source.site or each.issuer, each.pk))
 
 
-def _here(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measured, at: datetime) -> SiteColumn:
+def _own_site(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measured, at: datetime) -> SiteColumn:
     feeds = {feed.entry_uid: feed for feed in UsageFeed.objects.filter(policy=policy, entry_uid__in=way)}
     feed = next((feeds[uid] for uid in reversed(way) if uid in feeds), None)
     capacity = feed.capacity_cores if feed is not None else None
@@ -151,7 +155,7 @@ def _here(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _Measu
     return SiteColumn(
         origin="",
         name=str(site_settings.FAIRSHARE_SITE),
-        state=Unasked.HERE,
+        state=Unsubscribed.HERE,
         capacity_cores=capacity,
         reported_capacity_cores=None,
         core_s=core_s,
@@ -199,13 +203,13 @@ def _peer(
     )
 
 
-def _other(origin: str, measured: _Measured) -> SiteColumn:
+def _unsubscribed(origin: str, measured: _Measured) -> SiteColumn:
     core_s, _possible = measured(origin, None)
     name = Source.objects.filter(origin=origin).exclude(site="").values_list("site", flat=True).first()
     return SiteColumn(
         origin=origin,
         name=name or origin,
-        state=Unasked.UNTOLD,
+        state=Unsubscribed.UNTOLD,
         capacity_cores=None,
         reported_capacity_cores=None,
         core_s=core_s,
@@ -224,7 +228,7 @@ def _last_contact_at(origin: str) -> datetime | None:
 
 
 def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:
-    """Of the publication or the mount nearest at or above the entry."""
+    """The newest version of the publication or mount at the nearest entry at or above."""
     published = {one.entry_uid: one for one in Publication.objects.filter(policy=policy, entry_uid__in=way)}
     mounted = {one.entry_uid: one for one in Mount.objects.filter(policy=policy, entry_uid__in=way)}
     for uid in reversed(way):

@@ -1,9 +1,9 @@
-"""The grid view: an entry's targets against usage over all sites, and how much of it each site delivered.
+"""The grid view: an entry's targets against usage over all sites, and the usage delivered by each site.
 
-Targets, actual shares and balance are the newest snapshot's; deliveries are core-hours as recorded in the policy's
-window up to that snapshot. Viewers who may see sums only get the state of the last finished day, and a group's
-deliveries only where the rule of five holds at every site: for the whole window, and for the increase of each of the
-last days (see `priorities.settled`). Otherwise one site's number could reveal one person's usage.
+Targets, actual shares and balance are the newest snapshot's; deliveries are recorded core-hours in the policy's window
+up to that snapshot. Viewers who may see sums only get the state of the last finished day, and a group's deliveries only
+if the rule of five holds at every site: for the whole window, and for the increase of each of the last days (see
+`priorities.settled`). Otherwise one site's number could reveal one person's usage.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from apps.priorities.visibility import Amounts, daily_snapshot_before, shown_ent
 MOST_ROWS = 300
 MOST_LEVELS = 6
 _DAYS_BEFORE = 3
-_EVER = 100 * 366 * 86_400.0  # a window that reaches further has no beginning
+_EVER = 100 * 366 * 86_400.0  # a window that reaches further back counts as unlimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class GridChoice:
     path: str
     name: str
     why: Literal["published", "mounted"]
-    what: str  # the publication, or whose it is
+    what: str  # name of the publication, or the authority of the mount
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """The entry (depth 0) or one below it. core_s: what each site delivered, in the order of the sites; None: hidden.
+    """The entry (depth 0) or one below it. core_s: delivered by each site, in the order of the sites; None if hidden.
 
     `entry` has target, actual, deviation and state of the newest snapshot.
     """
@@ -67,18 +67,18 @@ class GridRow:
         return None if self.core_s is None else sum(self.core_s)
 
     def part_of(self, site: int) -> float | None:
-        """Of all that was delivered to it, 0..1."""
+        """The site's part of all core-seconds delivered to the entry, 0..1."""
         total = self.total_core_s
         return self.core_s[site] / total if self.core_s is not None and total else None
 
 
 @dataclass(frozen=True)
 class Grid:
-    """as_of: of snapshot and amounts; None where nothing is computed yet. since: the window's beginning, None:
-    unlimited.
+    """The grid view of one entry. as_of: instant of snapshot and amounts; None if nothing is computed yet.
 
-    scope: whose usage the entry's children are compared by, "global" or "local". fallback_since: local only for now,
-    because peers are unreachable for too long. n_more: rows that aren't listed.
+    since: the beginning of the window, None if unlimited. scope: whether the entry's children are compared by "global"
+    or "local" usage. fallback_since: since when it is local only because peers are unreachable. n_more: rows that
+    aren't listed.
     """
 
     policy_slug: str
@@ -102,7 +102,7 @@ class Grid:
 
     @property
     def own(self) -> GridRow:
-        """The entry itself."""
+        """The row of the entry itself."""
         return self.rows[0]
 
     @property
@@ -132,10 +132,10 @@ def list_grid_entries(*, actor: Actor, at: datetime) -> list[GridChoice]:
 
 
 def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, levels: int = 1) -> Grid:
-    """Of an entry (a path) that the actor may see, and `levels` below it.
+    """The grid view of an entry (a path) and `levels` below it.
 
     Raises:
-        NotFound: a policy or an entry that the actor may not see or that isn't there.
+        NotFound: there is no such policy or entry, or the actor may not see it.
     """
     view = open_view(policy_slug=policy_slug, actor=actor)
     top = view.tree.index_of_path(entry) if "\0" not in entry else None
@@ -200,7 +200,7 @@ def _shared_in(policy: Policy) -> Mapping[UUID, tuple[Literal["published", "moun
 
 
 def _listed(view: PolicyView, top: int, levels: int) -> tuple[list[int], int]:
-    """The entry and what of the levels below it may be seen, depth first as trees are shown; how many are left out."""
+    """The entry and visible entries of the levels below it, depth first, and the number of omitted ones."""
     found: list[int] = []
     waiting, n = [(top, 0)], 0
     while waiting:
@@ -221,13 +221,13 @@ def _window_start(view: PolicyView) -> datetime | None:
 
 
 def _load(view: PolicyView, since: datetime | None) -> BySite:
-    assert view.as_of is not None  # noqa: S101 - asked by the caller
+    assert view.as_of is not None  # noqa: S101 - checked by the caller
     cuts = _days_before(view) if view.shows_sums else ()
     return load_by_site(policy=view.policy, tree=view.tree, from_at=since, to_at=view.as_of, cuts=cuts)
 
 
 def _days_before(view: PolicyView) -> list[datetime]:
-    """The instants whose sums were shown before: the increase since then could be computed."""
+    """Earlier instants whose sums were shown, from which the increase since then could be computed."""
     found: list[datetime] = []
     day = view.snapshot.computed_at if view.snapshot is not None else view.now
     for _ in range(_DAYS_BEFORE):
@@ -242,13 +242,14 @@ def _days_before(view: PolicyView) -> list[datetime]:
 
 
 def _described(view: PolicyView, found: BySite | None) -> Mask:
-    """Entries of which is told what each site delivered."""
+    """Mask of entries whose deliveries by site may be shown."""
     if found is None or not view.shows_sums:
         return view.visibility.mask if found is not None else np.zeros(len(view.tree), dtype=np.bool_)
     own = found.own[:, found.own.sum(axis=(0, 2)) > 0]  # a site without any usage reveals nothing
     if not own.shape[1]:
         return view.visibility.outright & view.visibility.mask
-    since = np.cumsum(own[::-1], axis=0)[::-1]  # since each cut, the first of all time
+    # increases between consecutive instants; the first counts from the beginning
+    since = np.cumsum(own[::-1], axis=0)[::-1]
     amounts = Amounts.of(view.tree, since.reshape(-1, len(view.tree)), _people(view.tree))
     told = shown_entries(
         view.tree,

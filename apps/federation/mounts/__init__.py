@@ -1,1 +1,1 @@
-"""Policies of other authorities in the own tree."""
+"""Policies of other authorities mounted in the local tree."""

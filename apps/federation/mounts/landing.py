@@ -1,7 +1,7 @@
-"""Lays a mounted document over the current tree, within what its authority owns.
+"""Apply a mounted document to the current tree, within what its authority owns.
 
-Everything below the mount is the other authority's, nothing else. A document can't claim entries that lie, or lay,
-outside of the mount.
+The other authority owns everything below the mount, and nothing else. A document can't claim entries that are, or were,
+outside the mount.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from apps.policies.tree.terms import MountedPublication
 from apps.policies.tree.working_tree import breadth_first, without_unused_kinds
 
 # --- Ownership of uids ------------------------------------------------------------------------------------------------
-# As one array: a driver reads a hundred thousand single parameters in the time of their square.
+# Passed as one array: a driver takes quadratic time for a hundred thousand single parameters.
 _LAST_PLACES = """
 SELECT DISTINCT ON (uid) uid, parent_uid FROM policies_entry
 WHERE policy_id = %s AND uid = ANY(%s::uuid[]) ORDER BY uid, since DESC
@@ -37,13 +37,13 @@ WHERE policy_id = %s AND uid = ANY(%s::uuid[]) ORDER BY uid, since DESC
 
 
 def owned_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
-    """Which of these uids, none of them in the tree, belonged to this policy outside the mount.
+    """Uids, none of them in the current tree, that belonged to this policy outside the mount.
 
-    Each is judged by its last location and that of its ancestors. Uids that only ended mounts brought belong to nobody:
-    a document that claims uids of others keeps them only while it is mounted.
+    Each is judged by its last location and that of its ancestors. Uids that only came through mounts that have ended
+    belong to no one; another document may claim them.
     """
     found = _last_elsewhere(policy, mount_uid, uids)
-    return found - _left_behind(policy, mount_uid, found) if found else found
+    return found - _only_from_ended_mounts(policy, mount_uid, found) if found else found
 
 
 def _last_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
@@ -59,16 +59,16 @@ def _last_elsewhere(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> 
             asked = {parent for _, parent in places} - above.keys() - is_elsewhere.keys() - {None}
             if not asked:
                 break
-    _hand_down(is_elsewhere, above)
-    return {uid for uid in uids if is_elsewhere.get(uid, False) is not False}  # None: higher up than anything goes
+    _inherit_from_above(is_elsewhere, above)
+    return {uid for uid in uids if is_elsewhere.get(uid, False) is not False}  # None: above all depths
 
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def _hand_down(found: dict[Key, Value | None], above: Mapping[Key, Key]) -> None:
-    """Give each what was found for what is above it, None where nothing was; however many there are, and how deep."""
+def _inherit_from_above(found: dict[Key, Value | None], above: Mapping[Key, Key]) -> None:
+    """Pass each value found for an entry to all entries below it that have none; iterative, for any depth."""
     for start in above:
         way, place = [], start
         while place not in found and place in above:
@@ -79,7 +79,7 @@ def _hand_down(found: dict[Key, Value | None], above: Mapping[Key, Key]) -> None
 
 Place = tuple[UUID | None, int]  # an entry, and a revision that had it
 
-# Each time that an entry came, in whatever revision, and where it was when it was there last.
+# For each time that an entry was added, in whatever revision, its last location.
 _CAME_AND_WENT = """
 SELECT uid, parent_uid, CASE WHEN came THEN since END, CASE WHEN went THEN until - 1 END FROM (
     SELECT uid, parent_uid, since, until,
@@ -90,26 +90,27 @@ SELECT uid, parent_uid, CASE WHEN came THEN since END, CASE WHEN went THEN until
 """
 
 
-def _left_behind(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
-    """Those that came below a mount each time, and that no other mount has which is still there as it was then."""
+def _only_from_ended_mounts(policy: Policy, mount_uid: UUID, uids: Collection[UUID]) -> set[UUID]:
+    """Uids that came below a mount each time, unless another mount has them that is still unchanged."""
     with connection.cursor() as cursor:
         cursor.execute(_CAME_AND_WENT, [policy.pk, list(uids)])
         rows = cursor.fetchall()
-    mount_over = _mounts_over(policy, {(above, number) for _, above, *numbers in rows for number in numbers if number})
+    mount_over = _mounts_above(policy, {(above, number) for _, above, *numbers in rows for number in numbers if number})
     kept = set()
     for uid, above, came, went in rows:
         at_first, at_last = (mount_over.get((above, number)) if number else None for number in (came, went))
         if came and (at_first is None or not at_first.stood):
-            kept.add(uid)  # made here
+            kept.add(uid)  # made at this site
         if any(over is not None and over.is_there and over.uid != mount_uid for over in (at_first, at_last)):
             kept.add(uid)
     return set(uids) - kept
 
 
 @dataclass(frozen=True)
-class _Over:
-    """A mount above an entry. stood: it existed in the revision before too, so that only its document brought what came
-    below it. is_there: the same document is mounted there today.
+class _MountAbove:
+    """A mount above an entry. stood: it existed in the revision before, too, so its document alone added the entry.
+
+    is_there: the same document is mounted there today.
     """
 
     uid: UUID
@@ -132,9 +133,12 @@ JOIN LATERAL (SELECT parent_uid, mount FROM policies_entry
 """
 
 
-def _mounts_over(policy: Policy, places: Collection[Place]) -> dict[Place, _Over | None]:
-    """By each place the mount that it was or lay below. Whatever is below, each entry is read once a revision."""
-    found: dict[Place, _Over | None] = {}
+def _mounts_above(policy: Policy, places: Collection[Place]) -> dict[Place, _MountAbove | None]:
+    """For each location the mount that it was or was below.
+
+    Each entry is read once a revision, whatever is below it.
+    """
+    found: dict[Place, _MountAbove | None] = {}
     above: dict[Place, Place] = {}
     asked = {place for place in places if place[0] is not None}
     for _ in range(MAX_DEPTH + 2):
@@ -146,12 +150,12 @@ def _mounts_over(policy: Policy, places: Collection[Place]) -> dict[Place, _Over
             rows = cursor.fetchall()
         for uid, number, parent, is_mount, stood, is_there in rows:
             if is_mount or parent is None:
-                found[uid, number] = _Over(uid, bool(stood), is_there) if is_mount else None
+                found[uid, number] = _MountAbove(uid, bool(stood), is_there) if is_mount else None
             else:
                 above[uid, number] = (parent, number)
         asked = {(parent, number) for _, number, parent, is_mount, *_ in rows if parent is not None and not is_mount}
         asked -= above.keys() | found.keys()
-    _hand_down(found, above)
+    _inherit_from_above(found, above)
     return found
 
 
@@ -159,8 +163,9 @@ _THERE = "SELECT uid FROM policies_entry WHERE policy_id = %s AND until IS NULL 
 
 
 def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, uids: Collection[UUID]) -> set[UUID]:
-    """Which of these belong to other policies of this site, other than through the same document: a uid is one entry at
-    a site, and usage reported for it counts in every policy.
+    """Uids that belong to other policies of this site, other than through the same document.
+
+    A uid is one entry at a site, and usage reported for it counts in every policy.
     """
     found: set[UUID] = set()
     if not uids:
@@ -183,14 +188,14 @@ def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, 
 # --- Landing ----------------------------------------------------------------------------------------------------------
 OwnedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
 _MOST_NAMED = 50
-_MOST_SAID = 5  # in the message itself
+_MOST_SAID = 5  # the number of items in the message itself
 
 
 @dataclass(frozen=True, eq=False)
 class Landing:
-    """What the policy would be. n_added, n_gone, n_changed: entries below the mount.
+    """The policy after applying a document. n_added, n_gone, n_changed: entries below the mount.
 
-    furthest_points: by how much a target moves most, among its siblings or of the whole.
+    furthest_points: the largest move of a target, among its siblings or of the whole tree.
     """
 
     tree: TreeColumns
@@ -204,16 +209,17 @@ class Landing:
         return not (self.n_added or self.n_gone or self.n_changed)
 
 
-def lay_over(
+def apply_document(
     head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, owned_elsewhere: OwnedElsewhere
 ) -> Landing:
-    """Everything below the mount becomes what the document says. The mount keeps its name, shares, locks and dates;
-    the scope that its children are compared by is the document's, where that states one.
+    """Replace everything below the mount by the document's content.
 
-    owned_elsewhere: which of some uids, none of which is in the tree, this policy had outside of the mount.
+    The mount keeps its name, shares, locks and dates; the scope in which its children are compared is the document's,
+    if that states one. owned_elsewhere: returns which of some uids, none of them in the tree, this policy had outside
+    the mount.
 
     Raises:
-        BadDocument: an entry of the document is another one of this policy, or the tree would be too deep or large.
+        BadDocument: an entry of the document is a different one of this policy, or the tree would be too deep or large.
     """
     at = head.index_of_uid(mount_uid)
     if at is None:
@@ -223,17 +229,18 @@ def lay_over(
     _refuse_foreign_uids(head, at, below, document, owned_elsewhere)
     _refuse_size(head, at, below, document)
     _refuse_new_names(head, document.tree)
-    tree = _laid(head, at, below, document.tree)
+    tree = _merged_columns(head, at, below, document.tree)
     return _compared(head, tree, at, below)
 
 
-def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
-    """Columns of both, without a loop over entries. Rows: ours that stay in their order, then theirs but the root.
+def _merged_columns(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeColumns:
+    """Columns of the merged tree, vectorised. Rows: local ones in their order, then those of the document but its root.
 
-    Theirs get no fields that a document can't carry (see `wire`): locks, dates, members, mounts, sources.
+    The document's entries get no fields that a document can't have (see `wire`): locks, dates, members, mounts,
+    sources.
     """
     kept, n_new = np.flatnonzero(~below), len(theirs) - 1
-    row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last: the root's parent −1
+    row_of = np.full(len(head) + 1, -1, dtype=np.int64)  # the last element is the root's parent −1
     row_of[kept] = np.arange(len(kept))
     row = int(row_of[at])
     their_parents = np.where(theirs.parent[1:] == 0, row, theirs.parent[1:].astype(np.int64) + len(kept) - 1)
@@ -281,10 +288,10 @@ def _laid(head: TreeColumns, at: int, below: Mask, theirs: TreeColumns) -> TreeC
 def _refuse_foreign_uids(
     head: TreeColumns, at: int, below: Mask, document: PolicyDocument, owned_elsewhere: OwnedElsewhere
 ) -> None:
-    """Reject uids of entries outside the mount: a document can't take over what others decide."""
+    """Reject uids of entries outside the mount, so that a document can't take over entries that others decide about."""
     theirs = document.tree
     here = indexes_of(theirs.uid, head)
-    here[0] = -1  # the root, in whose place the mount is
+    here[0] = -1  # the root is represented by the mount
     foreign = np.flatnonzero((here >= 0) & ~below[here])
     problems = []
     for i in foreign[:_MOST_NAMED].tolist():
@@ -300,8 +307,11 @@ def _refuse_foreign_uids(
 
 
 def _refuse_new_names(head: TreeColumns, theirs: TreeColumns) -> None:
-    """As for entries of this site: what is here already keeps its name. An entry can't be left out or renamed by
-    itself: its siblings' targets, or its name in usage feeds, would be others than the document's."""
+    """Apply the rules for names of this site to new entries; existing ones keep their names.
+
+    A single entry can't be left out or renamed: its siblings' targets, or its name in usage feeds, would differ from
+    the document's.
+    """
     problems = [
         FieldProblem(theirs.path(i), f"has a name that {problem}")
         for i, problem in new_name_problems(theirs, head).items()
@@ -330,11 +340,17 @@ def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Lan
     n_kept = int(was_theirs.sum())
     n_changed = int((says_else & (was_theirs | (moves.place == at))).sum())
     n_added = int((moves.place < 0).sum())
-    return Landing(tree, n_added, int(below.sum()) - n_kept, n_changed, max(moves.furthest, _emptied(moves, tree, at)))
+    return Landing(
+        tree,
+        n_added,
+        int(below.sum()) - n_kept,
+        n_changed,
+        max(moves.furthest, _largest_target_removed(moves, tree, at)),
+    )
 
 
-def _emptied(moves: TargetChanges, tree: TreeColumns, at: int) -> float:
-    """The largest whole-tree target, in points, of an entry that leaves; 100 where the mount becomes empty."""
+def _largest_target_removed(moves: TargetChanges, tree: TreeColumns, at: int) -> float:
+    """The largest global target, in points, of an entry that is removed; 100 if the mount becomes empty."""
     mount = int(np.flatnonzero(moves.place == at)[0])
     if len(moves.gone) and not tree.n_children[mount]:
         return 100.0

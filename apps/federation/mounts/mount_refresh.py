@@ -1,4 +1,4 @@
-"""What becomes of a mounted document: checked, laid over the tree, and landed as a change set within limits."""
+"""Process a mounted document: check it, merge it with the tree, and publish it as a change set within limits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from apps.accounts.audit_log import record
 from apps.core import outbound
 from apps.core.errors import DomainError
 from apps.core.signing import BadDocument
-from apps.federation.documents.trust import Trusted, Verdict, judge
+from apps.federation.documents.trust import TrustedState, Verdict, check_document
 from apps.federation.documents.wire import PolicyLimits
-from apps.federation.fetch_requests import FetchResult, Question, question_of
+from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication
-from apps.federation.mounts.landing import Landing, lay_over, owned_by_another_policy, owned_elsewhere
+from apps.federation.mounts.landing import Landing, apply_document, owned_by_another_policy, owned_elsewhere
 from apps.federation.publishing import own_name
 from apps.federation.staleness import STILL_OPEN
 from apps.policies.models import ChangeSet, Policy
@@ -29,19 +29,19 @@ from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import MountedPublication
 
 
-def question_for(mount: Mount) -> Question:
-    return question_of(mount, url=mount.url, etag=mount.etag if mount.document else "")
+def request_for(mount: Mount) -> FetchRequest:
+    return build_request(mount, url=mount.url, etag=mount.etag if mount.document else "")
 
 
-def trusted_of(mount: Mount) -> Trusted:
-    return Trusted(mount.issuer, mount.publication, mount.fingerprint, mount.version, mount.digest)
+def trusted_state_of(mount: Mount) -> TrustedState:
+    return TrustedState(mount.issuer, mount.publication, mount.fingerprint, mount.version, mount.digest)
 
 
 def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at: datetime) -> None:
-    """Every check that needs no lock: is it a document, whose, and is it accepted.
+    """Run all checks that need no lock: is it a document, by which authority, and is it accepted.
 
     Raises:
-        DomainError: what is wrong with it.
+        DomainError: the problem.
     """
     if answer.status == 304 and mount.document:
         fetched.etag = mount.etag
@@ -56,20 +56,20 @@ def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at:
     if _is_settled(mount, fetched.data, at):
         fetched.version = mount.version
         return
-    fetched.judged = judge(
+    fetched.accepted = check_document(
         fetched.data,
-        trusted_of(mount),
+        trusted_state_of(mount),
         own_name=own_name(),
         publishes=Publication.objects.exists(),
         names_above=(),
         limits=PolicyLimits(entries=1_000_000, levels=mount.most_levels),
         at=at,
     )
-    fetched.version = fetched.judged.trusted.version
+    fetched.version = fetched.accepted.trusted.version
 
 
 def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
-    """The current document again, unchanged and still valid: nothing is read or compared once more."""
+    """Whether it is the current document, unchanged and still valid, so that it needn't be read or compared."""
     return (
         _is_landed(mount, at)
         and bool(mount.digest)
@@ -78,24 +78,24 @@ def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
 
 
 def _is_landed(mount: Mount, at: datetime) -> bool:
-    """Whether the document we have is applied and still valid."""
+    """Whether the stored document is applied and still valid."""
     return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
 
 
 def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
-    """Under the lock of the mount: what was judged is landed."""
-    if fetched.judged is None:
-        if not fetched.code:  # never of a rejected one: its confirmation would pass for a successful fetch
+    """Apply an accepted document, under the lock of the mount."""
+    if fetched.accepted is None:
+        if not fetched.code:  # not of a rejected one: its confirmation (304) would count as a successful fetch
             mount.etag = fetched.etag or mount.etag
         return
-    trusted = fetched.judged.trusted
+    trusted = fetched.accepted.trusted
     policy = lock_policy(mount.policy_id)
     try:
-        landing = lay_over(
+        landing = apply_document(
             _mounted_tree(policy, mount),
             mount.entry_uid,
-            fetched.judged.document,
-            owned_elsewhere=lambda uids: _elsewhere(policy, mount, uids),
+            fetched.accepted.document,
+            owned_elsewhere=lambda uids: _owned_elsewhere(policy, mount, uids),
         )
         _land(mount, policy, fetched, landing, at)
     except DomainError as error:
@@ -112,23 +112,21 @@ def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
             subject=str(mount),
             details=details,
         )
-    if fetched.judged.verdict is Verdict.NEW or not mount.document:
+    if fetched.accepted.verdict is Verdict.NEW or not mount.document:
         mount.document = zstandard.ZstdCompressor(level=3).compress(fetched.data)
-    head = fetched.judged.document.head
+    head = fetched.accepted.document.head
     mount.fingerprint, mount.version, mount.digest = trusted.fingerprint, trusted.version, trusted.digest
     mount.issuers, mount.issued_at, mount.expires_at = list(head.issuers), head.issued_at, head.expires_at
     mount.etag = fetched.etag
 
 
-def _elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
+def _owned_elsewhere(policy: Policy, mount: Mount, uids: Collection[UUID]) -> set[UUID]:
     others = owned_by_another_policy(policy, MountedPublication(mount.issuer, mount.publication), uids)
     return owned_elsewhere(policy, mount.entry_uid, uids) | others
 
 
 def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
-    """Raises:
-    BadDocument: the entry is no longer its mount; that change removed the entries below.
-    """
+    """Load the tree. Raises BadDocument if the entry is no longer its mount; that change removed the entries below."""
     tree = load_tree(policy)
     at = tree.index_of_uid(mount.entry_uid)
     if at is not None and tree.mount.get(at) != MountedPublication(mount.issuer, mount.publication):
@@ -138,25 +136,25 @@ def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
 
 
 def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, at: datetime) -> None:
-    version = fetched.judged.trusted.version
+    version = fetched.accepted.trusted.version
     if landing.is_empty:
         fetched.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
         mount.landed_version = version
         withdraw_held(mount, at)
         return
     if mount.state == Mount.State.FROZEN:
-        fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _described(landing)
+        fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _summary(landing)
         return
-    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_described(landing)}."
-    beyond = _beyond(mount, landing)
+    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_summary(landing)}."
+    beyond = _exceeded_limit(mount, landing)
     if not beyond:
         publish_mounted_tree(policy=policy, tree=landing.tree, reason=reason, at=at)
-        fetched.outcome, fetched.message, mount.landed_version = Fetch.Outcome.LANDED, _described(landing), version
+        fetched.outcome, fetched.message, mount.landed_version = Fetch.Outcome.LANDED, _summary(landing), version
         withdraw_held(mount, at)
         return
     fetched.outcome, fetched.message = Fetch.Outcome.HELD, beyond
     if mount.held is not None and version == mount.version:
-        if mount.held.state == ChangeSet.State.WITHDRAWN:  # who said no isn't asked again
+        if mount.held.state == ChangeSet.State.WITHDRAWN:  # a rejected version isn't proposed again
             fetched.message = f"{beyond} This version was withdrawn here; the next one is checked again."
             return
         if mount.held.state in STILL_OPEN and mount.held.base_number == policy.head_number:
@@ -168,7 +166,7 @@ def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, 
 
 
 def withdraw_held(mount: Mount, at: datetime) -> None:
-    """What waited for a decision is overtaken by a newer version, or by a newer tree of ours."""
+    """Withdraw the waiting change set, which a newer version or a newer tree has superseded."""
     if mount.held is not None:
         ChangeSet.objects.filter(pk=mount.held.pk, state__in=STILL_OPEN).update(
             state=ChangeSet.State.WITHDRAWN, updated_at=at
@@ -176,8 +174,8 @@ def withdraw_held(mount: Mount, at: datetime) -> None:
         mount.held = None
 
 
-def _beyond(mount: Mount, landing: Landing) -> str:
-    """By which limit the change is too large to land by itself; "" for none."""
+def _exceeded_limit(mount: Mount, landing: Landing) -> str:
+    """Name of the limit that the change exceeds, so that it needs a review; "" for none."""
     n = landing.n_added + landing.n_gone + landing.n_changed
     if n > mount.most_entries:
         return f"Held for review: {n:,} entries change at once; the limit is {mount.most_entries:,}."
@@ -189,5 +187,5 @@ def _beyond(mount: Mount, landing: Landing) -> str:
     return ""
 
 
-def _described(landing: Landing) -> str:
+def _summary(landing: Landing) -> str:
     return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"

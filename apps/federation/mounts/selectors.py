@@ -1,6 +1,6 @@
-"""Mounts as viewers read them: what a document would change, and where an entry's settings come from.
+"""Mounts for viewers: what a document would change, and where an entry's settings come from.
 
-Differences name what each of a document's entries comes to here. Provenance is which authority, which version, how old.
+Differences compare the document's entries with ours. Provenance is authority, version and age.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.core.errors import DomainError
 from apps.core.signing import open_document
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Mount, Remote
-from apps.federation.mounts.landing import lay_over
+from apps.federation.mounts.landing import apply_document
 from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
@@ -26,17 +26,17 @@ from apps.policies.tree.difference import mount_of
 from apps.policies.tree.revision_diff import TargetChanges, TreeDiff, compare_targets, diff_trees
 from apps.policies.tree.stored import load_tree
 
-# --- A document beside our tree ---------------------------------------------------------------------------------------
+# --- A document compared with the tree --------------------------------------------------------------------------------
 _MOST_SORTED = 5_000  # a longer list is shown level by level
 _SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Stated:
-    """One entry of the document and of the mount. Shares as stated, None where it inherits or isn't there.
+class ComparedEntry:
+    """One entry of the document or of the mount. Shares as stated, None if it inherits or doesn't exist.
 
-    inside: its target of the whole document, 0..1. asked: the same of our whole tree, by the mount's own share; here:
-    what it is in our tree. None where the entry isn't there.
+    inside: its target within the document, 0..1. asked: its global target if the document were applied, by the mount's
+    own share; here: its present global target. None if the entry doesn't exist there.
     """
 
     uid: UUID
@@ -63,9 +63,9 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """The newest good document of a mount against the current tree, for managers who may mount there.
+    """The newest accepted document of a mount compared with the current tree, for managers who may mount there.
 
-    diff: what laying the document over the tree would change; None where it can't be, for which `problem` says why.
+    diff: what applying the document would change; None if it can't be applied, for the reason in `problem`.
     """
 
     mount: Mount
@@ -84,8 +84,8 @@ class Differences:
         return len(self.document.tree.level_starts) - 2
 
     @cached_property
-    def stated(self) -> Sequence[Stated]:
-        """Every entry of either, those of the document first, each below its parent as far as that is readable."""
+    def stated(self) -> Sequence[ComparedEntry]:
+        """Every entry of either, those of the document first, each below its parent as far as that is known."""
         document, tree = self.document.tree, self.tree
         inside, here = compare_targets(document, document), compare_targets(tree, tree)
         own = 1.0 if self.at == 0 else _of(here, self.at)
@@ -102,11 +102,11 @@ class Differences:
     def n_differing(self) -> int:
         return sum(row.differs for row in self.stated)
 
-    def _of_document(self, i: int, inside: TargetChanges, here: TargetChanges, own: float | None) -> Stated:
+    def _of_document(self, i: int, inside: TargetChanges, here: TargetChanges, own: float | None) -> ComparedEntry:
         document, tree = self.document.tree, self.tree
         node, j = document.node(i), tree.index_of_uid(document.uuid(i))
         within = _of(inside, i)
-        return Stated(
+        return ComparedEntry(
             uid=node.uid,
             name=node.name,
             kind=node.kind,
@@ -121,11 +121,11 @@ class Differences:
             here=None if j is None else _of(here, j),
         )
 
-    def _of_tree(self, i: int, here: TargetChanges) -> Stated:
+    def _of_tree(self, i: int, here: TargetChanges) -> ComparedEntry:
         node = self.tree.node(i)
         above = self.tree.path(self.at)
         path = self.tree.path(i)
-        return Stated(
+        return ComparedEntry(
             uid=node.uid,
             name=node.name,
             kind=node.kind,
@@ -142,7 +142,10 @@ class Differences:
 
 
 def load_differences(mount: Mount) -> Differences | None:
-    """None where no good document has come yet, or the entry has left the tree. The caller asked for the mount."""
+    """Load the differences; None if there is no accepted document, or the entry has left the tree.
+
+    The caller has checked the actor's right to the mount.
+    """
     if not mount.document:
         return None
     tree = load_tree(mount.policy)
@@ -150,11 +153,11 @@ def load_differences(mount: Mount) -> Differences | None:
     if at is None:
         return None
     data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
-    opened = open_document(data, trusted=None)  # it was judged before it was kept
+    opened = open_document(data, trusted=None)  # it was checked before it was stored
     document = read_policy(opened.document, PolicyLimits(entries=1_000_000, levels=64))
     diff, problem = None, ""
     try:
-        laid = lay_over(tree, mount.entry_uid, document, owned_elsewhere=lambda uids: ())
+        laid = apply_document(tree, mount.entry_uid, document, owned_elsewhere=lambda uids: ())
         everything = np.ones(len(tree), dtype=np.bool_)
         diff = diff_trees(tree, laid.tree, sees_before=everything, sees_after=np.ones(len(laid.tree), dtype=np.bool_))
     except DomainError as error:
@@ -170,10 +173,10 @@ def _of(moves: TargetChanges, i: int) -> float | None:
 # --- Provenance -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Provenance:
-    """version 0: no document has landed yet. age_s: since it was last confirmed, None where it never was.
+    """Origin of an entry's settings.
 
-    mount_id None: the entry is marked as a mount, and nothing is fetched for it. acts: what is done about it now that
-    it is too old; "keep" as long as it isn't.
+    version 0: no document applied yet. age_s: since the last confirmation, None without one. mount_id None: the entry
+    is marked as a mount, but nothing is fetched for it. acts: the action taken because it is stale; "keep" if it isn't.
     """
 
     entry_uid: UUID
@@ -188,30 +191,30 @@ class Provenance:
 
 
 def load_provenance(policy: Policy, tree: TreeColumns, *, at: datetime) -> Mapping[UUID, Provenance]:
-    """Of each mount of a tree, by the uid of its entry; without mounts nothing is asked of the database."""
+    """Provenance of each mount of a tree, by the uid of its entry; no query for a tree without mounts."""
     if not tree.mount:
         return {}
     rows = mounts_with_held(Mount.objects.filter(policy=policy))
     mounts = {row.entry_uid: row for row in rows}
-    found = [_described(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
+    found = [_summary(tree, i, mounts.get(tree.uuid(i)), at) for i in tree.mount]
     return {each.entry_uid: each for each in found}
 
 
-def mounted_at(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Provenance | None:
-    """Of one entry that is a mount itself."""
+def provenance_of_mount(policy: Policy, tree: TreeColumns, i: int, *, at: datetime) -> Provenance | None:
+    """Provenance of one entry that is a mount itself."""
     if i not in tree.mount:
         return None
     rows = mounts_with_held(Mount.objects.filter(policy=policy, entry_uid=tree.uuid(i)))
-    return _described(tree, i, rows.first(), at)
+    return _summary(tree, i, rows.first(), at)
 
 
 def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -> Provenance | None:
-    """Of one entry: what it is mounted from itself, or the mount that it lies below; None for our own."""
+    """Provenance of an entry that is a mount or is below one; None for local entries."""
     mount = mount_of(tree, i) if found else None
     return None if mount is None else found.get(tree.uuid(mount))
 
 
-def _described(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
+def _summary(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
     told = tree.mount[i]
     return Provenance(
         entry_uid=tree.uuid(i),

@@ -1,4 +1,4 @@
-"""Mounting: preview a document, trust its key once a manager has compared it, then fetch it on schedule; kept usage."""
+"""Mount documents: preview one, trust its key once a manager has compared it, then fetch it on schedule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.federation import fetch_requests, staleness
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.fetch_requests import clean_token, no_document, sealed_token, token_header
 from apps.federation.models import Mount
-from apps.federation.mounts.landing import lay_over
+from apps.federation.mounts.landing import apply_document
 from apps.federation.publishing import own_name
 from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
 from apps.mapping.moves import Move, UnmappedUsage, moves_to_nowhere, usage_of_unmapped
@@ -51,9 +51,9 @@ _SETTINGS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Preview:
-    """The document at an address, before it is trusted: its key is to be compared through another channel.
+    """The document at an address, before it is trusted: its key has to be compared over a separate channel.
 
-    unmapped: usage that would count nowhere once it is mounted; None where no entry was named.
+    unmapped: usage that would be unmapped once it is mounted; None without an entry.
     """
 
     url: str
@@ -73,25 +73,24 @@ class Preview:
 def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at: datetime, actor: Actor) -> Preview:
     """Fetch and read a document, for a manager who may mount in the policy. Nothing is stored.
 
-    entry: the path at which it would be mounted; "" where that isn't known yet. token: issued by the other side for
-    this reader.
+    entry: the path of the future mount; "" if unknown. token: issued by the other side for this reader.
 
     Raises:
-        Refused, Unreachable, TooLarge, BadDocument: the address or its content, worded for the manager.
+        Refused, Unreachable, TooLarge, BadDocument: the address or its content, with a message for the manager.
         NotFound: the actor may not mount anything here.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
     if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
-    place = _place(policy, entry, actor, at) if entry else None
+    place = _load_entry(policy, entry, actor, at) if entry else None
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    own = fetch_requests.own_answer(url)
+    own = fetch_requests.local_answer(url)
     answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
         raise outbound.Unreachable(no_document(answer.status))
     opened = open_document(answer.body, trusted=None)
     document = read_policy(opened.document, PolicyLimits())
-    unmapped = None if place is None else unmapped_by_arrival(policy, place, document, at=at)
+    unmapped = None if place is None else unmapped_by_document(policy, place, document, at=at)
     return Preview(url, opened.key, document, unmapped)
 
 
@@ -110,18 +109,18 @@ def make_mount(
     at: datetime,
     actor: Actor,
 ) -> Mount:
-    """Mount a publication at an entry (a path), under the key whose fingerprint was compared. Its own share stays
-    local.
+    """Mount a publication at an entry (a path), under the key whose fingerprint was compared.
 
-    The entry is marked at once; the run that fetches its first document publishes it or holds it for review. token:
-    issued by the other side for this reader; it is stored sealed, and never shown again.
+    The mount's own share stays local. The entry is marked immediately; the run that fetches its first document
+    publishes it or holds it for review. token: issued by the other side for this reader; it is stored sealed and never
+    shown again.
 
     Raises:
         NotAllowed, NotFound, Conflict, Invalid: the actor, the entry, an existing mount, settings out of range.
     """
     target_of(url)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    uid = _place(policy, entry, actor, at)
+    uid = _load_entry(policy, entry, actor, at)
     if (settings or {}).get("keep_usage") and not may_have_accounts(load_tree(policy), uid):
         message = "needs an entry below the root that isn't a reserve"
         raise Invalid(f"keep_usage {message}.", fields=[FieldProblem("keep_usage", message)])
@@ -161,7 +160,7 @@ def make_mount(
 
 @transaction.atomic
 def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
-    """What lies below becomes ours, as it is now."""
+    """End a mount; the entries below it become local as they are now."""
     mount = get_mount(mount_id=mount_id, actor=actor, at=at, lock=True)
     if load_tree(mount.policy).index_of_uid(mount.entry_uid) is not None:
         operation = {"op": "mount", "entry": str(mount.entry_uid), "mount": None}
@@ -180,7 +179,7 @@ def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
 
 
 def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) -> Mount:
-    """For who may mount at its entry; for others there is none."""
+    """Return a mount; NotFound unless the actor may mount at its entry."""
     mounts = Mount.objects.select_related("policy", "held")
     if lock:
         mounts = mounts.select_for_update(of=("self",))
@@ -191,13 +190,13 @@ def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) 
 
 
 def list_mounts(*, actor: Actor, at: datetime) -> list[Mount]:
-    """By policy and authority, those that the actor decides about."""
+    """Mounts that the actor decides about, by policy and authority."""
     mounts = Mount.objects.select_related("policy", "held").order_by("policy__slug", "issuer", "publication", "id")
     return [mount for mount in mounts if may_mount_at(mount.policy, mount.entry_uid, actor, at)]
 
 
 def clean_fingerprint(text: str) -> str:
-    """Normalise a typed fingerprint: blanks, colons and capitals don't matter."""
+    """Normalise a typed fingerprint: blanks, colons and capitals are ignored."""
     plain = "".join(text.split()).replace(":", "").replace("-", "").lower()
     if len(plain) != 64 or not all(character in "0123456789abcdef" for character in plain):
         message = "must be 64 hexadecimal digits, as `manage.py federation keys` prints them"
@@ -206,7 +205,7 @@ def clean_fingerprint(text: str) -> str:
 
 
 def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[str, Any]:
-    """Limits and interval of a mount or subscription, each in its range; omitted values stay."""
+    """Check limits and interval of a mount or subscription; omitted values stay."""
     known = _COMMON if of_usage else _SETTINGS
     others = ("stale_action",) if of_usage else ("stale_action", "keep_usage")
     problems, read = [], {}
@@ -231,7 +230,7 @@ def clean_settings(given: Mapping[str, Any], *, of_usage: bool = False) -> dict[
     return read
 
 
-def _place(policy: Policy, entry: str, actor: Actor, at: datetime) -> UUID:
+def _load_entry(policy: Policy, entry: str, actor: Actor, at: datetime) -> UUID:
     tree = load_tree(policy)
     i = tree.index_of_path(entry)
     if i is None or not may_mount_at(policy, tree.uuid(i), actor, at):
@@ -240,7 +239,7 @@ def _place(policy: Policy, entry: str, actor: Actor, at: datetime) -> UUID:
 
 
 def _same_publication_once(policy: Policy, issuer: str, publication: str) -> None:
-    """Its entries have uids, and an entry is in a tree once."""
+    """Reject a second mount of the same publication: its entries have uids, which may occur once in a tree."""
     other = Mount.objects.filter(policy=policy, issuer=issuer, publication=publication).first()
     if other is not None:
         message = f"{publication} of {issuer} is mounted in {policy.slug} already: an entry can be in a tree only once."
@@ -248,7 +247,10 @@ def _same_publication_once(policy: Policy, issuer: str, publication: str) -> Non
 
 
 def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) -> bool:
-    """Whether the actor may mount above the entry: a mount's own share is decided there."""
+    """Whether the actor may mount at the entry.
+
+    This requires rights above it, where a mount's own share is decided.
+    """
     token = actor.token
     if not actor.has_scope("federation") or (token is not None and token.policy_slug not in ("", policy.slug)):
         return False
@@ -266,22 +268,23 @@ def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) ->
 
 
 # --- Usage that a mounted document leaves without an entry ------------------------------------------------------------
-# A document replaces all entries below its mount. Accounts that counted at an entry which goes are unmapped from then
-# on, and their past usage counts nowhere, unless another rule maps them or the mount keeps it.
-def unmapped_by_arrival(policy: Policy, mount_uid: UUID, document: PolicyDocument, *, at: datetime) -> UnmappedUsage:
-    """What laying the document over the current tree leaves without an entry; nothing where it can't be laid over it,
-    because then it isn't applied: the fetch says why.
+# A document replaces all entries below its mount. Accounts of removed entries are unmapped from then on, and their past
+# usage isn't counted, unless another rule maps them or the mount keeps it.
+def unmapped_by_document(policy: Policy, mount_uid: UUID, document: PolicyDocument, *, at: datetime) -> UnmappedUsage:
+    """Accounts that would be unmapped after applying the document to the current tree.
+
+    Empty if it can't be applied, for which the fetch reports the reason.
     """
     tree = load_tree(policy)
     try:
-        landing = lay_over(tree, mount_uid, document, owned_elsewhere=lambda uids: ())
+        landing = apply_document(tree, mount_uid, document, owned_elsewhere=lambda uids: ())
     except BadDocument:
         return UnmappedUsage()
     return usage_of_unmapped(moves_to_nowhere(policy, tree, landing.tree), at=at) if landing.n_gone else UnmappedUsage()
 
 
 def keep_usage(policy: Policy, revision: Revision) -> None:
-    """Map the accounts of removed entries to their mount, when a version of it is published, by itself or reviewed."""
+    """When a version is published, map the accounts of removed entries to their mount."""
     if revision.number < 2 or revision.change_set.origin != ChangeSet.Origin.MOUNT:
         return
     mounts = {mount.entry_uid: mount for mount in Mount.objects.filter(policy=policy, keep_usage=True)}
@@ -294,7 +297,7 @@ def keep_usage(policy: Policy, revision: Revision) -> None:
 
 
 def may_have_accounts(tree: TreeColumns, uid: UUID) -> bool:
-    """Accounts count at no root, and at no reserve."""
+    """Whether accounts can count at the entry: not at a root or a reserve."""
     i = tree.index_of_uid(uid)
     return i is not None and i != 0 and not tree.is_reserve[i]
 

@@ -1,1 +1,1 @@
-"""Usage sent to and ingested from other sites."""
+"""Usage sent to other sites, and usage ingested from them."""

@@ -1,8 +1,8 @@
-"""Usage that this site sends to others: of which entries, to whom, and the documents themselves.
+"""Usage feeds: the usage that this site sends, for which entries and to whom, and the signed documents.
 
-A feed is a series of numbered states. Each hour keeps the digest of what was last sent and the number since which that
-holds, so that a reader who names its last number gets the hours that changed since, whole, and replaces its own. Usage
-is computed from the buckets each time; nothing is stored twice.
+A feed is a series of numbered states. For each hour it stores the digest of what was last sent and the number since
+which it is unchanged. A reader who names its last number gets the hours that changed since, completely, and replaces
+its own. Usage is computed from the buckets each time; nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from apps.federation.publishing import own_name, refuse_look_alike, refuse_name
 from apps.federation.usage_feeds.feed_content import (
     View,
     add_marks,
-    bring_up_to_date,
     hour_of,
     load_running,
     load_states,
     load_sums,
     read_view,
+    update_feed,
 )
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -53,12 +53,12 @@ from apps.priorities.recompute.pipeline import consistent_read
 
 _LEAST_S, _MOST_S = 3_600, 366 * 86_400
 _MOST_DAYS = 3_660
-_MOST_TRIES = 50  # of a reader among others who read the same feed at once
+_MOST_TRIES = 50  # wait of a reader while others read the same feed
 
 
 @dataclass(frozen=True)
 class SignedFeed:
-    """A signed document as sent. number: the state that it reaches."""
+    """A signed document as sent. number: the state that it leads to."""
 
     data: bytes
     etag: str
@@ -67,9 +67,7 @@ class SignedFeed:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A reader's request. seen: the newest number it knows, from `since` on. key: fingerprint of the key that will sign
-    the answer.
-    """
+    """A reader's request. seen: the newest number that it knows, ≥ since. key: fingerprint of the signing key."""
 
     since: int
     seen: int
@@ -92,10 +90,10 @@ def make_feed(
     at: datetime,
     actor: Actor,
 ) -> UsageFeed:
-    """Send the local usage of an entry (a path) and all below it to others, under a name; or change how.
+    """Send the local usage of an entry (a path) and its subtree to others under a name, or change the settings.
 
     Raises:
-        NotAllowed: only administrators decide what leaves the site.
+        NotAllowed: not an administrator.
         Invalid, NotFound, Conflict: a value, the entry, or the name exists already.
     """
     _require_admin(actor)
@@ -124,7 +122,7 @@ def make_feed(
         defaults=values,
         create_defaults={**values, "made_at": at, "number": _number_before(name)},
     )
-    if is_new and found.number:  # a reader with that number of the one before learns that this is another lineage
+    if is_new and found.number:  # the mark differs, so readers of the former feed of this name notice the new lineage
         add_marks(found.pk, after=found.number - 1, upto=found.number)
     verb = "federation.feed_made" if is_new else "federation.feed_changed"
     details = {"entry": entry, **values}
@@ -137,7 +135,7 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
     """Stop sending; readers keep what they have.
 
     Raises:
-        NotAllowed: only administrators decide what leaves the site.
+        NotAllowed: not an administrator.
         NotFound: there is no such feed.
     """
     _require_admin(actor)
@@ -159,16 +157,16 @@ def list_feeds(*, actor: Actor) -> list[UsageFeed]:
 def issue_usage(
     feed: UsageFeed, *, since: int, seen: int | None = None, known_etag: str = "", at: datetime
 ) -> SignedFeed | None:
-    """What has changed since a number, or everything for 0; None where the caller has just that already.
+    """Changes since a number, or everything for 0; None if the caller's document is still current.
 
-    seen: the newest number that the reader knows, where that is past `since` because there was more to send.
+    seen: the newest number that the reader knows, if it is larger than `since` because there was more to send.
 
     Raises:
-        Invalid, Conflict: invalid numbers, or some that this feed hasn't reached (code since_ahead), or reached so long
-        ago that it doesn't know how (code since_forgotten).
+        Invalid, Conflict: invalid numbers, or some that this feed hasn't reached (code since_ahead), or reached too
+        long ago to know the changes (code since_forgotten).
         NotFound: the feed or its entry is gone (code entry_gone).
         TooLarge: more entries or running jobs than a document may have.
-        Unavailable: too many readers at once; retry.
+        Unavailable: too many concurrent readers; retry.
     """
     if type(since) is not int or since < 0:
         raise Invalid("since must be a whole number from 0.", fields=[FieldProblem("since", "must be from 0")])
@@ -185,13 +183,14 @@ def issue_usage(
                 found = _answer(view, asked)
                 break
         try:
-            with _one_change() as is_outermost:
+            with _single_snapshot() as is_outermost:
                 view = read_view(feed.pk, at=at, remembers=is_outermost, lock=True)
-                bring_up_to_date(view, since=since)
+                update_feed(view, since=since)
                 found = _answer(view, asked)
             break
         except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", "") != "40001":  # another process was first: check again
+            # another process updated the feed first: check again
+            if getattr(error.__cause__, "sqlstate", "") != "40001":
                 raise
     else:
         raise Unavailable("Too many ask for this feed at once. Ask again.", code="feed_busy")
@@ -204,7 +203,7 @@ def _signed(document: UsageDocument, etag: str, at: datetime) -> SignedFeed:
 
 
 def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
-    """The document of a view whose feed is up to date, and its mark; None where the mark is known."""
+    """The signed document of an up-to-date feed and its ETag; None if the reader already has this ETag."""
     row, since, at = view.row, asked.since, asked.at
     if asked.seen > row.number:
         message = f"The feed {row.name} is at {row.number}, not at {asked.seen}: it was restored to an older"
@@ -213,7 +212,7 @@ def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
     if asked.seen and asked.seen not in states:
         message = f"The feed {row.name} no longer has its history up to {asked.seen}. Read it from 0."
         raise Conflict(message, code="since_forgotten")
-    number = row.number if since == row.number else _upto(row, since, int(row.basis["most_rows"]))
+    number = row.number if since == row.number else _last_number_that_fits(row, since, int(row.basis["most_rows"]))
     head = UsageHead(
         issuer=own_name(),
         feed=row.name,
@@ -237,7 +236,7 @@ def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
 
 
 def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
-    """A mark of all that a reader of this document has; it is renewed when half of its lifetime is over."""
+    """ETag of everything that the document depends on; it changes when half of the document's lifetime is over."""
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
     said = [
         head.issuer,
@@ -265,8 +264,8 @@ GROUP BY number ORDER BY number
 """
 
 
-def _upto(row: UsageFeed, since: int, most_rows: int) -> int:
-    """The last number that fits into one document, at least the next one."""
+def _last_number_that_fits(row: UsageFeed, since: int, most_rows: int) -> int:
+    """The last number whose changes fit into one document; at least the next one."""
     with connection.cursor() as cursor:
         cursor.execute(_BY_NUMBER, [row.pk, since])
         n_rows, told = 0, None
@@ -282,32 +281,33 @@ def _document(view: View, head: UsageHead) -> UsageDocument:
     row = view.row
     rows = FeedHour.objects.filter(feed=row, number__gt=head.since, number__lte=head.number).order_by("hour_at")
     hours = np.array([hour_of(hour_at) for hour_at in rows.values_list("hour_at", flat=True)], np.int64)
-    places = view.places
+    accounts = view.accounts
     first, last = (int(hours[0]), int(hours[-1])) if len(hours) else (0, -1)
-    sums = load_sums(view.sources if len(hours) else [], places, from_hour=first, to_hour=last + 1, only=hours)
-    running = load_running(view.sources, places) if row.sends_running else None
+    sums = load_sums(view.sources if len(hours) else [], accounts, from_hour=first, to_hour=last + 1, only=hours)
+    running = load_running(view.sources, accounts) if row.sends_running else None
     named = [sums.entry] if running is None else [sums.entry, running.entry]
     used = np.unique(np.concatenate(named))
     if len(used) > MOST_ENTRIES or (running is not None and len(running) > MOST_RUNNING):
         message = f"The feed {row.name} would report {len(used):,} entries or too many running jobs at once: "
         raise TooLarge(message + "publish smaller subtrees, or leave running jobs out.")
-    entries = [UUID(bytes=one) for one in map(bytes, places.uids[used])]
+    entries = [UUID(bytes=one) for one in map(bytes, accounts.uids[used])]
     if running is not None:
         running = replace(running, entry=np.searchsorted(used, running.entry))
     return UsageDocument(head, entries, hours, sums.hour, np.searchsorted(used, sums.entry), sums.amounts, running)
 
 
 def _enforced(row: UsageFeed) -> Enforced | None:
-    """The active mount at the feed's entry."""
+    """The active version of the mount at the feed's entry."""
     mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, landed_version__gt=0)
     found = mount.values_list("issuer", "publication", "landed_version").first()
     return Enforced(*found) if found else None
 
 
 @contextmanager
-def _one_change() -> Iterator[bool]:
-    """A transaction that sees one state of the database and may write, which fails when another one was quicker; false
-    within another one.
+def _single_snapshot() -> Iterator[bool]:
+    """A writable transaction with one snapshot, which fails if a concurrent one was faster.
+
+    Yields False if it is nested in another transaction.
     """
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
@@ -318,7 +318,7 @@ def _one_change() -> Iterator[bool]:
 
 
 def _number_before(name: str) -> int:
-    """A feed that is made anew goes on where the one of its name ended, in another line: its readers notice that."""
+    """The last number of a deleted feed of this name; a new feed continues from it, in another lineage."""
     dropped = AuditEvent.objects.filter(verb="federation.feed_dropped", subject=name).order_by("-id")
     return int((dropped.values_list("details", flat=True).first() or {}).get("number", 0))
 

@@ -1,11 +1,11 @@
-"""A peer's reported usage against its capacity and its subscription: what doesn't count until a manager decides.
+"""Hold a peer's reported usage that exceeds its capacity or subscription until a manager decides.
 
-An hour slightly beyond the capacity is held alone. One far beyond means that the site measures in another unit, which
-makes its idle hours as wrong as its busy ones, though they stay within the capacity: from that hour on nothing it
-reports counts, until it reports the hour within its capacity, or a manager agrees to a larger one.
+An hour slightly above the capacity is held alone. One far above it means that the site measures in another unit, so its
+other hours are wrong, too, although they are within the capacity. From that hour on nothing it reports counts, until it
+reports that hour within its capacity, or a manager agrees to a larger one.
 
-A document that names an entry outside of the subscription is rejected. While the entry didn't exist, its reported usage
-waited unassigned: it must not count once the entry appears, however the peer learned its uid.
+A document that names an entry outside the subscription is rejected. Usage reported before such an entry existed was
+stored unassigned; it must not count once the entry appears, however the peer learned its uid.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from apps.usage.records.peer_sums import HourSums, RunningJobs, replace_running,
 # --- Usage beyond the capacity ----------------------------------------------------------------------------------------
 _HOUR_S = 3_600
 _TOLERANCE = 1.01
-_FAR = 1.5  # times what a whole hour allows: more than slips of a clock or an old count of cores can explain
-_SLACK_S = 60.0  # between the clock of the jobs and that of the document
+_FAR = 1.5  # factor above a full hour's capacity that neither clock errors nor an outdated number of cores can explain
+_SLACK_S = 60.0  # tolerance between the clock of the jobs and that of the document
 _CPU = AMOUNTS.index("cpu_s")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, eq=False)
-class Sifted:
-    """hours: since 1970, those that count as reported. held_cpu_s, most_cpu_s: of those that don't, by hour.
+class CheckedHours:
+    """Result of the check. hours: since 1970, those that count. held_cpu_s, most_cpu_s: of the held ones, by hour.
 
-    doubted_from: the first hour that is far beyond, from which on nothing counts; None for none.
+    doubted_from: the first hour far above the capacity, from which on nothing counts; None for none.
     """
 
     hours: I8
@@ -57,30 +57,30 @@ class Sifted:
 
 
 def load_far(subscription: Subscription) -> I8:
-    """Hours since 1970, ascending, that were far beyond at the last report."""
-    found = [(at - _EPOCH) // timedelta(hours=1) for at in _far(subscription).values_list("hour_at", flat=True)]
+    """Hours since 1970, ascending, that were far above the capacity at the last report."""
+    found = [(at - _EPOCH) // timedelta(hours=1) for at in _far_hours(subscription).values_list("hour_at", flat=True)]
     return np.array(found, dtype=np.int64)
 
 
 def doubted_from(subscription: Subscription) -> datetime | None:
-    """The first of these hours: from there on nothing that the site reports counts."""
-    return _far(subscription).values_list("hour_at", flat=True).first()
+    """The first hour far above the capacity, from which on nothing that the site reports counts; None for none."""
+    return _far_hours(subscription).values_list("hour_at", flat=True).first()
 
 
-def _far(subscription: Subscription) -> QuerySet[HeldHour]:
+def _far_hours(subscription: Subscription) -> QuerySet[HeldHour]:
     far_cpu_s = _far_cpu_s(subscription.capacity_cores, subscription.reported_capacity_cores)
     return HeldHour.objects.filter(subscription=subscription, cpu_s__gt=far_cpu_s).order_by("hour_at")
 
 
 def _far_cpu_s(agreed_cores: float, reported_cores: float | None) -> float:
-    """In an hour, also in one that isn't over. A site that says that it has grown counts by the same measure."""
+    """Usage that is far above the capacity of an hour, even an unfinished one; the larger capacity applies."""
     return _FAR * _TOLERANCE * _HOUR_S * max(reported_cores or 0.0, agreed_cores)
 
 
-def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sifted:
-    """An hour comes to at most all cores for all of it; the one that isn't over, for as long as it has lasted.
+def separate_held_hours(document: UsageDocument, capacity_cores: float, far_before: I8) -> CheckedHours:
+    """Separate hours that count from those above the capacity.
 
-    far_before: as `load_far` found them before this document.
+    An unfinished hour allows only its elapsed part. far_before: result of `load_far` before this document.
     """
     cpu_s = _by_hour(document)
     issued_s = document.head.issued_at.timestamp()
@@ -93,7 +93,7 @@ def sift(document: UsageDocument, capacity_cores: float, far_before: I8) -> Sift
     if first is not None:
         is_held |= (document.hours >= first) & (cpu_s > 0)
     held = document.hours[is_held].tolist()
-    return Sifted(
+    return CheckedHours(
         hours=document.hours[~is_held],
         held_cpu_s=dict(zip(held, cpu_s[is_held].tolist(), strict=True)),
         most_cpu_s=dict(zip(held, most[is_held].tolist(), strict=True)),
@@ -108,8 +108,10 @@ def _are_too_many(running: RunningRows | None, capacity_cores: float, *, is_doub
     return is_doubted or float(running.cpus.sum()) > capacity_cores * _TOLERANCE
 
 
-def keep_held(subscription: Subscription, document: UsageDocument, sifted: Sifted, empty: I8, at: datetime) -> None:
-    """List held hours until they are reported within the capacity; log new ones once.
+def store_held_hours(
+    subscription: Subscription, document: UsageDocument, sifted: CheckedHours, empty: I8, at: datetime
+) -> None:
+    """Store held hours until they are reported within the capacity; report new ones once in the audit log.
 
     empty: hours since 1970 that are no longer reported.
     """
@@ -128,7 +130,7 @@ def keep_held(subscription: Subscription, document: UsageDocument, sifted: Sifte
         )
         for hour, cpu_s in sifted.held_cpu_s.items()
     ]
-    HeldHour.objects.bulk_create(  # a document may hold a hundred thousand of them
+    HeldHour.objects.bulk_create(  # a document may have a hundred thousand of them
         rows,
         batch_size=5_000,
         update_conflicts=True,
@@ -151,7 +153,9 @@ def _by_hour(document: UsageDocument) -> F8:
     return sums.astype(np.float64)
 
 
-def _alarm(subscription: Subscription, sifted: Sifted, new: list[int], running_is_new: bool, at: datetime) -> None:
+def _alarm(
+    subscription: Subscription, sifted: CheckedHours, new: list[int], running_is_new: bool, at: datetime
+) -> None:
     details: dict[str, object] = {"capacity_cores": subscription.capacity_cores, "hours": len(new)}
     if new:
         details["first"] = hour_at(new[0]).isoformat()
@@ -183,9 +187,9 @@ _ALL = "SELECT count(DISTINCT hour_at), sum(cpu_s), min(hour_at), max(hour_at) F
 
 @dataclass(frozen=True, slots=True)
 class ReportedHour:
-    """counted_s: core-seconds that count now, None for none. held_s: reported but held, None where nothing is.
+    """One hour. counted_s: core-seconds that count now, None for none. held_s: reported but held, None for none.
 
-    possible_s: what the agreed capacity allows in an hour.
+    possible_s: allowed by the agreed capacity in an hour.
     """
 
     hour_at: datetime
@@ -200,9 +204,9 @@ class ReportedHour:
 
 @dataclass(frozen=True, slots=True)
 class ReportedUsage:
-    """hours: the newest, and among them every held one first. needed_cores: with which no held hour would be held.
+    """The newest hours, and every held one first. needed_cores: the capacity with which no hour would be held.
 
-    doubted_from: the first hour that is far beyond what the site has; from there on nothing is believed.
+    doubted_from: the first hour far above the capacity, from which on nothing counts.
     """
 
     hours: Sequence[ReportedHour]
@@ -218,7 +222,7 @@ class ReportedUsage:
 
 
 def load_reported_usage(subscription: Subscription) -> ReportedUsage:
-    """The caller has asked whether the actor may see the subscription."""
+    """Reported usage of a subscription; the caller has checked the actor's right to see it."""
     possible_s = subscription.capacity_cores * HOUR_S
     mine = HeldHour.objects.filter(subscription=subscription)
     held = {row.hour_at: row for row in mine.order_by("-hour_at")[:MOST_HOURS]}
@@ -258,7 +262,7 @@ WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::t
 
 
 def drop_out_of_scope_entries(at: datetime) -> int:
-    """Check each subscription once after each new revision of its policy; returns how many had any."""
+    """Check each subscription once after each revision of its policy; return how many had such entries."""
     n_had = 0
     moved_on = Subscription.objects.exclude(checked_number=F("policy__head_number"))
     for pk in moved_on.order_by("pk").values_list("pk", flat=True):
@@ -288,7 +292,7 @@ def _out_of_scope_entries(row: Subscription) -> list[int]:
 
 
 def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
-    """Their hours again without them; running jobs come again with the next document."""
+    """Rewrite their hours without them; running jobs are reported again by the next document."""
     mine = Bucket.objects.filter(source=row.source)
     hours = list(mine.filter(account_id__in=strangers).values_list("hour_at", flat=True).distinct())
     rest = list(

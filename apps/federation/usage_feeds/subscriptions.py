@@ -1,6 +1,6 @@
-"""Subscribing to the usage of an entry at another site: preview its feed, trust its key, then fetch it on schedule.
+"""Subscribe to the usage of an entry at another site: preview its feed, trust its key, fetch it on schedule.
 
-A subscription follows one lineage of its feed: a document goes on with it, or all of the feed is read again.
+A subscription follows one lineage of its feed: a document either continues it, or the whole feed is read again.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ from apps.usage.records.peer_sums import delete_peer_source, make_peer_source
 
 
 # --- Lineage of the feed ----------------------------------------------------------------------------------------------
-def refuse_other_line(head: UsageHead, known: State | None) -> None:
-    """known: the newest known state of the followed lineage, None where everything is read anew.
+def refuse_other_lineage(head: UsageHead, known: State | None) -> None:
+    """Reject a document that doesn't continue the known lineage.
+
+    known: the newest known state of the followed lineage, None if everything is read again.
 
     Raises:
-        BadDocument: the feed reached that number in another way (code forked) or reached an older one (older_version),
-        or that can't be checked (other_question).
+        BadDocument: the feed has another mark at that number (code forked), is at an earlier number (older_version), or
+        continuity can't be verified (other_question).
     """
     if known is None:
         return
@@ -53,9 +55,9 @@ def refuse_other_line(head: UsageHead, known: State | None) -> None:
     if newest < known.number:
         message = f"is {newest}, but the feed was at {known.number} before: this is an old document"
         raise _refused("older_version", "newest.number", message)
-    for where, told in (("seen", head.seen), ("newest", head.newest)):
-        if told is not None and told.number == known.number:
-            if told.mark != known.mark:
+    for where, reported in (("seen", head.seen), ("newest", head.newest)):
+        if reported is not None and reported.number == known.number:
+            if reported.mark != known.mark:
                 message = f"differs from the one at {known.number}: the feed's history was forked"
                 raise _refused(
                     "forked",
@@ -64,24 +66,24 @@ def refuse_other_line(head: UsageHead, known: State | None) -> None:
                     "If the site was restored from a backup, reset the document history.",
                 )
             return
-    if head.since:  # else it tells all there is, in place of all that was taken
+    if head.since:  # a reading from 0 contains everything, and replaces what was ingested
         message = f"is not from {known.number} as requested: continuity can't be verified"
         raise _refused("other_question", "seen.number", message)
 
 
 def read_from_0(row: Subscription) -> None:
-    """The next document sends everything, whatever was ingested before."""
+    """Read everything again with the next document, whatever was ingested before."""
     row.number, row.etag, row.seen_number, row.seen_mark, row.untold = 0, "", 0, "", []
 
 
-def hours_left_out(row: Subscription, document: UsageDocument) -> I8:
-    """Hours (since 1970, ascending) that we have and that a reading from 0 hasn't delivered so far."""
+def undelivered_hours(row: Subscription, document: UsageDocument) -> I8:
+    """Stored hours (since 1970, ascending) that a reading from 0 hasn't delivered so far."""
     had = row.untold if document.head.since else _hours_here(row)
     return np.setdiff1d(np.array(had, np.int64), document.hours)
 
 
 def _hours_here(row: Subscription) -> list[int]:
-    """Those with usage of it, and those that are held."""
+    """Hours with ingested usage, and held hours."""
     hours = set(SealedHour.objects.filter(source_id=row.source_id).values_list("hour_at", flat=True))
     hours.update(HeldHour.objects.filter(subscription=row).values_list("hour_at", flat=True))
     return [round(hour_at.timestamp() * 1e6) // HOUR_US for hour_at in hours]
@@ -98,7 +100,7 @@ _LONGEST_SLUG = 64
 
 @dataclass(frozen=True)
 class FeedPreview:
-    """The feed at an address, before it is trusted: its key is to be compared through another channel."""
+    """The feed at an address, before it is trusted: its key has to be compared over a separate channel."""
 
     url: str
     key: PublicKey
@@ -109,12 +111,12 @@ def preview_feed(*, url: str, policy_slug: str, entry: str, token: str = "", at:
     """Fetch and read a feed, for a manager who may subscribe at the entry (a path). Nothing is stored.
 
     Raises:
-        Refused, Unreachable, TooLarge, BadDocument: the address or its content, worded for the manager.
+        Refused, Unreachable, TooLarge, BadDocument: the address or its content, with a message for the manager.
         NotFound, NotAllowed, Invalid: the entry, or the actor may not subscribe there.
     """
-    _place(policy_slug, entry, at, actor)
+    _load_entry(policy_slug, entry, at, actor)
     limits = outbound.Limits(n_bytes=64 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    own = fetch_requests.own_answer(url)
+    own = fetch_requests.local_answer(url)
     answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
     if answer.status != 200:
         raise outbound.Unreachable(no_document(answer.status))
@@ -140,13 +142,13 @@ def subscribe(
 ) -> Subscription:
     """Ingest the usage of an entry (a path) at another site, under the key whose fingerprint was compared.
 
-    capacity_cores: usage there can't exceed it; as declared, once agreed. token: issued by the other side for this
-    reader; it is stored sealed, and never shown again.
+    capacity_cores: as declared and agreed; usage above it is held. token: issued by the other side for this reader; it
+    is stored sealed and never shown again.
 
     Raises:
         NotAllowed, NotFound, Conflict, Invalid: the actor, the entry, an existing subscription, settings out of range.
     """
-    policy, tree, i = _place(policy_slug, entry, at, actor)
+    policy, tree, i = _load_entry(policy_slug, entry, at, actor)
     _refuse_names(issuer, feed)
     target_of(url)
     _refuse_twice(tree, i, issuer, feed)
@@ -213,7 +215,7 @@ def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor
 
 
 def get_subscription(*, subscription_id: int, actor: Actor, at: datetime, lock: bool = False) -> Subscription:
-    """For who may mount at its entry; for others there is none."""
+    """Return a subscription; NotFound unless the actor may mount at its entry."""
     rows = Subscription.objects.select_related("policy", "source")
     if lock:
         rows = rows.select_for_update(of=("self",))
@@ -224,7 +226,7 @@ def get_subscription(*, subscription_id: int, actor: Actor, at: datetime, lock: 
 
 
 def list_subscriptions(*, actor: Actor, at: datetime) -> list[Subscription]:
-    """By policy and site, those that the actor decides about."""
+    """Subscriptions that the actor decides about, by policy and site."""
     rows = Subscription.objects.select_related("policy", "source").order_by("policy__slug", "issuer", "feed", "id")
     return [row for row in rows if may_mount_at(row.policy, row.entry_uid, actor, at)]
 
@@ -236,8 +238,8 @@ def clean_cores(value: float) -> float:
     return float(value)
 
 
-def _place(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tuple[Policy, TreeColumns, int]:
-    """An entry that both sides know by the same uids, and that the actor decides about.
+def _load_entry(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tuple[Policy, TreeColumns, int]:
+    """An entry whose uids both sites share, and that the actor decides about.
 
     Raises:
         NotFound, NotAllowed, Invalid: no such entry for the actor; another manager's decision; not shared with any
@@ -282,7 +284,9 @@ def _refuse_names(issuer: str, feed: str) -> None:
 
 
 def _refuse_twice(tree: TreeColumns, i: int, issuer: str, feed: str) -> None:
-    """One site's usage counts in every policy: the same entries subscribed to twice would count double.
+    """Reject a second subscription to the same entries, whose usage would count double.
+
+    One site's usage counts in every policy.
 
     Raises:
         Conflict: another subscription to that site covers some of the same entries.
@@ -301,9 +305,9 @@ def _uids_below(tree: TreeColumns, i: int) -> list[bytes]:
 
 
 def _slug_for(issuer: str, feed: str) -> str:
-    """Readable and of its own: the feed vo-a of peer-a.example is peer-a-example-vo-a.
+    """A unique, readable slug: the feed vo-a of peer-a.example is peer-a-example-vo-a.
 
-    It is shown to everybody as the name of a source: no name of an entry is in it.
+    It is shown to all users as the name of a source, so it contains no name of an entry.
     """
     plain = re.sub(r"[^a-z0-9]+", "-", f"{issuer}-{feed}".lower()).strip("-")
     base = plain[: _LONGEST_SLUG - 5].rstrip("-")

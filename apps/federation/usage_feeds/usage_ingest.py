@@ -1,4 +1,4 @@
-"""Ingest of a peer's usage: checked as a whole, then it replaces what was reported before for the same hours."""
+"""Ingest a peer's usage document: it is checked as a whole, then replaces earlier reports for the same hours."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.trust import SKEW
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
-from apps.federation.fetch_requests import FetchResult, Question, question_of
+from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication, Subscription
 from apps.federation.mounts.landing import owned_by_another_policy
 from apps.federation.publishing import given_name
-from apps.federation.usage_feeds.quarantine import Sifted, hour_at, keep_held, load_far, sift
-from apps.federation.usage_feeds.subscriptions import hours_left_out, read_from_0, refuse_other_line
+from apps.federation.usage_feeds.quarantine import (
+    CheckedHours,
+    hour_at,
+    load_far,
+    separate_held_hours,
+    store_held_hours,
+)
+from apps.federation.usage_feeds.subscriptions import read_from_0, refuse_other_lineage, undelivered_hours
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.document_merge import indexes_of
@@ -35,15 +41,16 @@ from apps.usage.models import SiteDay, Source
 from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import HourSums, RunningJobs, record_contact, replace_running, replace_sums
 
-_MB = 1024.0  # in a GB
-_MOST_REQUESTED_S = 31 * 86_400.0  # capacity says how many cores a job may have, and nothing else says for how long
+_MB = 1024.0  # bytes in a GB
+_MOST_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores
 _MOST_NAMED = 50
 
 
 @dataclass(frozen=True)
 class TrustedFeed:
-    """The known state of the other side. number 0: everything is read anew; root: of the entry over there; seen: the
-    newest known state of the lineage of `number`, None where unknown.
+    """The trusted state of a feed. number 0: everything is read again. root: the entry at the other site.
+
+    seen: the newest known state of the lineage of `number`, None if unknown.
     """
 
     issuer: str
@@ -56,40 +63,40 @@ class TrustedFeed:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedUsage:
-    """`document` may be ingested; `trusted` is the state known afterwards, a newer key included."""
+class AcceptedUsage:
+    """A document that may be ingested; `trusted` is the state afterwards, with a newer key if there is one."""
 
     document: UsageDocument
     trusted: TrustedFeed
 
 
-def trusted_of(row: Subscription) -> TrustedFeed:
+def trusted_state_of(row: Subscription) -> TrustedFeed:
     seen = State(row.seen_number, row.seen_mark) if row.number and row.seen_mark else None
     return TrustedFeed(row.issuer, row.feed, row.fingerprint, row.number, row.root_uid, row.issued_at, seen)
 
 
-def question_for(row: Subscription) -> Question:
-    """The request from our state. Unconditional once our document has expired: confirming it takes a signature."""
+def request_for(row: Subscription) -> FetchRequest:
+    """Build the request from the stored state; unconditional if the document has expired, as a 304 isn't signed."""
     url = address_since(row.url, row.number, row.seen_number)
-    return question_of(row, url=url, etag=row.etag)
+    return build_request(row, url=url, etag=row.etag)
 
 
 def address_since(url: str, number: int, seen: int = 0) -> str:
-    """seen: the newest known number, named where it differs."""
+    """The feed's address with the query parameters; seen: the newest known number, sent if it differs."""
     asked = {"since": number, "seen": seen} if seen > number > 0 else {"since": number}
     try:
         parts = urlsplit(url)
     except ValueError:
-        return url  # the reading site refuses it
+        return url  # rejected by the caller's address check
     query = "&".join(part for part in (parts.query, urlencode(asked)) if part)
     return urlunsplit(parts._replace(query=query))
 
 
 def read_answer(row: Subscription, answer: outbound.Answer, fetched: FetchResult, at: datetime) -> None:
-    """Everything that needs no lock.
+    """Run all checks that need no lock.
 
     Raises:
-        DomainError: what is wrong with it.
+        DomainError: the problem.
     """
     fetched.version = row.number
     if answer.status == 304 and row.etag:
@@ -105,23 +112,23 @@ def read_answer(row: Subscription, answer: outbound.Answer, fetched: FetchResult
         raise BadDocument(f"{message} {remedy}", code="older_version")
     if answer.status != 200:
         raise outbound.Unreachable(f"It answers with status {answer.status}, and no document.", code="bad_status")
-    fetched.judged = judge_usage(answer.body, trusted_of(row), at=at)
-    fetched.version = fetched.judged.document.head.number
+    fetched.accepted = check_usage_document(answer.body, trusted_state_of(row), at=at)
+    fetched.version = fetched.accepted.document.head.number
 
 
-def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsage:
-    """Check a fetched document against what is trusted.
+def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> AcceptedUsage:
+    """Check a fetched document against the trusted state.
 
     Raises:
         BadDocument: codes of signing and of the format, and other_feed, other_root, issued_ahead, expired,
-            older_version, forked, other_question, hour_ahead.
+        older_version, forked, other_question, hour_ahead.
     """
     opened = open_document(data, trusted={trusted.fingerprint})
     document = read_usage(opened.document)
     head = document.head
     if (head.issuer, head.feed) != (trusted.issuer, trusted.feed):
-        told, wanted = f"{head.issuer}, {head.feed}", f"{trusted.issuer}, {trusted.feed}"
-        raise _refused("other_feed", "feed", f"is {told}; what is subscribed to is {wanted}")
+        reported, wanted = f"{head.issuer}, {head.feed}", f"{trusted.issuer}, {trusted.feed}"
+        raise _refused("other_feed", "feed", f"is {reported}; what is subscribed to is {wanted}")
     if trusted.root is not None and head.root != trusted.root:
         raise _refused("other_root", "root", f"is {head.root}; so far this feed was of {trusted.root}")
     _refuse_times(document, at)
@@ -138,7 +145,7 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         raise _refused("other_question", "since", message)
     if head.more and head.number <= trusted.number:
         raise _refused("other_question", "more", "says that there is more, and leads no further")
-    refuse_other_line(head, trusted.seen)
+    refuse_other_lineage(head, trusted.seen)
     now = replace(
         trusted,
         fingerprint=opened.key.fingerprint,
@@ -147,16 +154,16 @@ def judge_usage(data: bytes, trusted: TrustedFeed, *, at: datetime) -> JudgedUsa
         issued_at=head.issued_at,
         seen=head.newest,
     )
-    return JudgedUsage(document, now)
+    return AcceptedUsage(document, now)
 
 
 def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
-    """Under the lock of the subscription: the document replaces what was reported before as a whole, or not at all.
+    """Replace earlier reports by the document, completely or not at all, under the lock of the subscription.
 
-    Returns whether more is to be fetched at once.
+    Returns whether there is more to fetch immediately.
     """
-    judged: JudgedUsage | None = fetched.judged
-    if judged is None:
+    accepted: AcceptedUsage | None = fetched.accepted
+    if accepted is None:
         if fetched.code == "expired":
             row.etag = ""
         elif not fetched.code and row.state != Subscription.State.FROZEN:
@@ -164,13 +171,13 @@ def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
         return row.is_left_behind and not fetched.code
     try:
         with transaction.atomic():
-            _ingest_whole(row, judged, fetched, at)
+            _ingest_whole(row, accepted, fetched, at)
     except DomainError as error:
         fetched.refuse(error.code, error.message)
         row.refresh_from_db()
         return False
-    if judged.trusted.fingerprint != row.fingerprint:
-        details = {"from": row.fingerprint, "to": judged.trusted.fingerprint}
+    if accepted.trusted.fingerprint != row.fingerprint:
+        details = {"from": row.fingerprint, "to": accepted.trusted.fingerprint}
         record(
             actor=SYSTEM,
             verb="federation.key_followed",
@@ -180,67 +187,68 @@ def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
             subject=str(row),
             details=details,
         )
-        row.fingerprint = judged.trusted.fingerprint
+        row.fingerprint = accepted.trusted.fingerprint
     return row.is_left_behind and fetched.outcome != Fetch.Outcome.FROZEN
 
 
-def _ingest_whole(row: Subscription, judged: JudgedUsage, fetched: FetchResult, at: datetime) -> None:
-    document, head = judged.document, judged.document.head
+def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResult, at: datetime) -> None:
+    document, head = accepted.document, accepted.document.head
     tree = load_tree(row.policy)
     uids = _uids_here(row, tree, document)
     far_before = load_far(row)
     is_complete = not head.since and not head.more
-    sifted = sift(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
+    sifted = separate_held_hours(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
     row.reported_capacity_cores = head.capacity_cores
     row.enforced_version = _enforced_version(row, tree, head)
     row.issued_at, row.expires_at = head.issued_at, head.expires_at
-    if row.state == Subscription.State.FROZEN:  # its number stays: once thawed, all of it is asked for again
-        fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _described(document, sifted), ""
+    # its number stays, so that everything is requested again after unfreezing
+    if row.state == Subscription.State.FROZEN:
+        fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _summary(document, sifted), ""
         return
     if head.number > row.number or row.root_uid is None:
         _land(row, document, uids, sifted, at)
         is_held = not sifted.is_all
         fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
-        fetched.message = _described(document, sifted)
+        fetched.message = _summary(document, sifted)
     else:
         record_contact(row.source_id, at=at)
     row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, fetched.etag
     row.seen_number, row.seen_mark = head.newest.number, head.newest.mark
-    if _is_doubted_otherwise(row, sifted, far_before, head):
+    if _doubt_has_changed(row, sifted, far_before, head):
         read_from_0(row)
 
 
-def _is_doubted_otherwise(row: Subscription, sifted: Sifted, far_before: I8, head: UsageHead) -> bool:
-    """Whether other hours than were judged before, or than this document was judged by, count now."""
+def _doubt_has_changed(row: Subscription, sifted: CheckedHours, far_before: I8, head: UsageHead) -> bool:
+    """Whether the set of doubted hours has changed, so that everything has to be read again."""
     before, after = (int(far[0]) if len(far) else None for far in (far_before, load_far(row)))
     return after != sifted.doubted_from or (after != before and head.since > 0)
 
 
-def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: Sifted, at: datetime) -> None:
-    """All or nothing: the caller's transaction ends with the subscription's number.
+def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: CheckedHours, at: datetime) -> None:
+    """Store the sums in the caller's transaction, which also updates the subscription's number.
 
-    A held hour counts as nothing, not as what was reported of it before: that may be half an hour of the same inflated
-    sums, and the result would depend on the moment of the fetch. A complete reading from 0 replaces everything reported
-    before: hours that it left out are empty.
+    A held hour counts as empty, not as reported earlier: an earlier report may be half an hour of the same inflated
+    sums, and the result would depend on the time of the fetch. A complete reading from 0 replaces everything reported
+    before: hours that it omits are empty.
     """
-    source = _named(Source.all_objects.get(pk=row.source_id), document.head.site)
+    source = _store_site_name(Source.all_objects.get(pk=row.source_id), document.head.site)
     counted = np.isin(document.row_hour, sifted.hours)
     running = None if sifted.running_is_held else document.running
     account = _accounts(document, uids, counted, running, at)
     rows = HourSums(document.row_hour[counted], account[document.row_entry[counted]], document.amounts[counted])
-    untold = hours_left_out(row, document)
+    untold = undelivered_hours(row, document)
     empty, row.untold = (untold[:0], untold.tolist()) if document.head.more else (untold, [])
     replace_sums(source, hours=np.concatenate([document.hours, empty]), rows=rows, at=at)
     fault_point("federation.taking.after_sums")
     replace_running(source, _running(running, account), at=at)
     fault_point("federation.taking.after_running")
-    keep_held(row, document, sifted, empty, at)
+    store_held_hours(row, document, sifted, empty, at)
 
 
 def _accounts(
     document: UsageDocument, uids: list[UUID], counted: np.ndarray, running: RunningRows | None, at: datetime
 ) -> I8:
-    """The account of each entry that counts, by its place in the document; 0 where nothing counts."""
+    """The account of each entry with usage that counts, by index in the document; 0 for the others."""
     used = np.zeros(len(uids), dtype=np.bool_)
     used[document.row_entry[counted]] = True
     if running is not None:
@@ -270,11 +278,11 @@ def _running(running: RunningRows | None, account: I8) -> RunningJobs:
 
 
 def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) -> list[UUID]:
-    """The entries as this policy knows them: a mount has a uid of its own, all below it have the same everywhere.
+    """The uids of the entries in this policy: a mount has a different uid, all entries below it the same.
 
     Raises:
-        BadDocument: one of them is an entry of ours outside the subscription. Unknown ones are kept as facts until
-        their entry appears.
+        BadDocument: one of them is a local entry outside the subscription. Unknown uids are stored until their entry
+        appears.
     """
     root, here = document.head.root, row.entry_uid
     at = tree.index_of_uid(here)
@@ -299,7 +307,7 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
 
 
 def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
-    """What is unknown here may be known next door, and an entry's account is the same in every policy."""
+    """Reject uids that another policy of this site knows, because an entry's account is the same in every policy."""
     mount = mount_of(tree, at)
     theirs = owned_by_another_policy(row.policy, None if mount is None else tree.mount[mount], unknown)
     if theirs:
@@ -325,11 +333,11 @@ def _refuse_times(document: UsageDocument, at: datetime) -> None:
         raise _refused("hour_ahead", "running.start", "is ahead of our clock: one of the two clocks is wrong")
 
 
-def _named(source: Source, site: str) -> Source:
-    """The first document names the site for good: two sources that report hours of one site would replace each other's.
+def _store_site_name(source: Source, site: str) -> Source:
+    """Store the site's name from the first document; it can't change, and no other source may have the same.
 
-    Raises:
-        BadDocument: it was another one so far, or another source here reports it.
+    Two sources that report hours of one site would replace each other's. Raises: BadDocument: the name differs from the
+    stored one, or another source has it.
     """
     if source.last_received_at is not None:
         if site != source.site:
@@ -338,7 +346,7 @@ def _named(source: Source, site: str) -> Source:
     others = Source.all_objects.exclude(origin=source.origin)
     tells = SiteDay.objects.filter(site__iexact=site, source__in=others).exists()
     known = {settings.FAIRSHARE_SITE, *others.values_list("site", flat=True)}
-    if tells or _spelled(site) in map(_spelled, known):
+    if tells or _folded(site) in map(_folded, known):
         raise _refused(
             "other_site", "site", f"is {site}, which other sources here report: each site needs its own name"
         )
@@ -347,25 +355,25 @@ def _named(source: Source, site: str) -> Source:
     return source
 
 
-def _spelled(site: str) -> str:
-    """Fold names that read alike into one."""
+def _folded(site: str) -> str:
+    """Normalise names that look alike."""
     return unicodedata.normalize("NFKC", site).casefold()
 
 
 def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> int | None:
-    """Of our own publication, or of what is mounted here too; any other says nothing about this entry."""
+    """The enforced version of our publication or of the same mount; None for anything else."""
     enforces = head.enforces
     if enforces is None:
         return None
-    told = (enforces.issuer, enforces.publication)
+    reported = (enforces.issuer, enforces.publication)
     mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid).first()
-    if mount is not None and told == (mount.issuer, mount.publication):
+    if mount is not None and reported == (mount.issuer, mount.publication):
         return enforces.version
     ours = Publication.objects.filter(policy_id=row.policy_id, name=enforces.publication)
     return enforces.version if enforces.issuer == given_name() and ours.exists() else None
 
 
-def _described(document: UsageDocument, sifted: Sifted) -> str:
+def _summary(document: UsageDocument, sifted: CheckedHours) -> str:
     n_running = 0 if document.running is None else len(document.running)
     text = f"{len(document.hours):,} hours reported, {n_running:,} jobs running"
     if sifted.held_cpu_s:

@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
 from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
@@ -71,5 +71,5 @@ def make_mounted(at: datetime) -> Site:
         allowed = [f"127.0.0.1:{side.port}"]
         with override_settings(FAIRSHARE_ISSUER="site.example", FAIRSHARE_OUTBOUND_ALLOW=allowed):
             walk(signed_in(made.admin), side)
-            work_run_now(ask_for(Mount.objects.get(), at=at).pk)
+            work_run_now(request_fetch(Mount.objects.get(), at=at).pk)
     return made

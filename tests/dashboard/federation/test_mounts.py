@@ -14,7 +14,7 @@ from django.test import Client
 
 from apps.accounts.models import AuditEvent
 from apps.core.signing import SigningKey
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
@@ -128,7 +128,7 @@ def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, 
     answer = admin.get(path_of(made))
     assert verdict(answer) == ("nothing_yet", "")
     assert read(answer).has("[data-testid=at-work]")
-    work_run_now(ask_for(made, at=AT).pk)
+    work_run_now(request_fetch(made, at=AT).pk)
     answer = admin.get(path_of(made))
     assert verdict(answer) == ("confirmed", "1")
     assert all(part in read(answer).text("#verdict") for part in ("vo-a.example", "0 s"))
@@ -234,7 +234,7 @@ def test_readers_of_our_data_are_listed_with_the_peers_we_read(mount: Mount, adm
 
 def test_a_held_version_links_to_its_review_and_difference(mount: Mount, side: OtherSide, admin: Client) -> None:
     side.publish(projects(90))
-    work_run_now(ask_for(mount, at=AT).pk)
+    work_run_now(request_fetch(mount, at=AT).pk)
     page = read(admin.get(path_of(mount)))
     assert page.item("held-version").attributes["data-value"] == "2"
     mount.refresh_from_db()

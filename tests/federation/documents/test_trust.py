@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from apps.core.signing import BadDocument, SigningKey, digest_of, hand_over, sign_document
-from apps.federation.documents.trust import Judged, Trusted, Verdict, judge
+from apps.federation.documents.trust import AcceptedDocument, TrustedState, Verdict, check_document
 from apps.federation.documents.wire import Head, PolicyLimits, write_policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.working_tree import columns_of
@@ -18,7 +18,7 @@ AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 KEY, NEW_KEY = SigningKey(bytes(32)), SigningKey(bytes(range(32)))
 TREE = columns_of([Node(UUID(int=1), None, "VO-A"), Node(UUID(int=2), UUID(int=1), "P", shares=2.0)])
 FIRST = Head("vo-a.example", "vo-a", 1, None, AT, AT + timedelta(days=7))
-UNKNOWN = Trusted("vo-a.example", "vo-a", KEY.public.fingerprint)
+UNKNOWN = TrustedState("vo-a.example", "vo-a", KEY.public.fingerprint)
 
 
 def signed(head: Head, key: SigningKey = KEY) -> bytes:
@@ -31,21 +31,23 @@ def digest(head: Head) -> str:
 
 def asked(
     data: bytes,
-    trusted: Trusted = UNKNOWN,
+    trusted: TrustedState = UNKNOWN,
     *,
     own: str = "site.example",
     above: tuple[str, ...] = (),
     publishes: bool = True,
     at: datetime = AT,
-) -> Judged:
-    return judge(data, trusted, own_name=own, publishes=publishes, names_above=above, limits=PolicyLimits(), at=at)
+) -> AcceptedDocument:
+    return check_document(
+        data, trusted, own_name=own, publishes=publishes, names_above=above, limits=PolicyLimits(), at=at
+    )
 
 
 SECOND = replace(FIRST, version=2, previous=digest(FIRST))
 AFTER_FIRST = replace(UNKNOWN, version=1, digest=digest(FIRST))
 
 
-def refusal(data: bytes, trusted: Trusted = UNKNOWN, **more: object) -> str:
+def refusal(data: bytes, trusted: TrustedState = UNKNOWN, **more: object) -> str:
     with pytest.raises(BadDocument) as refused:
         asked(data, trusted, **more)  # type: ignore[arg-type]
     return refused.value.code

@@ -20,7 +20,7 @@ from django.conf import LazySettings
 from apps.accounts.actor import COMMAND
 from apps.core.canonical import MOST_NESTS
 from apps.core.signing import SigningKey, canonical, sign_document
-from apps.federation.fetch_schedule import ask_for_due
+from apps.federation.fetch_schedule import request_due_fetches
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.services import make_mount
 from apps.federation.publishing import make_publication
@@ -319,7 +319,7 @@ def test_other_mounts_are_fetched_on_time_meanwhile(
         settled.serves = bad.raw(good) if bad.raw is not None else signed(bad.body(good)) if bad.body else b""
     later = AT + HOUR
     monkeypatch.setenv("FAIRSHARE_CLOCK", later.isoformat())
-    assert ask_for_due(at=later) == 2
+    assert request_due_fetches(at=later) == 2
     assert work_due_runs(clock=lambda: later) >= 1
     outcomes = dict(Fetch.objects.filter(at=later).values_list("mount", "outcome"))
     assert outcomes == {mounted.pk: "refused", other.pk: "landed"}

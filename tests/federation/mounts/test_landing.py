@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apps.core.invisible import shown
 from apps.core.signing import BadDocument
 from apps.federation.documents.wire import Head, PolicyDocument, PolicyLimits, read_policy, write_policy
-from apps.federation.mounts.landing import Landing, lay_over
+from apps.federation.mounts.landing import Landing, apply_document
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH
 from apps.policies.tree.working_tree import columns_of
@@ -53,7 +53,7 @@ PROJECTS = (
 
 
 def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID] = ()) -> Landing:
-    return lay_over(head, MOUNT, document, owned_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
+    return apply_document(head, MOUNT, document, owned_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
 
 
 def test_document_entries_land_below_the_local_mount_entry() -> None:
@@ -127,7 +127,7 @@ def test_a_new_name_with_invisible_characters_is_rejected_with_its_path(name: st
 
 def test_a_missing_or_too_deep_mount_entry_is_an_error() -> None:
     with refused(BadDocument, "mount_gone"):
-        lay_over(site(), UUID(int=99), told(), owned_elsewhere=lambda uids: ())
+        apply_document(site(), UUID(int=99), told(), owned_elsewhere=lambda uids: ())
     chain: list[Node] = []
     above = VO
     for n in range(1000, 1032):

@@ -14,7 +14,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
 from apps.accounts.services import NewToken, make_token
 from apps.analytics.review import get_review_page
-from apps.federation.fetch_schedule import ask_for
+from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
 from apps.federation.mounts.services import make_mount, preview
 from apps.mapping.attachments import key_of
@@ -64,7 +64,7 @@ def mounted(pi: OtherSide, **settings: Any) -> Mount:
 
 
 def fetch(mount: Mount) -> str:
-    outcome: str = work_run_now(ask_for(mount, at=AS_OF).pk).result["outcome"]
+    outcome: str = work_run_now(request_fetch(mount, at=AS_OF).pk).result["outcome"]
     mount.refresh_from_db()
     return outcome
 

@@ -14,10 +14,10 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.core import outbound
 from apps.core.signing import canonical, open_document
-from apps.federation.control import begin_anew
+from apps.federation.control import reset_history
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.models import HeldHour, Mount, Subscription
-from apps.federation.publishing import Issued, issue, make_publication
+from apps.federation.publishing import SignedVersion, current_document, make_publication
 from apps.federation.usage_feeds.quarantine import load_reported_usage
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
@@ -94,7 +94,7 @@ def test_after_a_reset_the_version_is_proposed_again(
     look_at(mounted, monkeypatch, AT)
     assert mounted.held is not None
     withdraw_change_set(id=mounted.held.pk, version=mounted.held.version, reason="No.", at=AT, actor=COMMAND)
-    begin_anew(kind="mount", remote_id=mounted.pk, reason="After all.", at=AT, actor=COMMAND)
+    reset_history(kind="mount", remote_id=mounted.pk, reason="After all.", at=AT, actor=COMMAND)
     look_at(mounted, monkeypatch, AT)
     assert mounted.held is not None
     assert mounted.held.state == "proposed"
@@ -191,12 +191,12 @@ def test_a_document_with_too_many_authorities_does_not_affect_others(mounted: Mo
     """What we publish names those that our mounts name: with more than a document takes, nobody would take ours."""
     made = make_publication(policy_slug="grid", entry="/", name="all", at=AT, actor=COMMAND)
     Mount.objects.update(issuers=[f"p{n}.example" for n in range(511)])
-    assert len(read_policy(opened(issue(made, at=AT)), PolicyLimits()).head.issuers) == 512
+    assert len(read_policy(opened(current_document(made, at=AT)), PolicyLimits()).head.issuers) == 512
     Mount.objects.update(issuers=[f"p{n}.example" for n in range(512)])
-    assert read_policy(opened(issue(made, at=AT)), PolicyLimits()).head.issuers == ("vo-a.example",)
+    assert read_policy(opened(current_document(made, at=AT)), PolicyLimits()).head.issuers == ("vo-a.example",)
 
 
-def opened(issued: Issued) -> Mapping[str, Any]:
+def opened(issued: SignedVersion) -> Mapping[str, Any]:
     return open_document(issued.data, trusted=None).document
 
 

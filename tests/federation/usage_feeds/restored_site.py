@@ -18,7 +18,7 @@ from apps.accounts.actor import COMMAND
 from apps.federation.documents.trust import load_keys
 from apps.federation.models import FeedHour, FeedMark, Fetch, Mount, Subscription, UsageFeed
 from apps.federation.usage_feeds.subscriptions import subscribe
-from apps.federation.usage_feeds.usage_ingest import question_for
+from apps.federation.usage_feeds.usage_ingest import request_for
 from apps.policies import services
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
@@ -115,7 +115,7 @@ class RestoredSite:
         """One question and its answer by the real road: asked as the worker asks, answered by the API."""
         row = follower.row
         row.refresh_from_db()
-        question = question_for(row)
+        question = request_for(row)
         self._be(ISSUER, SITE)
         self.monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
         asked = dict(parse_qsl(urlsplit(question.url).query))

@@ -123,17 +123,17 @@ def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytes
 def test_a_concurrent_reader_waits_and_gets_the_same_document(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one has begun from a state in which the feed wasn't there yet, and begins again."""
     has_written, may_end = threading.Event(), threading.Event()
-    bring_up_to_date = feed_content.bring_up_to_date
+    update_feed = feed_content.update_feed
     calls: list[int] = []
 
     def slowly(view: View, *, since: int) -> None:
         calls.append(view.row.number)
-        bring_up_to_date(view, since=since)
+        update_feed(view, since=since)
         if len(calls) == 1:
             has_written.set()
             assert may_end.wait(60)
 
-    monkeypatch.setattr(feeds, "bring_up_to_date", slowly)
+    monkeypatch.setattr(feeds, "update_feed", slowly)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(apart(lambda: feeds.issue_usage(teller.feed, since=0, at=AT)))
         assert has_written.wait(60)

@@ -309,14 +309,14 @@ def test_an_overloaded_feed_answers_too_many_requests(teller: Teller, monkeypatc
     def too_late(view: feed_content.View, *, since: int) -> None:
         raise OperationalError from SerializationFailure()
 
-    monkeypatch.setattr(feeds, "bring_up_to_date", too_late)
+    monkeypatch.setattr(feeds, "update_feed", too_late)
     with refused(Unavailable, "feed_busy"):
         issue_usage(teller.feed, since=0, at=AT)
 
     def broken(view: feed_content.View, *, since: int) -> None:
         raise OperationalError("The disk is full.")
 
-    monkeypatch.setattr(feeds, "bring_up_to_date", broken)
+    monkeypatch.setattr(feeds, "update_feed", broken)
     with pytest.raises(OperationalError):
         issue_usage(teller.feed, since=0, at=AT)
 

@@ -96,7 +96,7 @@ def test_a_resync_has_only_data_of_the_new_history(site: RestoredSite) -> None:
     )
     site.has("b", Job("bert", 3.0, 2))
     assert site.fetched(first).code == "forked"
-    do(control.begin_anew, first)
+    do(control.reset_history, first)
     assert (first.row.number, first.row.seen_number, first.row.seen_mark) == (0, 0, "")
     assert site.follow(first).outcome == "landed"
     assert site.is_exact(first)
@@ -140,7 +140,7 @@ def test_old_usage_counts_until_a_resync_is_complete(site: RestoredSite) -> None
     site.restore(backup)
     site.has("a5", Job("anna", 2.0, 5))
     assert site.fetched(follower).code in ("older_version", "forked")
-    do(control.begin_anew, follower)
+    do(control.reset_history, follower)
     n_looks = 0
     while not follower.has_all:
         assert counted(follower.row).items() >= {key: had[key] for key in had if key[1] < AT - 6 * HOUR}.items()
@@ -163,7 +163,7 @@ def test_a_number_without_a_stored_nonce_is_unknown(site: RestoredSite, monkeypa
     assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == [3, 4, 5]
     found = site.fetched(first)
     assert (found.code, first.row.state) == ("older_version", "active")
-    do(control.begin_anew, first)
+    do(control.reset_history, first)
     assert site.follow(first).outcome == "landed"
     assert site.is_exact(first)
 
@@ -180,7 +180,7 @@ def test_a_deleted_and_recreated_feed_is_a_new_history(site: RestoredSite) -> No
     assert UsageFeed.objects.get().number == 1
     found = site.fetched(first)
     assert (found.code, first.row.state) == ("forked", "blocked")
-    do(control.begin_anew, first)
+    do(control.reset_history, first)
     assert site.follow(first).outcome == "landed"
     assert site.is_exact(first), "what was withdrawn meanwhile is gone"
 
@@ -255,15 +255,15 @@ def test_a_reader_matches_the_feed_or_detects_a_fork(site: RestoredSite, steps: 
             _live_through(site, steps)
             for follower in site.followers:
                 _catch_up(site, follower)
-            raise _Over
-    except _Over:
+            raise _MountAbove
+    except _MountAbove:
         site.jobs, site.line = {}, {}
         for follower in site.followers:
             follower.knows = None
             follower.row = Subscription.objects.select_related("policy", "source").get(pk=follower.row.pk)
 
 
-class _Over(Exception):
+class _MountAbove(Exception):
     """Nothing of this example is kept."""
 
 
@@ -303,9 +303,9 @@ def _check(site: RestoredSite, follower: Follower) -> None:
 def _catch_up(site: RestoredSite, follower: Follower) -> None:
     """A manager checks what is blocked, and begins anew."""
     if follower.row.state == "frozen":
-        do(control.thaw, follower)
+        do(control.unfreeze, follower)
     if follower.row.state == "blocked" or not site.is_of_this_line(follower):
-        do(control.begin_anew, follower)
+        do(control.reset_history, follower)
     assert site.follow(follower).outcome in ("landed", "same")
     assert site.is_exact(follower)
     assert audit_buckets(Source.objects.get(pk=follower.row.source_id)).n_different == 0

@@ -16,7 +16,7 @@ from apps.core.signing import SigningKey, hand_over
 from apps.federation import fetch_requests
 from apps.federation import fetch_schedule as fetching
 from apps.federation.control import agree_capacity
-from apps.federation.fetch_schedule import ask_for, ask_for_due
+from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Fetch, HeldHour, Mount, Subscription
 from apps.federation.usage_feeds import quarantine
 from apps.policies.models import Policy
@@ -237,16 +237,16 @@ def test_usage_reported_before_an_entry_was_claimed_elsewhere_never_counts(
     later = UUID(int=0xFEED)
     feed.tell({H11: {later: 9_000, P1: 60}, H10: {P1: 30}}, [(later, H11, 50), (P1, H11, 1)])
     look_at(subscription, monkeypatch, AT)
-    ask_for_due(at=AT)
+    request_due_fetches(at=AT)
     assert counted(subscription) == {(later, H11): 9_000, (P1, H11): 60, (P1, H10): 30}
     operation = {"op": "add", "parent": "/VO-B", "name": "late", "kind": "project", "shares": 1, "uid": str(later)}
     publish_operations(policy_slug="grid", operations=[operation], reason="New.", at=AT, actor=COMMAND)
     assert load_tree(Policy.objects.get()).index_of_uid(later) is not None
-    ask_for_due(at=AT)
+    request_due_fetches(at=AT)
     assert counted(subscription) == {(P1, H11): 60, (P1, H10): 30}
     assert cores_running(subscription) == 0
     assert audit_buckets(Source.objects.get(pk=subscription.source_id)).n_different == 0
-    ask_for_due(at=AT)
+    request_due_fetches(at=AT)
     assert AuditEvent.objects.filter(verb="federation.out_of_scope_dropped").count() == 1
     feed.tell({H11: {later: 9_000}})
     assert look_at(subscription, monkeypatch, LATER).code == "foreign_uid"
@@ -419,7 +419,7 @@ def test_a_worker_that_dies_during_ingest_leaves_old_usage_and_a_retry_ingests(
     look_at(subscription, monkeypatch, AT)
     before = everything(subscription)
     feed.tell({H10: {P1: 120}, H11: {P2: 60}}, [(P2, H11, 2)])
-    run = ask_for(subscription, at=LATER)
+    run = request_fetch(subscription, at=LATER)
     monkeypatch.setenv("FAIRSHARE_CLOCK", LATER.isoformat())
     monkeypatch.setenv("FAULT", f"federation.{place}:raise")
     lease = claim_run(at=LATER, run_id=run.pk)
@@ -446,7 +446,7 @@ def test_a_worker_killed_during_ingest_leaves_nothing_half_done(
     look_at(subscription, monkeypatch, AT)
     before = everything(subscription)
     feed.tell({H10: {P1: 120}, H11: {P2: 60}}, [(P2, H11, 2)])
-    run = ask_for(subscription, at=AT)
+    run = request_fetch(subscription, at=AT)
     work_until_killed(work_runs, fault=f"federation.{place}:kill")
     assert everything(subscription) == before
     Run.objects.filter(pk=run.pk).update(lease_until=AT - timedelta(days=9_000))
@@ -462,10 +462,10 @@ def test_two_fetches_of_one_subscription_never_run_at_once(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
-    first = ask_for(subscription, at=AT)
+    first = request_fetch(subscription, at=AT)
     lease = claim_run(at=AT, run_id=first.pk)
     assert lease is not None
-    second = ask_for(subscription, at=AT)
+    second = request_fetch(subscription, at=AT)
     assert second.pk != first.pk
     assert claim_run(at=AT, run_id=second.pk) is None
     work_lease(lease)
@@ -480,7 +480,7 @@ def test_an_answer_to_a_request_under_the_old_key_is_dropped(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H11: {P1: 60}})
-    run = ask_for(subscription, at=AT)
+    run = request_fetch(subscription, at=AT)
     lease = claim_run(at=AT, run_id=run.pk)
     assert lease is not None
     looked = fetching._checked_answer
@@ -519,7 +519,7 @@ def test_a_peer_clock_an_hour_ahead_is_reported(
 
 
 def test_mounts_and_feeds_are_fetched_when_due(subscription: Subscription, mounted: Mount) -> None:
-    assert ask_for_due(at=AT + HOUR) == 2
+    assert request_due_fetches(at=AT + HOUR) == 2
     assert sorted(Run.objects.filter(kind="federation_fetch", state="queued").values_list("subject", flat=True)) == [
         f"mount:{mounted.pk}",
         f"usage:{subscription.pk}",

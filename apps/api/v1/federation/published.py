@@ -26,10 +26,10 @@ from apps.core.errors import Invalid, NotFound, Unavailable
 from apps.federation import publishing as publications
 from apps.federation.documents import trust
 from apps.federation.fetch_requests import ISSUER_HEADER
-from apps.federation.fetch_schedule import fetch_back
+from apps.federation.fetch_schedule import retry_failed_fetches
 from apps.federation.models import Publication, PublishedDocument, UsageFeed
-from apps.federation.publishing import issue
-from apps.federation.readings import CLOSED, get_feed, get_publication, list_readings, note_reading
+from apps.federation.publishing import current_document
+from apps.federation.readings import CLOSED, get_feed, get_publication, list_readings, record_reading
 from apps.federation.usage_feeds import feeds
 from apps.policies.tree.stored import load_tree
 
@@ -92,8 +92,8 @@ class PublicationDocumentView(SignedDocumentView):
         """
         actor, now = actor_of(request), clock.now()
         publication = _readable(lambda: get_publication(name=name, actor=actor, at=now))
-        issued = _named(lambda: issue(publication, at=now))
-        note_reading(publication, number=issued.document.version, actor=actor, at=now)
+        issued = _named(lambda: current_document(publication, at=now))
+        record_reading(publication, number=issued.document.version, actor=actor, at=now)
         _fetch_back(request, now)
         tag = f"{issued.document.version}-{issued.document.digest[:32]}"
         if is_known(request._request, tag):
@@ -122,7 +122,7 @@ class FeedDocumentView(SignedDocumentView):
         since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
         told = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
-        note_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
+        record_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
         _fetch_back(request, now)
         if told is None:
             return not_modified(known)
@@ -143,7 +143,7 @@ def _fetch_back(request: Request, now: datetime) -> None:
     """A peer that asks is back: what of it failed is fetched at once."""
     issuer = request.headers.get(ISSUER_HEADER, "")
     if issuer.isprintable() and 0 < len(issuer) <= _LONGEST_NAME:
-        fetch_back(issuer, at=now)
+        retry_failed_fetches(issuer, at=now)
 
 
 def _named(made: Callable[[], Answer]) -> Answer:

@@ -219,9 +219,12 @@ SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
 _STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "pause": (control.pause, "Stop fetching until it is resumed; the current content stays."),
     "resume": (control.resume, "Asked again at once, with what is trusted as it was."),
-    "freeze": (control.freeze, "Keep fetching and checking, and apply nothing until it is thawed."),
-    "thaw": (control.thaw, "Apply what was fetched while it was frozen, by the next fetch, due at once."),
-    "begin-anew": (control.begin_anew, "Accept what is served now as a new start: after a fork, or a restored site."),
+    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen."),
+    "thaw": (control.unfreeze, "Apply what was fetched while it was frozen; the next fetch is due immediately."),
+    "begin-anew": (
+        control.reset_history,
+        "Accept what is served now as a new history, after a fork or a restore.",
+    ),
 }
 
 

@@ -29,7 +29,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.explain.account_walk import moment_json
-from apps.federation.mounts.selectors import mounted_at
+from apps.federation.mounts.selectors import provenance_of_mount
 from apps.priorities.metering import CORE_S, UNITS
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
@@ -271,7 +271,7 @@ def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
 
 
 def _mounted(view: PolicyView, i: int) -> dict[str, Any] | None:
-    found = mounted_at(view.policy, view.tree, i, at=clock.now())
+    found = provenance_of_mount(view.policy, view.tree, i, at=clock.now())
     if found is None:
         return None
     is_now = view.revision == view.policy.head_number

@@ -16,10 +16,10 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.federation.documents.trust import list_keys, load_keys, rotate_key
-from apps.federation.fetch_schedule import BAD_OUTCOMES, ask_for
+from apps.federation.fetch_schedule import BAD_OUTCOMES, request_fetch
 from apps.federation.models import Mount, Publication, Remote, Subscription, UsageFeed
 from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview
-from apps.federation.publishing import issue_into, list_publications, make_publication
+from apps.federation.publishing import list_publications, make_publication, write_documents
 from apps.federation.staleness import age_of, condition_of, is_held
 from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
@@ -208,7 +208,7 @@ class Command(OperatorCommand):
         publications = list_publications(actor=COMMAND)
         if not publications:
             self.stdout.write("Nothing is published yet: say what with --policy, --entry and --name.")
-        for path, issued in issue_into(options["to"], publications, at=now()):
+        for path, issued in write_documents(options["to"], publications, at=now()):
             document = issued.document
             made = "new" if issued.is_new else "as before"
             self.stdout.write(
@@ -270,7 +270,7 @@ class Command(OperatorCommand):
 
     def _is_rejected(self, remote: Mount | Subscription) -> bool:
         """True where the document was rejected."""
-        run = work_run_now(ask_for(remote, at=now()).pk)
+        run = work_run_now(request_fetch(remote, at=now()).pk)
         said = run.result.get("message") or run.error
         outcome = run.result.get("outcome", run.state)
         self.stdout.write(f"{remote.pk}  {remote}  {outcome}{said and f': {said}'}")
