@@ -214,7 +214,7 @@ def _instant(epoch_s: float) -> datetime:
 def look() -> dict[str, str]:
     """At everything of others' that is due: what became of it, by the subject of the run."""
     before = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-    fetching.ask_for_due(at=clock.now())
+    fetching.request_due_fetches(at=clock.now())
     work_due_runs(clock=clock.now)
     runs = Run.objects.filter(pk__gt=before, kind=fetching.KIND)
     return {run.subject: run.result.get("outcome", run.error or run.state) for run in runs}

@@ -56,7 +56,7 @@ def draw_jobs(given: Mapping[str, Any], *, hours: float, seed: int) -> list[Job]
     path_of = {number: path for path, number in scenario.policy.entry_at.items()}
     n_queues, jobs = len(drawn.entries), drawn.jobs
     found: list[Job] = []
-    for at_s, place, job in zip(drawn.arrivals.at_s, drawn.arrivals.place, drawn.arrivals.job, strict=True):
+    for at_s, place, job in zip(drawn.arrivals.at_s, drawn.arrivals.site_queue, drawn.arrivals.job, strict=True):
         site, queue = divmod(int(place), n_queues)
         path = path_of[int(drawn.entries[queue])]
         run_s, requested_s = float(jobs.run_s[job]), float(jobs.requested_s[job])

@@ -11,7 +11,7 @@ from django.test import Client
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import AuditEvent, User
 from apps.federation.models import Publication, Reading, SiteKey, UsageFeed
-from apps.federation.publishing import issue, make_publication
+from apps.federation.publishing import current_document, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from tests.dashboard.federation.test_mounts import codes_of
@@ -103,7 +103,7 @@ def readers(page: Page) -> list[tuple[str, str | None]]:
 
 def test_readers_are_listed_with_version_and_time(client: Client) -> None:
     row = make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM)
-    issue(row, at=AT)
+    current_document(row, at=AT)
     Reading.objects.create(publication=row, reader="east", version=0, at=AT)
     feed = make_feed(policy_slug="grid", entry="/VO-A", name="north", capacity_cores=64, at=AT, actor=SYSTEM)
     Reading.objects.create(feed=feed, reader="west", version=0, at=AT)
@@ -137,7 +137,7 @@ def test_the_token_link_prefills_scope_and_limits(client: Client) -> None:
 
 
 def test_the_key_has_sixteen_groups_and_is_replaced_with_a_reason(client: Client) -> None:
-    issue(make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM), at=AT)
+    current_document(make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=SYSTEM), at=AT)
     first = SiteKey.objects.get()
     page = read(client.get(PAGE))
     assert page.texts(".fp span") == [first.fingerprint[at : at + 4] for at in range(0, 64, 4)]

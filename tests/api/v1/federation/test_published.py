@@ -35,7 +35,7 @@ WHERE = "publications/vo-a"
 @pytest.fixture(autouse=True)
 def _named(settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = "vo-a.example"
-    reading._noted = reading._Noted()
+    reading._noted = reading._RecentReadings()
 
 
 @pytest.fixture
