@@ -233,16 +233,16 @@ def _ranks(results: Sequence[PriorityResult | None], leaves: I8, *, missing: int
 def _leaf(view: PolicyView, results: Sequence[PriorityResult | None], i: int, spread: int) -> ComparedLeaf:
     tree = view.tree
     ranks = [int(result.rank[i]) if result is not None and result.has_rank[i] else None for result in results]
-    ranks = []
+    found = []
     for result, rank in zip(results, ranks, strict=True):
         factor = float(result.factor[i]) if result is not None and result.has_factor[i] else None
         moved = None if rank is None or ranks[0] is None else ranks[0] - rank
-        ranks.append(LeafRank(rank, factor, moved))
+        found.append(LeafRank(rank, factor, moved))
     return ComparedLeaf(
         uid=tree.uuid(i),
         name=tree.name[i],
         path=tree.path(i),
         kind=tree.kind_names[int(tree.kind_code[i])],
-        ranks=tuple(ranks),
+        ranks=tuple(found),
         spread=spread,
     )
