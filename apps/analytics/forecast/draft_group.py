@@ -110,7 +110,7 @@ class DraftGroup:
 
 def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
     """Return the visible children, at most 200."""
-    indices = view.indices(parent.uid)
+    indices = view.places(parent.uid)
     chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda child: (-_order(view, child), child.name))
     sums = view.tree.sum_of(parent.uid)
     pool = view.tree.pool_of(parent.uid)

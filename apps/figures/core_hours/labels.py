@@ -32,15 +32,16 @@ def day(at: date) -> str:
     return formats.date_format(at, "j M Y")
 
 
-def colors_of(places: Sequence[tuple[int, int]]) -> list[str]:
-    """Assign colours by (level, index among siblings), the same in every figure; a colour in use is replaced by the
-    next.
+def colors_of(positions: Sequence[tuple[int, int]]) -> list[str]:
+    """Assign colours by (level, index among siblings), the same in every figure.
+
+    A colour already in use is replaced by the next one.
     """
     found: dict[int, int] = {}
-    for at in sorted(range(len(places)), key=lambda at: places[at]):
-        free = [(places[at][1] + step) % MOST_SERIES for step in range(MOST_SERIES)]
+    for at in sorted(range(len(positions)), key=lambda at: positions[at]):
+        free = [(positions[at][1] + step) % MOST_SERIES for step in range(MOST_SERIES)]
         found[at] = next((one for one in free if one not in found.values()), free[0])
-    return [series_color(found[at]) for at in range(len(places))]
+    return [series_color(found[at]) for at in range(len(positions))]
 
 
 def read_hidden(query: QueryDict, name: str) -> frozenset[str]:
