@@ -101,7 +101,7 @@ def _forget_all() -> None:
     from apps.usage import account_sums
 
     account_sums.cached_sums = account_sums.AccountSums()
-    delivered_by_site._remembered = delivered_by_site._Remembered()
+    delivered_by_site._cache = delivered_by_site._Cache()
     placing._placed, placing._last = placing._Placed(), placing._Last()
     account_index._cached = account_index._CachedIndex()
     trees.tree_cache.clear()

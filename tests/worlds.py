@@ -90,12 +90,13 @@ def restore_caches() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _caches(n_modules: int) -> list[MutableMapping[Any, Any]]:
-    """The caches of our modules: loose, in an object named for remembering, or of a function."""
+    """The caches of our modules: module attributes, attributes of a `_…Cache` object, or of a function."""
     found: list[MutableMapping[Any, Any]] = []
     for name, module in list(sys.modules.items()):
         if name.startswith("apps."):
             for value in vars(module).values():
-                held = vars(value).values() if type(value).__name__ == "_Remembered" else [value]
+                is_holder = type(value).__name__.startswith("_") and type(value).__name__.endswith("Cache")
+                held = vars(value).values() if is_holder else [value]
                 found += [each for each in held if isinstance(each, OrderedDict | Cache)]
                 if isinstance(kept := getattr(value, "cache", None), Cache):
                     found.append(kept)

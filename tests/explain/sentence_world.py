@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apps.accounts.account_ids import AccountKey
 from apps.analytics.forecast.selectors import at_target_messages
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
-from apps.explain.contrasts import Comparison, _compared
+from apps.explain.contrasts import Comparison, _compare
 from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, _of_entry
 from apps.mapping.rules.resolver import AccountPlaces, unpack_places
@@ -129,7 +129,7 @@ class Told:
 
     def contrast(self, one: str, other: str) -> Comparison:
         everybody = np.ones(len(self.snapshot.tree), dtype=np.bool_)
-        return _compared(
+        return _compare(
             VisibleSnapshot(Policy(slug="grid"), self.snapshot, everybody, None), self.at(one), self.at(other)
         )
 

@@ -25,7 +25,7 @@ def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(
         SimpleNamespace(snapshot_id=1, computed_at=AT, tree=SimpleNamespace(digest=digest)) for digest in ("a", "b")
     ]
     policy: Any = None
-    memory = settled._Remembered()
+    memory = settled._AmountsCache()
     for _ in range(2):
         found: list[Any] = [memory.of(policy, each) for each in snapshots]
         assert found == ["amounts of a", "amounts of b"]
@@ -33,7 +33,7 @@ def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(
 
 def test_caches_are_cleared_between_databases() -> None:
     """`forget_process` clears what objects hold; a class would hold its memory for all of them."""
-    assert any(held is settled._remembered._known for held in _caches(len(sys.modules)))
+    assert any(held is settled._amounts_cache._known for held in _caches(len(sys.modules)))
     held_by_classes = [
         f"{name}.{value.__name__}.{attribute}"
         for name, module in list(sys.modules.items())

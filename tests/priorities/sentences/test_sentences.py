@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from apps.priorities.sentences import numbers, say, text_of
-from apps.priorities.sentences.catalogue import _WRITTEN, TEXTS
+from apps.priorities.sentences.catalogue import _FORMATS, TEXTS
 from apps.priorities.sentences.numbers import adjustment_sentence
 
 ROOMS = Path(__file__).resolve().parents[3] / "apps"
@@ -28,7 +28,7 @@ def sample(name: str) -> Any:
         return [0.5, -0.25]
     if name in ("parts", "problems"):
         return ["1", "2"]
-    return 2 if name in _WRITTEN else "x"
+    return 2 if name in _FORMATS else "x"
 
 
 class Asked(dict[str, Any]):
