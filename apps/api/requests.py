@@ -23,7 +23,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIdMiddleware:
-    """Uses the caller's id if it is a harmless one, else makes one; `request.headers` has it from here on."""
+    """Uses the caller's id if it is a escape_formula one, else makes one; `request.headers` has it from here on."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

@@ -1,4 +1,7 @@
-"""Which addresses this service connects to: by spelling and number, and the operator's list. Opens no connection."""
+"""Rules for the addresses that this service may connect to: spelling, number and the operator's list.
+
+Opens no connection.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
 _LOOKS_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
-# Opened by FAIRSHARE_OUTBOUND_ALLOW for one host and port; the rest of what isn't public is closed for good.
+# FAIRSHARE_OUTBOUND_ALLOW opens these for one host and port; all other non-public addresses stay closed.
 _PRIVATE = [
     ipaddress.ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "100.64.0.0/10", "::1/128", "fc00::/7")
 ]
-# What `is_global`, `is_multicast` and `is_reserved` let through, or let through in some versions of Python.
+# Ranges that `is_global`, `is_multicast` and `is_reserved` accept, in some or all versions of Python.
 _CLOSED = [
     ipaddress.ip_network(text)
     for text in (
@@ -37,11 +40,11 @@ _CLOSED = [
         *("100::/64", "fe80::/10", "fec0::/10", "ff00::/8", "::/128"),
     )
 ]
-_UNICAST = ipaddress.ip_network("2000::/3")  # allocated IPv6 space; everything else is special
+_UNICAST = ipaddress.ip_network("2000::/3")  # allocated IPv6 space; all other addresses are special
 
 
 class Target(NamedTuple):
-    """Where a URL leads, once it is known to be a plain one."""
+    """The parts of a valid URL."""
 
     scheme: str
     host: str
@@ -94,7 +97,7 @@ def target_of(url: str) -> Target:
 
 
 def is_allowed(target: Target) -> bool:
-    """Whether the operator named exactly this host and port."""
+    """Whether the operator listed exactly this host and port."""
     return target.place in allowed_targets()
 
 
@@ -111,9 +114,9 @@ def refuse_closed(address: Address, target: Target) -> None:
 
 
 def kind_of(address: Address) -> str:
-    """`public`, `private` (open for what the operator names) or `closed`.
+    """`public`, `private` (open if the operator lists it) or `closed`.
 
-    Addresses that carry another inside (mapped, compatible, 6to4, Teredo, NAT64, ISATAP) are never public.
+    Addresses that contain another one (mapped, compatible, 6to4, Teredo, NAT64, ISATAP) are never public.
     """
     if any(address in network for network in _CLOSED if network.version == address.version):
         return "closed"
@@ -133,7 +136,7 @@ def _in_private(address: Address) -> bool:
 
 
 def _inside(address: ipaddress.IPv6Address) -> bool:
-    """Whether an IPv4 address travels in it: ::ffff:0:0/96, ::ffff:0:0:0/96, ::/96 and ISATAP; the rest is closed."""
+    """Whether it contains an IPv4 address: ::ffff:0:0/96, ::ffff:0:0:0/96, ::/96 and ISATAP; the rest is closed."""
     number = int(address)
     if address.ipv4_mapped or number >> 32 == 0xFFFF0000:
         return True
@@ -143,7 +146,7 @@ def _inside(address: ipaddress.IPv6Address) -> bool:
 
 
 def _host(netloc: str) -> str:
-    """The host in its one spelling: a name, four decimal numbers, or IPv6 in brackets."""
+    """The host in normalised form: a name, four decimal numbers, or IPv6 in brackets."""
     if netloc.startswith("["):
         inner, _, rest = netloc[1:].partition("]")
         if rest and not re.fullmatch(r":[0-9]{1,5}", rest):
@@ -199,8 +202,8 @@ _last: list[_Read] = []
 def allowed_targets() -> frozenset[str]:
     """`host:port`, in lower case, of targets that may be private or plain http.
 
-    FAIRSHARE_OUTBOUND_ALLOW is read at the start. Given as a file (FAIRSHARE_OUTBOUND_ALLOW_FILE) it is read again when
-    the file changes, so that a target is opened or closed without a restart. Nothing is allowed while it can't be read.
+    FAIRSHARE_OUTBOUND_ALLOW is read at the start. If given as a file (FAIRSHARE_OUTBOUND_ALLOW_FILE), it is read again
+    when it changes, so that a target is opened or closed without a restart. While it can't be read, nothing is allowed.
     """
     path: str = settings.FAIRSHARE_OUTBOUND_ALLOW_FILE
     if not path:
@@ -218,6 +221,6 @@ def allowed_targets() -> frozenset[str]:
 
 
 def _parsed(text: str) -> frozenset[str]:
-    """Separated by commas or white space; the rest of a line from # on is a comment."""
+    """Entries separated by commas or white space; # starts a comment."""
     lines = (_COMMENT.sub("", line) for line in text.splitlines())
     return frozenset(part.lower() for line in lines for part in _BETWEEN.split(line) if part)

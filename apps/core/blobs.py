@@ -1,8 +1,8 @@
-"""Arrays as one checksummed, compressed blob: how revision trees and snapshots are stored and loaded.
+"""Arrays as one checksummed, compressed blob, in which revision trees and snapshots are stored.
 
-Layout before compression: b"FSB1", a little-endian u4 header length, the header as JSON
-(`{"columns": [[name, dtype, shape, offset, n_bytes], …], "meta": {…}}`), then the columns, 16-byte aligned.
-A list of strings is stored as two columns, `<name>.utf8` (u1) and `<name>.ends` (i8).
+Layout before compression: b"FSB1", a little-endian u4 header length, the header as JSON (`{"columns": [[name, dtype,
+shape, offset, n_bytes], …], "meta": {…}}`), then the columns, 16-byte aligned. A list of strings is stored as two
+columns, `<name>.utf8` (u1) and `<name>.ends` (i8).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Column = Array | Sequence[str]
 
 
 class CorruptBlob(ValueError):
-    """The stored bytes are not what was written."""
+    """The stored bytes differ from those that were written."""
 
 
 def pack(columns: Mapping[str, Column], meta: Mapping[str, Any] | None = None) -> tuple[bytes, str]:
-    """Return the blob and its SHA-256 (hex). Same columns and meta: same bytes."""
+    """Return the blob and its SHA-256 (hex). Equal columns and meta give equal bytes."""
     arrays: dict[str, Array] = {}
     for name, column in columns.items():
         if isinstance(column, np.ndarray):

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785): one value has one form, and what is read has that form to the byte."""
+"""Canonical JSON (RFC 8785): every value has one form, and only this form is read."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ import rfc8785
 from apps.core.errors import FieldProblem, Invalid
 
 MOST_DEPTH = 200
-MOST_VALUES = 12_000_000  # of a document, and how many of these are lists and objects: bounds on its memory
+MOST_VALUES = 12_000_000  # limits of a document's bytes, and of its lists and objects, to bound memory
 MOST_NESTS = 2_500_000
-_MOST_WHOLE = 2**53  # beyond, doubles skip whole numbers: RFC 8785 asks for I-JSON
-_LONG = 32  # values of a list, from which on numpy is faster
-_SMALL = 1e-4  # below, Python writes an exponent where RFC 8785 doesn't yet
+_MOST_WHOLE = 2**53  # larger integers aren't exact in doubles; RFC 8785 requires I-JSON
+_LONG = 32  # length of a list from which on numpy is faster
+_SMALL = 1e-4  # below this, Python writes an exponent where RFC 8785 doesn't
 _BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _BEYOND_BMP = re.compile(rb"[\xf0-\xff]")
-_ODD_NUMBER = re.compile(rb"(?<![.0-9])[0-9]{16}|[0-9.][eE]|\.0(?![0-9])")  # what programs write in several ways
+# numbers that programs write in several ways
+_ODD_NUMBER = re.compile(rb"(?<![.0-9])[0-9]{16}|[0-9.][eE]|\.0(?![0-9])")
 
 
 class BadDocument(Invalid):
-    """What was sent is no signed document, or not of who it says."""
+    """The data is not a valid signed document, or not from the claimed authority."""
 
     code = "bad_document"
 
 
 def canonical(value: Any) -> bytes:
-    """RFC 8785: keys in order of their UTF-16 units, no blanks, numbers as ECMAScript writes them.
+    """Encode by RFC 8785: keys in order of their UTF-16 units, no blanks, numbers as in ECMAScript.
 
     Raises:
-        BadDocument: NaN, infinity, whole numbers of more than 53 bits, half a character pair, what is no JSON.
+        BadDocument: NaN, infinity, integers of more than 53 bits, unpaired surrogates, values that aren't JSON.
     """
     odd: list[float] = []
     plain = _plain(value, odd, 0)
@@ -43,7 +44,7 @@ def canonical(value: Any) -> bytes:
 
 
 def read_canonical(body: bytes, where: str) -> dict[str, Any]:
-    """One object from canonical bytes, and only from these: what a careless parser would overlook is refused.
+    """Read one object from canonical bytes, and reject all others.
 
     Raises:
         BadDocument: code not_canonical, naming the first byte that differs.
@@ -59,10 +60,10 @@ def read_canonical(body: bytes, where: str) -> dict[str, Any]:
 
 
 def _read_plainly(body: bytes, shape: bytes) -> Any:
-    """The value of canonical bytes; None where that isn't certain without checking every value.
+    """Fast path: the value of canonical bytes; None if that isn't certain without checking every value.
 
-    Certain: writing it again gives these bytes, when it has no key or number that RFC 8785 orders or writes
-    differently. shape: the bytes without their texts.
+    It is certain if encoding the value again gives these bytes, and it has no key or number that RFC 8785 orders or
+    writes differently. shape: the bytes without their texts.
     """
     if _BEYOND_BMP.search(body) or _ODD_NUMBER.search(shape):
         return None
@@ -88,7 +89,7 @@ def _read_carefully(body: bytes, where: str) -> Any:
 
 
 def _plain(value: Any, odd: list[float], depth: int) -> Any:
-    """Objects in their order and numbers as they will be written; notes numbers that orjson writes in another way."""
+    """Sort keys and convert numbers to their encoded form; collect numbers that orjson writes differently."""
     kind = type(value)
     if kind is str:
         if not value.isascii():
@@ -114,7 +115,7 @@ def _plain(value: Any, odd: list[float], depth: int) -> Any:
 
 
 def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
-    """A long list of numbers, equal to what `_plain` gives one by one; None where one has to be checked singly."""
+    """A long list of numbers, with the result of `_plain`; None if one of them has to be checked individually."""
     kinds = set(map(type, values))
     if kinds == {int}:
         return list(values) if min(values) > -_MOST_WHOLE and max(values) < _MOST_WHOLE else None
@@ -126,7 +127,7 @@ def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
         return None
     sizes = np.abs(numbers)
     is_whole = numbers == np.rint(numbers)
-    if not (sizes < _MOST_WHOLE).all() or ((sizes < _SMALL) & ~is_whole).any():  # so NaN isn't below either
+    if not (sizes < _MOST_WHOLE).all() or ((sizes < _SMALL) & ~is_whole).any():  # also false for NaN
         return None
     if is_whole.all():
         return list(numbers.astype(np.int64).tolist())
@@ -153,7 +154,7 @@ def _plain_whole(value: int, odd: list[float]) -> int | float:
     if abs(value) > _MOST_WHOLE:
         raise BadDocument(f"{value} has more than 53 bits: write it as text.")
     odd.append(value)
-    return float(value)  # rfc8785 takes whole numbers up to 2^53 − 1, and 2^53 as a double
+    return float(value)  # rfc8785 accepts integers up to 2^53 − 1, and 2^53 as a double
 
 
 def _utf16(name: str) -> bytes:
@@ -168,7 +169,10 @@ def _refuse_halves(text: str) -> None:
 
 
 def _refuse_depth(body: bytes, shape: bytes, where: str) -> None:
-    """Counted before parsing, because parsers recurse and use unbounded memory. shape: without its texts."""
+    """Reject deep nesting before parsing, because parsers recurse and use unbounded memory.
+
+    shape: without its texts.
+    """
     n_nests = shape.count(b"[") + shape.count(b"{")
     if n_nests > MOST_NESTS or n_nests + shape.count(b",") > MOST_VALUES:
         raise bad(where, f"has more than {MOST_VALUES:,} values, or {MOST_NESTS:,} lists and objects")

@@ -1,4 +1,4 @@
-"""The one clock. Views, tasks and commands ask it; everything below gets the instant as an argument."""
+"""The only clock. Views, tasks and commands read it; all other code gets the instant as an argument."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ VARIABLE = "FAIRSHARE_CLOCK"
 
 
 def now() -> datetime:
-    """Aware UTC. FAIRSHARE_CLOCK names an instant, or a file that holds one and is read at every call."""
+    """The present instant, aware UTC.
+
+    FAIRSHARE_CLOCK may set an instant, or a file with one, which is read at every call.
+    """
     given = os.environ.get(VARIABLE)
     if not given:
         return datetime.now(UTC)
@@ -50,7 +53,7 @@ def _instant(given: str) -> datetime:
 
 
 def check_clock(**_: Any) -> list[CheckMessage]:
-    """A set clock outside tests stops the start, before it dates anything wrongly."""
+    """Refuse to start with a set clock outside tests, because all dates would be wrong."""
     if not os.environ.get(VARIABLE):
         return []
     try:

@@ -1,4 +1,4 @@
-"""Disks without room: which of the service's folders are on one, and which errors say so, with the path."""
+"""Full disks: the folders of the service that are on one, and messages for errors caused by them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_PART = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FullDisk:
-    """A disk that is full or nearly so, by the first folder of the service on it."""
+    """A disk that is full or nearly so, named by the first folder of the service on it."""
 
     path: str
     free_bytes: int
@@ -31,12 +31,12 @@ class FullDisk:
 
 
 def full_disks() -> list[FullDisk]:
-    """Each disk with less than 100 MB free, or less than a hundredth of it and less than 1 GB."""
+    """Disks with less than 100 MB free, or with less than 1 % and less than 1 GB free."""
     found: dict[int, FullDisk] = {}
     for path in _folders():
         try:
             disk, device = os.statvfs(path), path.stat().st_dev
-        except OSError:  # not made yet
+        except OSError:  # not created yet
             continue
         total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
         if free < max(_LEAST_FREE, min(_MOST_NEEDED, total * _LEAST_PART)):
@@ -45,7 +45,7 @@ def full_disks() -> list[FullDisk]:
 
 
 def no_room_message(error: BaseException | None) -> str:
-    """What to say about an error that a full disk is the reason of, or part of the reason; "" for all others."""
+    """Message for an error that a full disk may have caused; "" for all others."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             return _message(str(error.filename or settings.VAR))

@@ -1,9 +1,9 @@
-"""What a room may refuse, and the HTTP status of each refusal, for pages and REST alike.
+"""Errors of the domain and the HTTP status of each, for pages and REST alike.
 
-400 or 422? 400: the request can't be read. It is no JSON or no gzip; or a parameter or field is missing, unknown, not
-known beside another, not of its type, or outside the bounds that are stated for it alone. Serializers and `Malformed`
-say so. 422: it was read, and what it says is refused: values that don't go with each other or with what is stored, and
-mistakes in a language of its own (operations of a change set, records, cases of jobs).
+400 or 422? 400: the request can't be read. It isn't JSON or gzip; or a parameter or field is missing, unknown, not
+allowed beside another, of the wrong type, or outside its own stated bounds. Raised by serializers and as `Malformed`.
+422: it was read, but is rejected: values contradict each other or stored data, or a nested language has mistakes
+(operations of a change set, records, cases of jobs).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-# --- What a room may refuse -------------------------------------------------------------------------------------------
+# --- Errors of the domain ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
     """One wrong field of the input: its location, and what to do about it."""
@@ -22,7 +22,7 @@ class FieldProblem:
 
 
 class DomainError(Exception):
-    """A refusal with a stable code, a sentence that says what to do next, and the wrong places."""
+    """An error with a stable code, a sentence that says what to do next, and the wrong fields."""
 
     code = "refused"
 
@@ -34,13 +34,13 @@ class DomainError(Exception):
 
 
 class Invalid(DomainError):
-    """The input is wrong; the same input will be refused again."""
+    """The input is wrong; the same input will be rejected again."""
 
     code = "invalid"
 
 
 class Malformed(Invalid):
-    """The input can't be read at all: not in its format, or one value not of its type or outside its stated bounds."""
+    """The input can't be read: wrong format, or a value of the wrong type or outside its own stated bounds."""
 
 
 class Unauthenticated(DomainError):
@@ -50,20 +50,20 @@ class Unauthenticated(DomainError):
 
 
 class NotAllowed(DomainError):
-    """The actor may see this, and may not do that."""
+    """The actor may see this, but may not do that."""
 
     code = "not_allowed"
-    is_on_record = False  # whether the audit log has it
+    is_on_record = False  # whether it is recorded in the audit log
 
 
 class NotFound(DomainError):
-    """It does not exist, or the actor may not know that it does: both read the same."""
+    """It does not exist, or the actor may not know that it does; both have the same message."""
 
     code = "not_found"
 
 
 class Conflict(DomainError):
-    """Changed or used by another writer first."""
+    """Another writer changed or used it first."""
 
     code = "conflict"
 
@@ -81,19 +81,19 @@ class Archived(DomainError):
 
 
 class TooLarge(DomainError):
-    """Over a stated limit."""
+    """A stated limit is exceeded."""
 
     code = "too_large"
 
 
 class Unavailable(DomainError):
-    """Not now; the same request may succeed later."""
+    """Temporarily unavailable; the same request may succeed later."""
 
     code = "unavailable"
 
 
 class TooOften(DomainError):
-    """Asked more often than a page or a person needs; the same request will do in a moment."""
+    """Too many requests in a short time; the same request will succeed in a moment."""
 
     code = "too_often"
 
@@ -115,7 +115,7 @@ _STATUS: dict[type[DomainError], int] = {
 
 
 def status_of(error: DomainError) -> int:
-    """Of the nearest class that has one; 422 where none has."""
-    if error.code == "no_database":  # refused because the rights could not be read
+    """The status of the nearest base class that has one; 422 otherwise."""
+    if error.code == "no_database":  # rejected because the rights could not be read
         return 503
     return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 422)

@@ -1,7 +1,7 @@
-"""Invisible characters: two names that differ by one look alike, and a formula behind one is still a formula.
+"""Invisible characters, which could make two names look alike or hide a formula.
 
-Unicode's format characters (category Cf) but for those that are drawn, and others without a glyph: fillers, variation
-selectors, the joiner of combining marks, the empty braille pattern.
+These are Unicode's format characters (category Cf) except visible ones, and others without a glyph: fillers, variation
+selectors, the combining grapheme joiner, the empty braille pattern.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _CONTROL = re.compile(f"[{INVISIBLE}\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def first_invisible(text: str) -> str:
-    """The first invisible character; "" where each is visible."""
+    """The first invisible character; "" if there is none."""
     found = None if text.isascii() else _INVISIBLE.search(text)
     return found[0] if found else ""
 
 
 def shown(text: str) -> str:
-    """The text with each invisible character as its number, as in `an[U+200B]na`."""
+    """The text with each invisible character replaced by its code, as in `an[U+200B]na`."""
     return text if text.isascii() else _INVISIBLE.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
 
 
 def visible(text: str) -> str:
-    """The text as displayed: without invisible characters, and without control characters but tabs and line ends."""
+    """The text as displayed: without invisible and control characters, except tabs and line ends."""
     return text if text.isascii() and text.isprintable() else _CONTROL.sub("", text)

@@ -1,4 +1,4 @@
-"""Local times into instants: one rule for the hour that clocks skip in spring and the one they repeat in autumn."""
+"""Convert local times to instants, with one rule for the skipped hour in spring and the repeated hour in autumn."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime, tzinfo
 
 
 class NoSuchTime(ValueError):
-    """Clocks were put forward over this local time.
+    """The local time was skipped when clocks were put forward.
 
-    before, after: the instants (UTC) that it would be by the clock before and after the change, in the order of time.
+    before, after: the instants (UTC) by the offset before and after the change, in the order of time.
     """
 
     def __init__(self, naive: datetime, zone: tzinfo, before: datetime, after: datetime) -> None:
@@ -22,12 +22,12 @@ class NoSuchTime(ValueError):
 def instant_of(naive: datetime, zone: tzinfo, *, not_before: datetime | None = None) -> datetime:
     """The instant (UTC) of a local time without offset.
 
-    Of an hour that clocks go through twice it is the first pass, or the second where the first is before `not_before`:
-    a job doesn't end before it starts.
+    In a repeated hour it is the first occurrence, or the second if the first is before `not_before`: a job doesn't end
+    before it starts.
 
     Raises:
-        NoSuchTime: clocks skipped it, and no instant is meant more than another.
-        OverflowError: it is at the end of the calendar.
+        NoSuchTime: clocks skipped it, so the instant is ambiguous.
+        OverflowError: it is beyond the calendar.
     """
     first, second = (naive.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     if first.astimezone(zone).replace(tzinfo=None, fold=0) != naive:
@@ -36,7 +36,7 @@ def instant_of(naive: datetime, zone: tzinfo, *, not_before: datetime | None = N
 
 
 def is_repeated(naive: datetime, zone: tzinfo) -> bool:
-    """Whether clocks go through this local time twice."""
+    """Whether this local time occurs twice."""
     first, second = (naive.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     return first < second
 

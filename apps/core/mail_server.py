@@ -1,4 +1,4 @@
-"""The site's mail server: messages are handed over within a deadline, and errors say whether the server is down."""
+"""The connection to the mail server: messages are sent within a deadline, and failures of the server are recognised."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from django.db import connection
 
 logger = logging.getLogger(__name__)
 
-_CLOSING = 421  # RFC 5321: the server ends the connection whatever it was asked
+_CLOSING = 421  # RFC 5321: with 421 the server closes the connection, whatever the command was
 _LOCK = 0x736D7470  # "smtp"
 
 
 class _Bounded(smtplib.SMTP):
-    """One conversation, at most `timeout` seconds from the first connection on.
+    """An SMTP connection with a total time limit of `timeout` seconds.
 
-    A socket's own timeout begins again with each byte: a server that sends one now and then would be waited for without
-    end. Shutting the connection down from outside also ends TLS.
+    A socket's own timeout restarts with each byte, so a server that sends single bytes would be waited for without end.
+    A watchdog shuts the socket down, which also ends TLS.
     """
 
     _watchdog: threading.Timer | None = None
@@ -32,7 +32,8 @@ class _Bounded(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         began_s = time.monotonic()
-        n_addresses = len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))  # they are tried one by one
+        # addresses are tried one after the other
+        n_addresses = len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         sock: socket.socket = super()._get_socket(host, port, timeout / n_addresses)  # type: ignore[misc]
         sock.settimeout(timeout)
         left_s = max(timeout - (time.monotonic() - began_s), 0.0)
@@ -43,7 +44,7 @@ class _Bounded(smtplib.SMTP):
         return sock
 
     def getreply(self) -> tuple[int, bytes]:
-        """Half an answer, which smtplib would read as a whole one, is none."""
+        """Reject an incomplete reply, which smtplib would accept."""
         found = super().getreply()
         if self._is_over.is_set():
             self.close()
@@ -59,24 +60,24 @@ class _Bounded(smtplib.SMTP):
 
 
 class _BoundedSsl(smtplib.SMTP_SSL, _Bounded):
-    """The order of its bases puts TLS on top of the bounded connection."""
+    """The order of the base classes puts TLS on top of the bounded connection."""
 
 
 def _shut_down(sock: socket.socket, is_over: threading.Event) -> None:
     is_over.set()
-    with sock, contextlib.suppress(OSError):  # it may have ended by itself
+    with sock, contextlib.suppress(OSError):  # it may be closed already
         sock.shutdown(socket.SHUT_RDWR)
 
 
 class EmailBackend(smtp.EmailBackend):
-    """Django's, bounded as a whole by EMAIL_TIMEOUT."""
+    """Django's backend with EMAIL_TIMEOUT as limit for the whole conversation."""
 
     @property
     def connection_class(self) -> type[smtplib.SMTP]:
         return _BoundedSsl if self.use_ssl else _Bounded
 
     def close(self) -> None:
-        """A message that was accepted stays accepted, whatever the server does about the good-bye."""
+        """Close the connection; errors are ignored, because the message has been accepted."""
         try:
             super().close()
         except (smtplib.SMTPException, OSError) as error:
@@ -84,13 +85,13 @@ class EmailBackend(smtp.EmailBackend):
 
 
 class ServerDown(Exception):
-    """The mail server itself fails, rather than refusing one message: the others wait for the next round."""
+    """The server itself fails, rather than rejecting one message: other messages wait for the next run."""
 
 
 def is_free() -> bool:
-    """Whether no other process talks to the mail server; none does until the present transaction ends.
+    """Whether no other process uses the mail server; reserves it until the end of the transaction.
 
-    So a server that hangs holds one worker, whatever waits to be sent.
+    So a server that hangs blocks only one worker.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
@@ -98,14 +99,14 @@ def is_free() -> bool:
 
 
 def is_down(error: Exception) -> bool:
-    """Whether the server as a whole fails, so that other messages would fail too; else it refused this message."""
-    if not isinstance(error, OSError):  # SMTPException is one
+    """Whether the server as a whole fails, so that other messages would fail, too, not just this one."""
+    if not isinstance(error, OSError):  # SMTPException is a subclass
         return False
     return _CLOSING in _codes(error)
 
 
 def _codes(error: OSError) -> set[Any]:
-    """The codes with which this message was refused; {421} for every other failure."""
+    """The codes with which this message was rejected; {421} for all other failures."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return {code for code, _text in error.recipients.values()}
     if isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPDataError):

@@ -1,8 +1,8 @@
-"""The only module that connects to addresses that people typed in.
+"""The only module that connects to addresses entered by users.
 
-A name is resolved once, all its addresses are checked, and the connection goes to one of those, under the name (Host,
-TLS and its certificate). Bytes, time and redirects are bounded. `http.client` over a socket of our own gives exactly
-this and nothing more: no proxies of the environment, no pool, no second look-up.
+A name is resolved once, all its addresses are checked, and the connection goes to one of those, under the name (Host
+header, TLS and its certificate). Bytes, time and redirects are bounded. `http.client` over an own socket does exactly
+this: without proxies from the environment, connection pool or second name resolution.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from apps.core.errors import TooLarge, Unavailable
 Resolve = Callable[[str, int], Sequence[str]]
 
 MOST_ADDRESSES = 16
-MOST_HEAD_BYTES = 256 * 1024  # status lines, headers and the frames of chunks, beside the body
+MOST_HEAD_BYTES = 256 * 1024  # limit of status lines, headers and chunk frames, beside the body
 MOST_EXPANSION = 100
 FREE_EXPANSION_BYTES = 1024 * 1024
 _READ = 64 * 1024
@@ -39,7 +39,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """n_bytes: of the body, as sent and unpacked. total_s: for everything, redirects included."""
+    """Limits of a fetch. n_bytes: of the body, as sent and unpacked. total_s: for everything, including redirects."""
 
     n_bytes: int = 32 * 1024**2
     total_s: float = 30.0
@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; `body` is empty where it was written into a file."""
+    """A response; `body` is empty if it was written to a file."""
 
     status: int
     headers: Mapping[str, str]
@@ -57,7 +57,7 @@ class Answer:
 
 
 class Unreachable(Unavailable):
-    """The other side didn't answer, or not as agreed."""
+    """The other side didn't respond, or not correctly."""
 
     code = "unreachable"
 
@@ -73,11 +73,13 @@ def fetch(
     resolve: Resolve | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
-    """Ask, and follow redirects of a GET within the limits, each checked anew. Own headers go to the first host only.
+    """Send a request; follow redirects of a GET within the limits, and check each target.
+
+    Own headers are sent to the first host only.
 
     Raises:
-        Refused: the address, or one it redirects to, is none to connect to.
-        Unreachable: no answer, too slow, or broken in the middle.
+        Refused: the address, or that of a redirect, is not allowed.
+        Unreachable: no response, too slow, or interrupted.
         TooLarge: more bytes than the limit, sent or unpacked.
     """
     limits = limits or Limits()
@@ -85,22 +87,22 @@ def fetch(
     target = target_of(url)
     sent = dict(headers or {})
     for n_followed in range(limits.redirects + 1):
-        with _asked(target, method, sent, body, deadline, limits, resolve or look_up, tls) as exchange:
-            onward = _onward(target, url, exchange.response) if method == "GET" and limits.redirects else None
+        with _send_request(target, method, sent, body, deadline, limits, resolve or look_up, tls) as exchange:
+            onward = _redirect_target(target, url, exchange.response) if method == "GET" and limits.redirects else None
             if onward is None:
                 return exchange.answer(url, limits, into)
         if n_followed == limits.redirects:
             break
         url, next_target = onward
         if next_target[:3] != target[:3]:
-            _refuse_inwards(target, next_target)
+            _refuse_redirect_to_exception(target, next_target)
             sent = {}
         target = next_target
     raise Unreachable(f"{target.place} redirects more than {limits.redirects} times.", code="too_many_redirects")
 
 
-def _refuse_inwards(source: Target, onward: Target) -> None:
-    """The operator's exceptions are for typed addresses: a foreign redirect may not use them.
+def _refuse_redirect_to_exception(source: Target, onward: Target) -> None:
+    """Reject a redirect to an address that only the operator's exceptions allow; these are for entered addresses.
 
     Raises:
         Refused: from an address that isn't on the operator's list to one that is.
@@ -112,22 +114,23 @@ def _refuse_inwards(source: Target, onward: Target) -> None:
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """Every address of a name. The scope of a link-local one stays on it, so that it is refused."""
+    """All addresses of a name. A link-local address keeps its scope, so that it is rejected."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(_with_scope(sockaddr) for *_, sockaddr in found))
 
 
 class Deadline:
-    """The instant after which nothing goes on, by the clock that never jumps."""
+    """A deadline by the monotonic clock."""
 
     def __init__(self, total_s: float) -> None:
         self._end = time.monotonic() + total_s
         self.total_s = total_s
 
     def left_s(self) -> float:
-        """
+        """Seconds left.
+
         Raises:
-            Unreachable: there is none left.
+            Unreachable: none are left.
         """
         left = self._end - time.monotonic()
         if left <= 0:
@@ -136,7 +139,7 @@ class Deadline:
 
 
 class _Incoming(io.RawIOBase):
-    """What arrives, counted, each byte within the deadline."""
+    """Counts received bytes, and reads each within the deadline."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline, most: int) -> None:
         self._sock, self._deadline, self._left = sock, deadline, most
@@ -160,7 +163,7 @@ class _Wire:
         self._sock, self._deadline, self._most = sock, deadline, most
 
     def sendall(self, data: bytes) -> None:
-        """In pieces: under TLS each of them has the socket's whole time."""
+        """Send in pieces, because under TLS each call has the socket's full timeout."""
         for at in range(0, len(data), _PIECE):
             self._sock.settimeout(self._deadline.left_s())
             self._sock.sendall(data[at : at + _PIECE])
@@ -169,11 +172,11 @@ class _Wire:
         return io.BufferedReader(_Incoming(self._sock, self._deadline, self._most))
 
     def close(self) -> None:
-        """The response is still to be read when `http.client` releases the socket: `_Exchange` closes it."""
+        """Do nothing: `http.client` closes the socket before the body is read; `_Exchange` closes it."""
 
 
 class _Exchange:
-    """One question and the beginning of its answer."""
+    """One request and the start of its response."""
 
     def __init__(self, target: Target, sock: socket.socket, connection: http.client.HTTPConnection) -> None:
         self.target, self._sock, self._connection = target, sock, connection
@@ -188,13 +191,13 @@ class _Exchange:
 
     def ask(self, method: str, headers: Mapping[str, str], body: bytes | None) -> None:
         own = {"Host": _host_header(self.target), "Accept-Encoding": "gzip", "Connection": "close"}
-        with _told(self.target):
+        with _describe_error(self.target):
             self._connection.request(method, self.target.path, body=body, headers={**headers, **own})
             self.response = self._connection.getresponse()
 
     def answer(self, url: str, limits: Limits, into: BinaryIO | None) -> Answer:
         kept = into if into is not None else io.BytesIO()
-        with _told(self.target):
+        with _describe_error(self.target):
             for data in _unpacked(self.response, self.target, limits.n_bytes):
                 kept.write(data)
         headers = {name.lower(): value for name, value in self.response.getheaders()}
@@ -202,7 +205,7 @@ class _Exchange:
         return Answer(self.response.status, headers, url, body)
 
 
-def _asked(
+def _send_request(
     target: Target,
     method: str,
     headers: Mapping[str, str],
@@ -216,7 +219,7 @@ def _asked(
     try:
         if target.scheme == "https":
             context = tls or ssl.create_default_context(cafile=settings.FAIRSHARE_OUTBOUND_CA_FILE or None)
-            with _told(target):
+            with _describe_error(target):
                 sock.settimeout(deadline.left_s())
                 sock = context.wrap_socket(sock, server_hostname=target.host)
         wire = _Wire(sock, deadline, limits.n_bytes + MOST_HEAD_BYTES)
@@ -231,7 +234,7 @@ def _asked(
 
 
 def checked_addresses(target: Target, deadline: Deadline, resolve: Resolve) -> list[Address]:
-    """All addresses of the host, resolved once; one bad one refuses them all."""
+    """Resolve the host once; a single address that isn't allowed rejects all."""
     literal = literal_of(target.host)
     texts = [str(literal)] if literal is not None else _resolved(target, deadline, resolve)
     if not texts:
@@ -248,7 +251,7 @@ def checked_addresses(target: Target, deadline: Deadline, resolve: Resolve) -> l
 
 
 def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]:
-    """In a thread: a name server that hangs must not hold the caller past its deadline."""
+    """Resolve in a thread, so that a name server that hangs can't exceed the caller's deadline."""
     answer: list[Sequence[str] | Exception] = []
 
     def ask() -> None:
@@ -268,7 +271,7 @@ def _resolved(target: Target, deadline: Deadline, resolve: Resolve) -> list[str]
 
 
 def _connected(target: Target, addresses: Sequence[Address], deadline: Deadline) -> socket.socket:
-    """To the first checked address that answers; each gets a fraction of the time."""
+    """Connect to the first checked address that responds; each gets a fraction of the time."""
     problem: OSError | None = None
     for n_tried, address in enumerate(addresses):
         refuse_closed(address, target)
@@ -289,8 +292,8 @@ def _connected(target: Target, addresses: Sequence[Address], deadline: Deadline)
     raise Unreachable(f"{target.place} doesn't answer.") from problem
 
 
-def _onward(target: Target, url: str, response: HTTPResponse) -> tuple[str, Target] | None:
-    """Where a redirect leads, checked like any address; None when it is none."""
+def _redirect_target(target: Target, url: str, response: HTTPResponse) -> tuple[str, Target] | None:
+    """The target of a redirect, checked like any address; None if the response isn't one."""
     location = response.headers.get("Location", "")
     if response.status not in _REDIRECTS or not location:
         return None
@@ -305,7 +308,7 @@ def _onward(target: Target, url: str, response: HTTPResponse) -> tuple[str, Targ
 
 
 def _unpacked(response: HTTPResponse, target: Target, most: int) -> Iterator[bytes]:
-    """The body in pieces, bounded as sent and as unpacked."""
+    """Yield the body in pieces, bounded as sent and as unpacked."""
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip"):
         raise Unreachable(f"{target.place} answers in a coding that wasn't asked for.", code="bad_answer")
@@ -337,8 +340,8 @@ def _inflated(member: Any, data: bytes) -> Iterator[bytes]:
         data = member.unconsumed_tail
 
 
-class _told:
-    """What breaks on the way, in our own words: the other side's are never repeated."""
+class _describe_error:
+    """Describe an error in own words, so that the other side's text is never repeated."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

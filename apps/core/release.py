@@ -1,4 +1,4 @@
-"""What this release is, so that what is derived from its code alone is made once and kept."""
+"""The identity of this release, so that results derived from its code alone can be cached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROOMS = Path(__file__).resolve().parent.parent
 
 @lru_cache(maxsize=1)
 def release_digest() -> str:
-    """Of our modules and of every installed package, which may bring algorithms and operators; 32 hex digits."""
+    """Digest of this project's modules and all installed packages, which may provide algorithms; 32 hex digits."""
     digest = hashlib.sha256()
     for path in sorted(_ROOMS.rglob("*.py")):
         found = path.stat()
@@ -25,5 +25,5 @@ def release_digest() -> str:
 
 
 def schema_file(suffix: str) -> Path:
-    """Where the OpenAPI description of this release lies, once it was made. suffix: yaml or json."""
+    """Path of the generated OpenAPI description of this release. suffix: yaml or json."""
     return Path(settings.VAR) / "schema" / f"{release_digest()}.{suffix}"

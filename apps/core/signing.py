@@ -1,10 +1,10 @@
-"""Documents that can be trusted from any location: canonical JSON, Ed25519 keys, sign and verify.
+"""Signed documents: canonical JSON with Ed25519 signatures, which can be verified wherever they were stored.
 
 A signed document is two lines of UTF-8: the document as canonical JSON (RFC 8785), and, in canonical JSON,
 `{"chain":[…],"key":FINGERPRINT,"public":BASE64,"signature":BASE64}`, whose signature is over the bytes of the first
-line. So a signature is checked before anything of the document is parsed, and survives caches and plain web servers.
-The chain lists successive keys, each link signed by the older one: a site that trusts an older key learns the newer
-ones from the document itself.
+line. So the signature is checked before the document is parsed, and survives caches and plain web servers. The chain
+lists successive keys, each link signed by the older one: a site that trusts an older key learns the newer ones from the
+document itself.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ __all__ = [
     "SigningKey",
     "canonical",
     "digest_of",
-    "hand_over",
     "open_document",
     "read_canonical",
     "sign_document",
+    "sign_successor",
 ]
 
 MOST_LINKS = 64
-MOST_SEAL_BYTES = 64 * 1024  # read before anything is known of who wrote it
+MOST_SEAL_BYTES = 64 * 1024  # limit of bytes, applied before anything is known about the author
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
-_CONTEXT = b"fairshare signed document 1\n"  # a signature made for anything else doesn't fit
+_CONTEXT = b"fairshare signed document 1\n"  # domain separation: signatures made for other purposes are invalid here
 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Whose documents they are. `fingerprint`: SHA-256 of the key, hex, as people compare it."""
+    """The public key of an authority. `fingerprint`: SHA-256 of the key in hex, for comparison by people."""
 
     raw: bytes
 
@@ -56,7 +56,7 @@ class PublicKey:
 
     @property
     def groups(self) -> list[str]:
-        """The fingerprint as sixteen groups of four, to be read out or compared by eye."""
+        """The fingerprint as sixteen groups of four, to be read out or compared visually."""
         return [self.fingerprint[at : at + 4] for at in range(0, 64, 4)]
 
     def holds(self, data: bytes, signature: bytes) -> bool:
@@ -69,7 +69,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class SigningKey:
-    """Signs as one authority. The raw key is a secret: store it sealed."""
+    """The signing key of an authority. The raw key is secret: store it sealed."""
 
     raw: bytes
 
@@ -92,7 +92,7 @@ class SigningKey:
 
 @dataclass(frozen=True)
 class Link:
-    """An older key says which one follows it."""
+    """The signature of an older key for its successor."""
 
     older: PublicKey
     newer: PublicKey
@@ -103,15 +103,16 @@ class Link:
         return self.older.holds(_succession(self.older, self.newer), self.signature)
 
 
-def hand_over(older: SigningKey, newer: PublicKey) -> Link:
-    """Made once, when a key is replaced, while the older one is still there."""
+def sign_successor(older: SigningKey, newer: PublicKey) -> Link:
+    """Sign the successor, once, when a key is replaced."""
     return Link(older.public, newer, older.sign(_succession(older.public, newer)))
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A document with a valid signature. digest: SHA-256 of its canonical bytes, hex. follows: the trusted key that
-    preceded `key`, `key` itself without a rotation, None at a first fetch.
+    """A document with a valid signature. digest: SHA-256 of its canonical bytes, hex.
+
+    follows: the trusted key that preceded `key`; `key` itself without a rotation; None at a first fetch.
     """
 
     document: Mapping[str, Any]
@@ -121,7 +122,7 @@ class Opened:
 
 
 def sign_document(document: Mapping[str, Any], key: SigningKey, chain: Sequence[Link] = ()) -> bytes:
-    """The two lines. The same document, key and chain give the same bytes."""
+    """The two lines of a signed document. Equal document, key and chain give equal bytes."""
     body = canonical(document)
     public = key.public
     links = [
@@ -133,18 +134,18 @@ def sign_document(document: Mapping[str, Any], key: SigningKey, chain: Sequence[
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical bytes, hex: what the next version names as the one before."""
+    """SHA-256 of the canonical bytes, hex, by which the next version names its predecessor."""
     return hashlib.sha256(canonical(document)).hexdigest()
 
 
 def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
-    """Check the signature, then read what it covers.
+    """Check the signature, then read the document.
 
-    trusted: fingerprints of accepted keys; None at a first fetch, when a person compares it.
+    trusted: fingerprints of accepted keys; None at a first fetch, when a person compares the key.
 
     Raises:
-        BadDocument: no two lines, another key, a signature that doesn't hold, or a document that isn't canonical. Codes
-            bad_document, unknown_key, bad_signature, not_canonical.
+        BadDocument: not two lines, another key, an invalid signature, or a document that isn't canonical. Codes
+        bad_document, unknown_key, bad_signature, not_canonical.
     """
     body, seal = _lines(data)
     key, signature, chain = _read_seal(seal)
@@ -195,7 +196,7 @@ def _read_chain(links: object) -> list[Link]:
 
 
 def _trusted_before(key: PublicKey, chain: Sequence[Link], trusted: Collection[str]) -> str | None:
-    """The fingerprint of a trusted key that handed over to `key`, itself or link by link; None for none."""
+    """The fingerprint of a trusted key that is `key`, or leads to it by the chain; None if there is none."""
     older_of = {link.newer.fingerprint: link for link in chain}
     at = key.fingerprint
     for _ in range(len(chain) + 1):

@@ -1,4 +1,4 @@
-"""Tables as CSV that spreadsheets don't read as formulas, and as Parquet: in pieces, so that length costs no memory."""
+"""Write tables as CSV, without cells that spreadsheets read as formulas, and as Parquet; in pieces, to bound memory."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PARQUET_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table; any of its cells may be None: unknown, or hidden."""
+    """One column of a table; its cells may be None: unknown, or hidden."""
 
     name: str
     kind: Kind = "text"
 
 
 def pieces(columns: Sequence[Column], rows: Iterable[Row], format: str) -> Iterator[bytes]:
-    """The table as bytes, in pieces.
+    """Yield the table as bytes, in pieces.
 
     Raises:
         Invalid: `no_parquet`, this installation can't write it.
@@ -44,9 +44,10 @@ def pieces(columns: Sequence[Column], rows: Iterable[Row], format: str) -> Itera
     return _csv(columns, rows)
 
 
-def harmless(text: str) -> str:
-    """A cell that starts like a formula gets an apostrophe in front; also after spaces and invisible characters, also
-    in full-width signs.
+def escape_formula(text: str) -> str:
+    """Prefix an apostrophe to a cell that starts like a formula.
+
+    Also after spaces and invisible characters, and with full-width signs.
     """
     shown = visible(text)
     start = unicodedata.normalize("NFKC", shown.lstrip(_SPACES))
@@ -54,7 +55,7 @@ def harmless(text: str) -> str:
 
 
 def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[bytes]:
-    """Text in quotes, numbers bare, nothing for None."""
+    """CSV: text in quotes, numbers without, empty for None."""
     waiting = iter(rows)
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
@@ -71,7 +72,7 @@ def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[bytes]:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
-        return harmless(value)
+        return escape_formula(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and not isfinite(value):
@@ -91,7 +92,7 @@ def _arrow() -> Any:
 
 
 def _parquet(arrow: Any, columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[bytes]:
-    """One group of rows after the other; infinities as they are, None as null."""
+    """Parquet: one row group after the other; infinities are kept, None is null."""
     kinds = {
         "text": arrow.string(),
         "whole": arrow.int64(),
@@ -100,19 +101,19 @@ def _parquet(arrow: Any, columns: Sequence[Column], rows: Iterable[Row]) -> Iter
         "instant": arrow.timestamp("us", tz="UTC"),
     }
     schema = arrow.schema([(column.name, kinds[column.kind]) for column in columns])
-    taken = _Taken()
+    buffer = _PieceBuffer()
     waiting = iter(rows)
-    with arrow.parquet.ParquetWriter(arrow.PythonFile(taken, mode="w"), schema, compression="zstd") as writer:
+    with arrow.parquet.ParquetWriter(arrow.PythonFile(buffer, mode="w"), schema, compression="zstd") as writer:
         while some := list(islice(waiting, _PARQUET_ROWS)):
             by_column = zip(*some, strict=True)
             arrays = [arrow.array(cells, type=field.type) for cells, field in zip(by_column, schema, strict=True)]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
-            yield taken.hand_on()
-    yield taken.hand_on()
+            yield buffer.take_piece()
+    yield buffer.take_piece()
 
 
-class _Taken(io.RawIOBase):
-    """What Parquet writes to: bytes are handed on from time to time, only their number stays."""
+class _PieceBuffer(io.RawIOBase):
+    """Output of the Parquet writer: the bytes are collected until the next piece is yielded."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -129,6 +130,6 @@ class _Taken(io.RawIOBase):
     def tell(self) -> int:
         return self._written
 
-    def hand_on(self) -> bytes:
+    def take_piece(self) -> bytes:
         found, self._bytes = bytes(self._bytes), bytearray()
         return found

@@ -1,4 +1,4 @@
-"""Numbers as people type them: one reading for forms, addresses and cases."""
+"""Read numbers typed by people, with the same rules for forms, addresses and cases."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _TWO_WAYS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
 class AmbiguousNumber(ValueError):
-    """A comma that may divide groups of digits, or be decimal."""
+    """A comma that may be a group separator or a decimal comma."""
 
 
 def read_number(text: str) -> float:
-    """A finite number with a decimal point or comma; spaces, commas or points may divide groups of three digits.
+    """Read a finite number with a decimal point or comma.
+
+    Groups of three digits may be separated by space, comma or point.
 
     Raises:
         AmbiguousNumber: `1,234`, which is 1234 or 1.234.
-        ValueError: anything else that is no number. Both say what to type, in the reader's language.
+        ValueError: any other text that is no number. Both say what to type, in the reader's language.
     """
     plain = _without_gaps(text)
     if _TWO_WAYS.fullmatch(plain):
@@ -35,9 +37,9 @@ def read_number(text: str) -> float:
 
 
 def read_amount(text: str) -> float:
-    """Core-hours and cores that a person types, from 0 on: three digits after a comma or point are a group.
+    """Read core-hours and cores typed by people, ≥ 0: three digits after a comma or point are a group.
 
-    Never for what a program may have written: `1.234` is 1234 here.
+    Not for output of programs: `1.234` is read as 1234.
     """
     value = _read(_without_gaps(text), are_points_decimal=False)
     if value < 0:
@@ -61,6 +63,6 @@ def _read(plain: str, *, are_points_decimal: bool) -> float:
 
 
 def read_whole(text: str, most_digits: int = MOST_DIGITS) -> int | None:
-    """A whole number from 0 on, as addresses and hidden fields have it; None for anything else."""
+    """Read an integer ≥ 0 of an address or hidden field; None for anything else."""
     is_whole = text.isascii() and text.isdigit() and len(text) <= most_digits
     return int(text) if is_whole else None

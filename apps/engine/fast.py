@@ -52,7 +52,7 @@ def compiled(function: Function) -> Function:
         return function
     exact: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
     fast: Any
-    with _kept_beside_its_sources():
+    with _cached_beside_sources():
         try:
             fast = njit(cache=True, **exact)(function)
         except RuntimeError:  # no writable cache directory: compiled again in each process
@@ -61,14 +61,14 @@ def compiled(function: Function) -> Function:
 
 
 @contextmanager
-def _kept_beside_its_sources() -> Iterator[None]:
+def _cached_beside_sources() -> Iterator[None]:
     """Cache machine code in a folder for the present state of all sources.
 
     numba checks the source file of a kernel, but not those of the kernels that it calls.
     """
     before = config.CACHE_DIR
     if not before:
-        config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_state_of_sources()}")
+        config.CACHE_DIR = str(_ENGINE / "__pycache__" / f"machine-code-{_digest_of_sources()}")
     try:
         yield
     finally:
@@ -76,7 +76,7 @@ def _kept_beside_its_sources() -> Iterator[None]:
 
 
 @cache
-def _state_of_sources() -> str:
+def _digest_of_sources() -> str:
     """Digest of the sources, independent of time and path."""
     found = hashlib.sha256()
     for source in sorted(_ENGINE.rglob("*.py")):

@@ -127,7 +127,7 @@ SPELLINGS = [
     "https://example.org/" + "x" * 2048,
 ]
 
-# Names that look harmless, and where they lead.
+# Names that look escape_formula, and where they lead.
 NAMES: dict[str, list[str]] = {
     "loop.example.org": ["127.0.0.1"],
     "localhost": ["127.0.0.1", "::1"],

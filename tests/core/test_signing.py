@@ -19,10 +19,10 @@ from apps.core.signing import (
     SigningKey,
     canonical,
     digest_of,
-    hand_over,
     open_document,
     read_canonical,
     sign_document,
+    sign_successor,
 )
 
 KEY = SigningKey(bytes(range(32)))
@@ -160,7 +160,7 @@ def test_a_signature_of_other_content_is_invalid() -> None:
 
 
 THIRD = SigningKey(bytes(range(2, 34)))
-CHAIN = [hand_over(KEY, OTHER.public), hand_over(OTHER, THIRD.public)]
+CHAIN = [sign_successor(KEY, OTHER.public), sign_successor(OTHER, THIRD.public)]
 
 
 def test_an_older_trusted_key_leads_to_the_newer_one() -> None:
@@ -179,7 +179,7 @@ def test_an_older_trusted_key_leads_to_the_newer_one() -> None:
         CHAIN[1:],
         [CHAIN[0], Link(OTHER.public, THIRD.public, CHAIN[0].signature)],
         [CHAIN[0], Link(OTHER.public, THIRD.public, THIRD.sign(b""))],
-        [hand_over(THIRD, KEY.public), hand_over(KEY, OTHER.public)],
+        [sign_successor(THIRD, KEY.public), sign_successor(KEY, OTHER.public)],
     ],
 )
 def test_a_chain_with_a_missing_or_forged_link_is_invalid(chain: list[Link]) -> None:
@@ -189,7 +189,7 @@ def test_a_chain_with_a_missing_or_forged_link_is_invalid(chain: list[Link]) -> 
 
 
 def test_a_cyclic_chain_ends() -> None:
-    circle = [hand_over(OTHER, THIRD.public), hand_over(THIRD, OTHER.public)]
+    circle = [sign_successor(OTHER, THIRD.public), sign_successor(THIRD, OTHER.public)]
     with pytest.raises(BadDocument):
         open_document(sign_document(DOCUMENT, THIRD, circle), trusted={KEY.public.fingerprint})
 

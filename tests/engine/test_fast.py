@@ -18,9 +18,9 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def state() -> str:
-    fast._state_of_sources.cache_clear()
-    found = fast._state_of_sources()
-    fast._state_of_sources.cache_clear()
+    fast._digest_of_sources.cache_clear()
+    found = fast._digest_of_sources()
+    fast._digest_of_sources.cache_clear()
     return found
 
 
@@ -47,7 +47,7 @@ def test_kernels_are_cached_in_a_folder_named_by_source_hash() -> None:
     assert str(numba.config.CACHE_DIR) == kept_before
     if not before:
         after = [path.name for path in (fast._ENGINE / "__pycache__").glob("machine-code-*")]
-        assert f"machine-code-{fast._state_of_sources()}" in after
+        assert f"machine-code-{fast._digest_of_sources()}" in after
         assert set(kept) <= set(after)
 
 

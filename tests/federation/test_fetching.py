@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.core.signing import BadDocument, SigningKey, hand_over
+from apps.core.signing import BadDocument, SigningKey, sign_successor
 from apps.federation.fetch_requests import no_document
 from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Fetch, Mount
@@ -263,7 +263,7 @@ def test_an_unreachable_peer_is_retried_with_backoff_up_to_five_minutes(
 def test_a_key_handover_is_followed_and_audited(mount: Mount, side: OtherSide, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(mount, monkeypatch)
     new = SigningKey(bytes(range(1, 33)))
-    side.key, side.chain = new, [hand_over(KEY, new.public)]
+    side.key, side.chain = new, [sign_successor(KEY, new.public)]
     side.publish()
     assert fetched(mount, monkeypatch).outcome == "landed"
     assert mount.fingerprint == new.public.fingerprint

@@ -1,5 +1,4 @@
-"""Django's PostgreSQL backend, which also calls what waits for the end of a transaction, however it ends; and
-statements that PostgreSQL plans once a connection."""
+"""Django's PostgreSQL backend with callbacks after a transaction, however it ends, and with prepared statements."""
 
 from __future__ import annotations
 
@@ -14,28 +13,30 @@ from apps.core.postgresql.base import DatabaseWrapper
 
 
 def after_transaction(call: Callable[[], object]) -> None:
-    """Call when the outermost transaction of this thread has been committed or rolled back; without one, now.
+    """Call when the outermost transaction of this thread has been committed or rolled back; immediately without one.
 
-    `transaction.on_commit` forgets its calls at a rollback. What `call` raises is logged: nobody waits for it.
+    `transaction.on_commit` forgets its callbacks at a rollback. Exceptions of `call` are logged, because no caller
+    waits for it.
     """
     cast(DatabaseWrapper, connection).after_transaction(call)
 
 
-_prepared: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # by the connection, which a pool may hand on
+# by connection, because a pool may give this thread another one
+_prepared: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 _attempts = count(1)
 
 
 def fetch_prepared(name: str, statement: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The first row of a statement that is asked often: it is parsed and planned once a connection.
+    """The first row of a frequent statement, which is parsed and planned once a connection.
 
     statement: with $1, $2, … for `params`. name: of the statement, for PostgreSQL's views. Raises DatabaseError, also
-    where something between here and the database hands each statement to another connection; the next call prepares
-    it anew, as a migration of its tables needs.
+    if a connection pooler sends each statement to another connection; the next call prepares it again, as is necessary
+    after a migration of its tables.
     """
     with connection.cursor() as cursor:
         names = _prepared.setdefault(connection.connection, {})
         if name not in names:
-            fresh = f"{name}_{next(_attempts)}"  # a failed transaction can't forget the last one
+            fresh = f"{name}_{next(_attempts)}"  # a new name, because a failed transaction can't deallocate the old one
             cursor.execute(f"PREPARE {fresh} AS {statement}")
             names[name] = fresh
         try:

@@ -1,4 +1,4 @@
-"""`ENGINE`: Django imports this module by its name."""
+"""The database backend: Django imports this module by its name from `ENGINE`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """See `after_transaction` of the package."""
+    """Calls the callbacks of `after_transaction`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -24,13 +24,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._call_waiting()
 
     def set_autocommit(self, autocommit: bool, *args: Any, **kwargs: Any) -> None:
-        """Django's last step of a transaction."""
+        """Called by Django as the last step of a transaction."""
         super().set_autocommit(autocommit, *args, **kwargs)
         if autocommit:
             self._call_waiting()
 
     def savepoint_commit(self, sid: str) -> None:
-        """Django's last step of a savepoint, also after its rollback."""
+        """Called by Django as the last step of a savepoint, also after its rollback."""
         super().savepoint_commit(sid)
         if self._waiting and not self._is_in_transaction():
             self._call_waiting()
@@ -40,7 +40,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().connect()
 
     def _is_in_transaction(self) -> bool:
-        """Apart from the one that Django's test case puts around a test."""
+        """Whether a transaction is open, not counting the one that Django's test case wraps around a test."""
         blocks: list[Any] = self.atomic_blocks
         return self.in_atomic_block and not all(block._from_testcase for block in blocks)
 

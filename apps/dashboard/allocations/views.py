@@ -111,7 +111,7 @@ def trial(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, policy: str) -> HttpResponseBase:
-    """All rows of the table, as numbers; text that a spreadsheet would take for a formula is made harmless."""
+    """All rows of the table, as numbers; text that a spreadsheet would take for a formula is made escape_formula."""
     found = table_of(request, policy, limit=None)
     name = f"{policy}-core-hours-{found.period.starts_on}-{found.period.ends_on}.csv"
     return csv_response(name, allocation_lines.csv_header(), map(allocation_lines.csv_row, found.rows))

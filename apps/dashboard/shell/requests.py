@@ -12,9 +12,9 @@ from django_htmx.middleware import HtmxDetails
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.core.tables import harmless
+from apps.core.tables import escape_formula
 
-__all__ = ["SeeOther", "View", "actor_of", "csv_response", "fragment", "harmless", "is_htmx"]
+__all__ = ["SeeOther", "View", "actor_of", "csv_response", "escape_formula", "fragment", "is_htmx"]
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -56,7 +56,7 @@ def fragment(page: Callable[..., str]) -> Callable[[View], View]:
 
 
 def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
-    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; text is made harmless."""
+    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; text is made escape_formula."""
     response = StreamingHttpResponse(_lines([header], rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{file_name}"'
     response["Cache-Control"] = "private, no-store"
@@ -74,5 +74,5 @@ def _lines(first: Iterable[Sequence[Any]], rest: Iterable[Sequence[Any]]) -> Ite
     writer = csv.writer(_Echo(), quoting=csv.QUOTE_NONNUMERIC)
     for rows in (first, rest):
         for row in rows:
-            cells = [harmless(cell) if isinstance(cell, str) else cell for cell in row]
+            cells = [escape_formula(cell) if isinstance(cell, str) else cell for cell in row]
             yield str(writer.writerow(cells))

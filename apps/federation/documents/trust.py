@@ -18,7 +18,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core.errors import NotAllowed
-from apps.core.signing import BadDocument, Link, PublicKey, SigningKey, hand_over, open_document
+from apps.core.signing import BadDocument, Link, PublicKey, SigningKey, open_document, sign_successor
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import SiteKey
 
@@ -61,7 +61,7 @@ def rotate_key(*, reason: str, at: datetime, actor: Actor) -> PublicKey:
     _lock()
     present = load_keys(at=at)
     new = SigningKey.generate()
-    link = hand_over(present.key, new.public)
+    link = sign_successor(present.key, new.public)
     row = _store(new, SiteKey.objects.count() + 1, link.signature, at)
     details = {"from": present.key.public.fingerprint, "to": row.fingerprint}
     audit.record(actor=actor, verb="federation.key_rotated", at=at, subject="site key", reason=reason, details=details)

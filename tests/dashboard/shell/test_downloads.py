@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from apps.dashboard.shell.requests import csv_response, harmless
+from apps.dashboard.shell.requests import csv_response, escape_formula
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ from apps.dashboard.shell.requests import csv_response, harmless
     ],
 )
 def test_text_that_starts_like_a_formula_gets_an_apostrophe(text: str) -> None:
-    assert harmless(text) == f"'{text}"
+    assert escape_formula(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["", "end before start", "a=b", "1-2", "'=1", "é", "a\u200b=b"])
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert harmless(text) == text
+    assert escape_formula(text) == text
 
 
 def test_a_csv_keeps_numbers_and_quotes_all_text() -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from apps.core.signing import BadDocument, SigningKey, digest_of, hand_over, sign_document
+from apps.core.signing import BadDocument, SigningKey, digest_of, sign_document, sign_successor
 from apps.federation.documents.trust import AcceptedDocument, TrustedState, Verdict, check_document
 from apps.federation.documents.wire import Head, PolicyLimits, write_policy
 from apps.policies.tree.columns import Node
@@ -107,7 +107,7 @@ def test_a_site_that_publishes_nothing_is_never_part_of_a_cycle() -> None:
 
 
 def test_after_a_key_handover_only_the_new_key_is_trusted() -> None:
-    data = sign_document(write_policy(SECOND, TREE, 0), NEW_KEY, [hand_over(KEY, NEW_KEY.public)])
+    data = sign_document(write_policy(SECOND, TREE, 0), NEW_KEY, [sign_successor(KEY, NEW_KEY.public)])
     judged = asked(data, AFTER_FIRST)
     assert judged.trusted.fingerprint == NEW_KEY.public.fingerprint
     third = replace(SECOND, version=3, previous=judged.digest)

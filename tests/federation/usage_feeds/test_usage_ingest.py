@@ -12,7 +12,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.core.signing import SigningKey, hand_over
+from apps.core.signing import SigningKey, sign_successor
 from apps.federation import fetch_requests
 from apps.federation import fetch_schedule as fetching
 from apps.federation.control import agree_capacity
@@ -258,7 +258,7 @@ def test_a_key_handover_of_a_feed_is_followed(
     feed.tell({H11: {P1: 60}})
     look_at(subscription, monkeypatch, AT)
     new = SigningKey(bytes(range(1, 33)))
-    feed.key, feed.chain = new, [hand_over(KEY, new.public)]
+    feed.key, feed.chain = new, [sign_successor(KEY, new.public)]
     feed.tell({H11: {P1: 120}})
     assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
     assert subscription.fingerprint == new.public.fingerprint
