@@ -50,7 +50,7 @@ def world(make_site: Callable[..., Site]) -> Site:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
     """A process that remembers nothing yet; what of hours it reads from then on."""
     monkeypatch.setattr(account_sums, "cached_sums", AccountSums())
-    monkeypatch.setattr(delivered_by_site, "_remembered", delivered_by_site._Remembered())
+    monkeypatch.setattr(delivered_by_site, "_cache", delivered_by_site._Cache())
     really = account_sums._read
     found: list[Span] = []
 
@@ -205,12 +205,12 @@ def test_the_cache_is_bounded_and_the_rest_is_read_again(
 ) -> None:
     monkeypatch.setattr(account_sums, "_MOST_BYTES", most)
     monkeypatch.setattr(delivered_by_site, "_MOST_BYTES", most)
-    monkeypatch.setattr(delivered_by_site, "_remembered", delivered_by_site._Remembered())
+    monkeypatch.setattr(delivered_by_site, "_cache", delivered_by_site._Cache())
     for days in (75, 40, 75, 10):
         found = ask(world, window=days * DAY)
         assert told(found) == by_hand(AS_OF - days * DAY)
         assert account_sums.cached_sums.n_bytes <= most
-        assert sum(one.n_bytes for _roll, one in delivered_by_site._remembered._known.values()) <= most
+        assert sum(one.n_bytes for _roll, one in delivered_by_site._cache._known.values()) <= most
     n_before = len(read)
     ask(world)
     assert len(read) > n_before, "what didn't fit is read again"
