@@ -59,6 +59,11 @@ class RankMove:
         """Number of ranks gained; < 0 lost."""
         return self.before - self.after
 
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return sentence_of(self.reason, self.step, self.targets, self.places)
+
 
 @dataclass(frozen=True, eq=False)
 class Followup:

@@ -87,6 +87,23 @@ class LeafLine:
         before, after = self.without[0], self.with_it[0]
         return None if before is None or after is None else before - after
 
+    @property
+    def path(self) -> str:
+        return f"{self.above.rstrip('/')}/{self.name}"
+
+    @property
+    def factor_before(self) -> float | None:
+        return self.factors[0]
+
+    @property
+    def factor_after(self) -> float | None:
+        return self.factors[1]
+
+    @property
+    def reason_text(self) -> str:
+        """The reason, with the name of the entry or setting if there is one."""
+        return f"{self.reason}: {self.reason_name}" if self.reason_name else self.reason
+
 
 @dataclass(frozen=True)
 class HiddenChanges:

@@ -1,9 +1,10 @@
-"""The answer to a look-up, from the snapshot in memory: no framework, no database, one pass."""
+"""Answers to look-ups of priorities, built from a snapshot in memory without REST framework and database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import orjson
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
 from apps.api.errors import Refusal
+from apps.api.inputs import field_refusal
 from apps.api.parsing import loads, read_bounded
 from apps.api.rendering import dumps
 from apps.core.errors import FieldProblem, NotFound, TooLarge
@@ -20,8 +22,8 @@ from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedS
 MOST_ACCOUNTS = 10_000
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})
 _IDENTITY = ("account", "group", "namespace", "entry")
-_MOST_TEXT = 1024
-_MOST_PLAIN = 8 * 1024**2
+_LONGEST_TEXT = 1024
+_LONGEST_PLAIN_BODY = 8 * 1024**2
 _NAMES = frozenset({"user", "group", "dn"})
 _CHUNK_LINES = 2_000
 _FLAGS = {"0": False, "1": True, "false": False, "true": True}
@@ -34,7 +36,7 @@ def queries_of_address(request: HttpRequest) -> list[Query]:
     names = request.GET.getlist("account")
     if not names:
         raise Refusal("Name at least one account: ?account=alice.", fields=[FieldProblem("account", "is missing")])
-    _refuse_many(len(names))
+    _refuse_too_many(len(names))
     namespace, group = request.GET.get("namespace", ""), request.GET.get("group", "")
     if not namespace and not group:
         return list(names)
@@ -47,17 +49,22 @@ def queries_of_body(request: HttpRequest) -> list[Query]:
     if request.content_type != "application/json":
         raise Refusal("Send application/json.", code="unsupported_media_type", status=415)
     body = read_bounded(request)
-    return _plain_queries(body) or _checked_queries(body)
+    return _fast_queries(body) or _validated_queries(body)
 
 
-def _plain_queries(body: bytes) -> list[Query] | None:
-    """Quickly, what is beyond doubt; None for all the rest, empty lists included."""
+def _fast_queries(body: bytes) -> list[Query] | None:
+    """Parse a body that is certainly valid, with a fast parser; None for all other bodies and for empty lists."""
     try:
         data = orjson.loads(body)
     except ValueError:
         return None
     accounts = data.get("accounts") if type(data) is dict and len(data) == 1 else None
-    if type(accounts) is not list or len(accounts) > MOST_ACCOUNTS or b"\\u0000" in body or len(body) > _MOST_PLAIN:
+    if (
+        type(accounts) is not list
+        or len(accounts) > MOST_ACCOUNTS
+        or b"\\u0000" in body
+        or len(body) > _LONGEST_PLAIN_BODY
+    ):
         return None
     queries: list[Query] = []
     n_keys = 1
@@ -71,86 +78,86 @@ def _plain_queries(body: bytes) -> list[Query] | None:
             queries.append(AccountQuery(**account))
         else:
             return None
-    is_sure = body.count(b":") == n_keys  # a key given twice is gone by now, its colon is not
-    return queries if is_sure and max(map(_longest, queries), default=0) <= _MOST_TEXT else None
+    # The parser drops repeated keys, but their colons are still in the body. Colons in names also need the slow parser.
+    is_certain = body.count(b":") == n_keys
+    return queries if is_certain and max(map(_longest, queries), default=0) <= _LONGEST_TEXT else None
 
 
 def _longest(query: Query) -> int:
     return len(query) if type(query) is str else max(map(len, query))
 
 
-def _checked_queries(body: bytes) -> list[Query]:
-    """Slowly, with the place of what is wrong."""
+def _validated_queries(body: bytes) -> list[Query]:
+    """Parse strictly, and report the location of an error."""
     data = loads(body)
     accounts = data.get("accounts") if isinstance(data, dict) else None
     if not isinstance(accounts, list) or len(data) != 1:
         message = 'must be one object {"accounts": […]} and nothing else'
         raise Refusal(f"The body {message}.", code="invalid", fields=[FieldProblem("accounts", message)])
-    _refuse_many(len(accounts))
+    _refuse_too_many(len(accounts))
     return [
-        account if type(account) is str and len(account) <= _MOST_TEXT else _query(i, account)
+        account if type(account) is str and len(account) <= _LONGEST_TEXT else _query(i, account)
         for i, account in enumerate(accounts)
     ]
 
 
-def _refuse_many(count: int) -> None:
+def _refuse_too_many(count: int) -> None:
     if count > MOST_ACCOUNTS:
         raise TooLarge(f"{count} accounts in one call; the limit is {MOST_ACCOUNTS}: send them in parts.")
 
 
 def _query(i: int, account: Any) -> AccountQuery:
     if type(account) is str:
-        raise _wrong(f"accounts[{i}]", f"is longer than {_MOST_TEXT} characters")
+        raise field_refusal(f"accounts[{i}]", f"is longer than {_LONGEST_TEXT} characters")
     if type(account) is not dict:
-        raise _wrong(f"accounts[{i}]", "must be a name or an object")
+        raise field_refusal(f"accounts[{i}]", "must be a name or an object")
     for name, value in account.items():
         if name not in _FIELDS:
-            raise _wrong(f"accounts[{i}].{name[:60]}", f"is no field of an account: {', '.join(sorted(_FIELDS))}")
-        if value is not None and (type(value) is not str or len(value) > _MOST_TEXT):
-            raise _wrong(f"accounts[{i}].{name}", f"must be text of at most {_MOST_TEXT} characters")
+            raise field_refusal(
+                f"accounts[{i}].{name[:60]}", f"is no field of an account: {', '.join(sorted(_FIELDS))}"
+            )
+        if value is not None and (type(value) is not str or len(value) > _LONGEST_TEXT):
+            raise field_refusal(f"accounts[{i}].{name}", f"must be text of at most {_LONGEST_TEXT} characters")
     given = {name: value for name, value in account.items() if value}
     if not given.keys() & _NAMES:
-        raise _wrong(f"accounts[{i}]", "names nobody: give user, group or dn")
+        raise field_refusal(f"accounts[{i}]", "names nobody: give user, group or dn")
     return AccountQuery(**given)
 
 
-def _wrong(where: str, message: str) -> Refusal:
-    return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
-
-
 def _wants_columns(request: HttpRequest) -> bool:
-    """
+    """The parameter `columns`, default false.
+
     Raises:
-        Refusal: neither 0 nor 1.
+        Refusal: it is neither 0 nor 1.
     """
     text = request.GET.get("columns", "0")
     if text not in _FLAGS:
-        raise _wrong("columns", "must be 0 or 1")
+        raise field_refusal("columns", "must be 0 or 1")
     return _FLAGS[text]
 
 
 def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | None:
-    """The snapshot that the caller already has.
+    """The snapshot named by the parameter `since`; None without it.
 
     Raises:
-        Refusal: 400 when it is no number, 410 when it is no longer kept: ask for all of them again.
+        Refusal: 400 if it is not a number, 410 if that snapshot is no longer stored.
     """
     text = request.GET.get("since")
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise _wrong("since", "must be the number of a snapshot")
+        raise field_refusal("since", "must be the number of a snapshot")
     try:
         return store.load_stored(policy_slug, int(text))
     except NotFound as error:
-        message = f"Snapshot {int(text)} is no longer kept: ask again without since."
+        message = f"Snapshot {int(text)} is no longer stored: repeat the request without since."
         raise Refusal(message, code="snapshot_gone", status=410) from error
 
 
 def answer_accounts(
     request: HttpRequest, snapshot: ServedSnapshot, queries: Sequence[Query], mask: Mask | None, at: datetime
 ) -> HttpResponse:
-    """One complete snapshot answers all of a request, and says which one."""
+    """Priorities of the accounts, all from one snapshot, whose number is in the answer."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
     if _wants_columns(request):
@@ -165,23 +172,23 @@ def answer_accounts(
 def answer_all(
     request: HttpRequest, snapshot: ServedSnapshot, since: ServedSnapshot | None, mask: Mask | None, at: datetime
 ) -> HttpResponseBase:
-    """Every leaf as a line, or, with an older snapshot, the lines that differ from it."""
+    """All visible leaves, one JSON object a line; with an older snapshot only lines that differ from it."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
-    lines = every_line(snapshot, mask) if since is None else changed_lines(snapshot, since, mask)
+    lines = leaf_lines(snapshot, mask) if since is None else changed_lines(snapshot, since, mask)
     response = StreamingHttpResponse(_chunks(lines), content_type="application/x-ndjson")
     response["X-Snapshot"] = str(snapshot.snapshot_id)
     return with_age(response, snapshot, at)
 
 
-def every_line(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[bytes]:
+def leaf_lines(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[bytes]:
     return (dumps(line) for line in snapshot.every_leaf(mask=mask))
 
 
 def changed_lines(snapshot: ServedSnapshot, since: ServedSnapshot, mask: Mask | None) -> Iterator[bytes]:
-    """A line that reads the same as before is left out; one without successor is gone.
+    """Lines of leaves that are new or differ from `since`, and a line with `gone` for each leaf that no longer exists.
 
-    A mask is of the newest tree, so what is hidden now is left out of the old one by path.
+    The mask is for the newest tree, so visibility of leaves of the older one is decided by path.
     """
     before = {_identity(line): dumps(line) for line in since.every_leaf()}
     for line in snapshot.every_leaf(mask=mask):
@@ -199,7 +206,7 @@ def _identity(line: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _was_visible(path: str, snapshot: ServedSnapshot, mask: Mask) -> bool:
-    """What left the tree was the caller's to see when it, or its nearest ancestor that is still there, is."""
+    """Whether the entry at this path, or its nearest ancestor that still exists, is visible."""
     i = snapshot.tree.index_of_path(path)
     while i is None:
         path = path.rpartition("/")[0]
@@ -208,14 +215,9 @@ def _was_visible(path: str, snapshot: ServedSnapshot, mask: Mask) -> bool:
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    for line in lines:
-        waiting.append(line)
-        if len(waiting) >= _CHUNK_LINES:
-            yield b"\n".join(waiting) + b"\n"
-            waiting.clear()
-    if waiting:
-        yield b"\n".join(waiting) + b"\n"
+    """Join lines into chunks of `_CHUNK_LINES`."""
+    while chunk := list(islice(lines, _CHUNK_LINES)):
+        yield b"\n".join(chunk) + b"\n"
 
 
 def etag(snapshot: ServedSnapshot) -> str:

@@ -6,4 +6,4 @@ class ApiConfig(AppConfig):
     label = "api"
 
     def ready(self) -> None:
-        from apps.api import schema  # noqa: F401 - describes bearer tokens to the schema generator
+        from apps.api import schema  # noqa: F401 - registers bearer tokens with the OpenAPI generator

@@ -1,4 +1,4 @@
-"""Who asks: a bearer token, else the session; and whether the token's scopes reach this far."""
+"""Authentication by bearer token or session, and the check of a token's scopes."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ ANY = frozenset(Token.Scope.values)
 
 
 def bearer_text(request: HttpRequest) -> str | None:
-    """The token in the header; never one in the address, which ends up in logs.
+    """The token in the Authorization header; None without one. Tokens in addresses are not supported: logs have them.
 
     Raises:
-        Unauthenticated: the header is there and holds no token.
+        Unauthenticated: the header has the scheme Bearer but no token.
     """
     header = str(request.META.get("HTTP_AUTHORIZATION", ""))
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer":
         return None
     if not text.strip():
-        raise Unauthenticated("Authorization: Bearer is there without a token.", code="invalid_token")
+        raise Unauthenticated("The header Authorization: Bearer has no token.", code="invalid_token")
     return text.strip()
 
 
 class TokenAuthentication(BaseAuthentication):
-    """Checks the database each time: these routes need it anyway. Look-ups don't use this class."""
+    """Verifies tokens in the database for each request. Look-ups use a cache instead of this class."""
 
     def authenticate(self, request: Request) -> tuple[User, TokenBounds] | None:
         text = bearer_text(request._request)
@@ -62,7 +62,7 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class ScopePermission(BasePermission):
-    """Closed by default: a token reaches only a view that names, for this method, one of its scopes."""
+    """Allows a token to use a method only if the view names one of the token's scopes for it."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         method = request.method or ""
@@ -75,7 +75,7 @@ class ScopePermission(BasePermission):
 
 
 def _scopes_for(view: APIView, method: str) -> frozenset[str]:
-    """Scopes that may use the method; those that may use any method may use OPTIONS."""
+    """Scopes that allow the method. OPTIONS is allowed with any scope of the view."""
     scopes: Scopes = getattr(view, "scopes", {})
     if method == "OPTIONS":
         return SESSION_ONLY.union(*scopes.values())
@@ -86,19 +86,19 @@ def require_scope(bounds: TokenBounds, scopes: frozenset[str]) -> None:
     if bounds.scopes & scopes or (scopes and Token.Scope.ADMIN in bounds.scopes):
         return
     if not scopes:
-        raise NotAllowed("No token may do this: sign in.", code="session_only")
+        raise NotAllowed("Tokens can't do this: sign in.", code="session_only")
     wanted = " or ".join(sorted(scopes))
     raise NotAllowed(f"The token lacks the scope {wanted}.", code="insufficient_scope")
 
 
 def require_policy(bounds: TokenBounds, policy_slug: str | None) -> None:
-    """To a token of one policy the others don't exist."""
+    """404 for a token that is limited to another policy."""
     if bounds.policy_slug and policy_slug is not None and bounds.policy_slug != policy_slug:
         raise NotFound("There is no such policy.")
 
 
 def actor_of(request: Request) -> Actor:
-    """The one argument by which services and selectors decide."""
+    """The caller as services and selectors need it to check permissions."""
     bounds: Any = request.auth
     return Actor(
         user=cast(User, request.user),

@@ -1,4 +1,4 @@
-"""The one place where a refusal becomes HTTP: RFC 9457 problem documents with stable codes."""
+"""Errors as HTTP answers: problem documents of RFC 9457 with stable codes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
-NOT_FOUND = "There is nothing here, or nothing that you may see."
+NOT_FOUND = "Not found, or not visible to you."
 
 
 class Refusal(DomainError):
-    """A refusal of this face alone: bad syntax, a missing precondition, a page that is no longer kept."""
+    """An error of the REST interface itself, such as bad syntax or a missing precondition."""
 
     code = "bad_request"
 
@@ -84,7 +84,7 @@ def domain_problem(request: HttpRequest, error: DomainError) -> HttpResponse:
         headers.setdefault("Retry-After", str(RETRY_AFTER_S))
     if status == 401:
         headers.setdefault("WWW-Authenticate", 'Bearer realm="fairshare"')
-    if isinstance(error, NotFound):  # one text for all of them: what is hidden reads like what isn't there
+    if isinstance(error, NotFound):  # one text for all: hidden and missing objects are indistinguishable
         return problem(request, 404, "not_found", NOT_FOUND)
     conflicts = getattr(error, "conflicts", None)
     extra = None if conflicts is None else {"conflicts": [conflict.to_json() for conflict in conflicts]}
@@ -96,7 +96,7 @@ def database_problem(request: HttpRequest) -> HttpResponse:
         request,
         503,
         "database_down",
-        "The database doesn't answer. Priorities are still served to tokens; try the rest again later.",
+        "The database is not available. Look-ups of priorities with a token still work; try other requests later.",
         headers={"Retry-After": str(RETRY_AFTER_S)},
     )
 
@@ -106,9 +106,9 @@ def disk_problem(request: HttpRequest, message: str) -> HttpResponse:
 
 
 def problem_handler(error: Exception, context: dict[str, Any]) -> Response | HttpResponse | None:
-    """DRF's hook. What it doesn't know goes up to `server_error`, where it is logged with its traceback."""
+    """Exception handler of DRF. Unknown exceptions are raised on to `server_error`, which logs the traceback."""
     request: HttpRequest = context["request"]._request
-    if isinstance(error, PackageFailed):  # code of a package that answers compute with
+    if isinstance(error, PackageFailed):  # an installed package with algorithms or operators
         error = Unavailable(f"{error.message}.", code=error.code)
     if isinstance(error, DomainError):
         return domain_problem(request, error)
@@ -121,7 +121,7 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response | Htt
     if isinstance(error, Http404):
         return problem(request, 404, "not_found", NOT_FOUND)
     if isinstance(error, PermissionDenied):
-        return problem(request, 403, "not_allowed", "You may see this, but not do that.")
+        return problem(request, 403, "not_allowed", "You are not allowed to do this.")
     if isinstance(error, RequestDataTooBig):
         return too_large(request)
     if isinstance(error, exceptions.APIException):
@@ -144,7 +144,7 @@ def _framework_problem(request: HttpRequest, error: exceptions.APIException) -> 
     code = str(error.default_code)
     detail = str(error.detail)
     if isinstance(error, exceptions.PermissionDenied) and detail.startswith("CSRF"):
-        code, detail = "csrf_failed", "The form token is missing or wrong: load the page again, or use a bearer token."
+        code, detail = "csrf_failed", "The CSRF token is missing or wrong: reload the page, or use a bearer token."
     return problem(request, error.status_code, code, detail, headers=headers)
 
 
@@ -184,15 +184,13 @@ def bad_request(request: HttpRequest, error: Exception | None = None) -> HttpRes
         return too_large(request)
     if isinstance(error, TooManyFieldsSent):
         most = f"{settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,}"
-        return problem(
-            request, 400, "bad_request", f"The address or the form names more than {most} values: send fewer."
-        )
-    hint = "It is malformed" if isinstance(error, SuspiciousOperation) else "It can't be read"
-    return problem(request, 400, "bad_request", f"The request was refused. {hint}.")
+        return problem(request, 400, "bad_request", f"The query or the form has more than {most} values: send fewer.")
+    reason = "is malformed" if isinstance(error, SuspiciousOperation) else "can't be read"
+    return problem(request, 400, "bad_request", f"The request {reason}.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django has logged the traceback; called inside its `except`, so the cause is at hand."""
+    """Answer an unhandled exception, which Django has logged. Called in its `except`: `sys.exc_info` has the cause."""
     error = sys.exc_info()[1]
     if message := no_room_message(error):
         return disk_problem(request, message)
@@ -200,4 +198,4 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return database_problem(request)
     name = request_id(request)
     log.error("request %s failed", name)
-    return problem(request, 500, "internal", f"A defect of the service; its log tells more about request {name}.")
+    return problem(request, 500, "internal", f"Internal error. The server's log has details of request {name}.")

@@ -1,8 +1,8 @@
-"""Look-ups with a token: answered from memory, before sessions, and without the database while it is away.
+"""Look-ups with a token: middleware that answers from memory, before sessions, even without the database.
 
-Every format of every route asks one function what a token reads (`priorities.sight.readable_now`). Look-ups don't query
-the database, so its result is cached while the verification of the token is valid: a withdrawn right is gone within the
-seconds in which a revoked token is. While the database is away the last result stays valid, as the token does.
+`priorities.visibility.readable_now` decides what a token may read, as for all routes and formats. Look-ups avoid the
+database, so the decision is cached as long as the verification of the token: a withdrawn right ends within the same
+seconds as a revoked token. While the database is down, the last decision stays valid, like the token.
 """
 
 from __future__ import annotations
@@ -36,28 +36,29 @@ from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import readable_now
 
-# --- Reach of a token -------------------------------------------------------------------------------------------------
-_MOST = 1_000
-_Key = tuple[str, str, str]  # the token's prefix, the policy, the digest of its tree
+# --- Visibility for tokens --------------------------------------------------------------------------------------------
+_CACHE_SIZE = 1_000
+_Key = tuple[str, str, str]  # prefix of the token, slug of the policy, digest of its tree
 
 
-class _Known(NamedTuple):
-    user: User  # the very object of one verification
+class _Cached(NamedTuple):
+    user: User  # the object of one verification: another verification gives another object
     mask: Mask | None
 
 
 class TokenVisibility:
-    """What tokens may read of the policies that are served; None: all of it."""
+    """Cache of the entries that tokens may read in served policies."""
 
     def __init__(self) -> None:
-        self._known: FIFOCache[_Key, _Known] = FIFOCache(_MOST)  # reading one needs no lock
+        self._known: FIFOCache[_Key, _Cached] = FIFOCache(_CACHE_SIZE)  # reads need no lock
         self._lock = threading.Lock()
         self._probe = DatabaseProbe()
 
     def mask(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot, at: datetime) -> Mask | None:
-        """
+        """Entries of the snapshot that the token may read; None for all.
+
         Raises:
-            OperationalError: the database is away, and this token hasn't been asked with for this tree.
+            OperationalError: the database is down, and nothing is cached for this token and tree.
         """
         row = store.state().policies[snapshot.policy_slug]
         if _reads_all(user, row.visibility):
@@ -67,9 +68,9 @@ class TokenVisibility:
         if known is not None and known.user is user:
             return known.mask
         actor = Actor(user=user, via="api", token=bounds)
-        policy = Policy(pk=row.id, slug=row.slug, visibility=row.visibility)  # as it is served, without the database
+        policy = Policy(pk=row.id, slug=row.slug, visibility=row.visibility)  # an unsaved object: no query
         try:
-            mask = self._ask(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
+            mask = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
         except (OperationalError, InterfaceError):
             if not connection.in_atomic_block:
                 connection.close()
@@ -77,19 +78,19 @@ class TokenVisibility:
                 raise
             return known.mask
         with self._lock:
-            self._known[key] = _Known(user, mask)
+            self._known[key] = _Cached(user, mask)
         return mask
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
-        """Whether `mask` answers without the database."""
+        """Whether `mask` needs no query."""
         if _reads_all(user, store.state().policies[snapshot.policy_slug].visibility):
             return True
         known = self._known.get(_key(bounds, snapshot))
         return known is not None and known.user is user
 
-    def _ask(self, question: Callable[[], Mask | None]) -> Mask | None:
+    def _with_timeout(self, query: Callable[[], Mask | None]) -> Mask | None:
         timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
-        return question() if timeout_s <= 0 else self._probe.run(question, timeout_s=timeout_s)
+        return query() if timeout_s <= 0 else self._probe.run(query, timeout_s=timeout_s)
 
 
 def _key(bounds: TokenBounds, snapshot: ServedSnapshot) -> _Key:
@@ -97,7 +98,7 @@ def _key(bounds: TokenBounds, snapshot: ServedSnapshot) -> _Key:
 
 
 def _reads_all(user: User, visibility: str) -> bool:
-    """Within the subtree of the token, if it has one."""
+    """Whether the user may read all entries, apart from the token's limit to a subtree."""
     return user.is_superuser or visibility == Policy.Visibility.TREE
 
 
@@ -106,21 +107,19 @@ visibility = TokenVisibility()
 
 # --- Look-ups ---------------------------------------------------------------------------------------------------------
 log = logging.getLogger(__name__)
-#: Key of the WSGI environment. A server sets it to say what its thread may wait for.
+#: Key of the WSGI environment: the server sets what the thread may use.
 ANSWER_FROM = "fairshare.answer_from"
 
 
 class AnswerFrom(Enum):
-    """The resources a look-up may use here; one that needs more is handed over to sessions and views, also by
-    default.
-    """
+    """Resources that a look-up may use in this thread. Without it, views may use all resources."""
 
     MEMORY = "tokens verified a moment ago and the snapshot in memory"
     SNAPSHOTS = "the database for tokens and kept snapshots"
 
 
 class HandedOver(HttpResponse):
-    """No answer: the server asks again where more may be used."""
+    """Not an answer: the server repeats the request in a thread that may use more resources."""
 
 
 _START = "/api/v1/policies/"
@@ -134,46 +133,46 @@ def is_lookup(path: str, method: str) -> bool:
 
 
 class LookupMiddleware:
-    """Answers what it can by itself; everything else goes on to sessions and views."""
+    """Answers look-ups with a token; passes on all other requests."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
         if settings.FAIRSHARE_SNAPSHOT_POLL_S > 0:
-            store.start()  # so that the first request finds the snapshots there
+            store.start()  # loads snapshots before the first request
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if "HTTP_AUTHORIZATION" in request.META and request.path_info.startswith(_START):
             match = _ROUTE.fullmatch(request.path_info)
             if match and request.method in _METHODS[match[2]]:
-                if "format" in request.GET:  # tables are a view's
-                    return self._elsewhere(request)
-                return self._counted(request, match[1], match[2])
+                if "format" in request.GET:  # tables are made by a view
+                    return self._pass_on(request)
+                return self._measured(request, match[1], match[2])
         return self.get_response(request)
 
-    def _counted(self, request: HttpRequest, policy_slug: str, what: str) -> HttpResponseBase:
+    def _measured(self, request: HttpRequest, policy_slug: str, suffix: str) -> HttpResponseBase:
         started_s = perf_counter()
-        response = self._answer(request, policy_slug, what)
+        response = self._answer(request, policy_slug, suffix)
         if not isinstance(response, HandedOver):
             views.count_lookup(response.status_code, perf_counter() - started_s)
         return response
 
-    def _elsewhere(self, request: HttpRequest) -> HttpResponseBase:
+    def _pass_on(self, request: HttpRequest) -> HttpResponseBase:
         return HandedOver() if ANSWER_FROM in request.META else self.get_response(request)
 
-    def _answer(self, request: HttpRequest, policy_slug: str, what: str) -> HttpResponseBase:
+    def _answer(self, request: HttpRequest, policy_slug: str, suffix: str) -> HttpResponseBase:
         try:
             text = bearer_text(request)
             if text is None:
-                return self._elsewhere(request)
+                return self._pass_on(request)
             is_from_memory = request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY
-            if is_from_memory and not _is_in_memory(policy_slug, what, text):
+            if is_from_memory and not _is_in_memory(policy_slug, suffix, text):
                 return HandedOver()
             user, bounds = tokens.verify(text, at=clock.now(), refresh=not is_from_memory)
-            if not looks_up(user, bounds):  # self:read: whose accounts these are is asked of the database
-                return self._elsewhere(request)
+            if not may_look_up(user, bounds):  # self:read needs the database for the user's accounts
+                return self._pass_on(request)
             if is_from_memory and not visibility.is_known(user, bounds, store.newest(policy_slug)):
                 return HandedOver()
-            return look_up(request, policy_slug, what, user, bounds)
+            return look_up(request, policy_slug, suffix, user, bounds)
         except DomainError as error:
             return errors.domain_problem(request, error)
         except (OperationalError, InterfaceError):
@@ -185,21 +184,21 @@ class LookupMiddleware:
             return errors.server_error(request)
 
 
-def _is_in_memory(policy_slug: str, what: str, token_text: str) -> bool:
-    """Whether token and snapshot are at hand and the answer is short."""
-    return what != "/all" and store.is_in_memory(policy_slug) and tokens.is_fresh(token_text)
+def _is_in_memory(policy_slug: str, suffix: str, token_text: str) -> bool:
+    """Whether verification and snapshot are in memory and the answer is short."""
+    return suffix != "/all" and store.is_in_memory(policy_slug) and tokens.is_fresh(token_text)
 
 
-def looks_up(user: User, bounds: TokenBounds) -> bool:
+def may_look_up(user: User, bounds: TokenBounds) -> bool:
     return PRIORITIES_READ in bounds.scopes or ("admin" in bounds.scopes and user.is_superuser)
 
 
-def look_up(request: HttpRequest, policy_slug: str, what: str, user: User, bounds: TokenBounds) -> HttpResponseBase:
+def look_up(request: HttpRequest, policy_slug: str, suffix: str, user: User, bounds: TokenBounds) -> HttpResponseBase:
     require_policy(bounds, policy_slug)
     snapshot = store.newest(policy_slug)
     at = clock.now()
     mask = visibility.mask(user, bounds, snapshot, at)
-    if what == "/all":
+    if suffix == "/all":
         return answers.answer_all(request, snapshot, answers.snapshot_since(request, policy_slug), mask, at)
-    queries = answers.queries_of_body(request) if what == "/lookup" else answers.queries_of_address(request)
+    queries = answers.queries_of_body(request) if suffix == "/lookup" else answers.queries_of_address(request)
     return answers.answer_accounts(request, snapshot, queries, mask, at)

@@ -1,4 +1,4 @@
-"""JSON in, strictly: what other parsers guess at, turn into infinity or drop silently is refused, naming the place."""
+"""Strict JSON parsing: duplicate keys, infinite numbers and unstorable texts are rejected with their location."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep
 MOST_DIGITS = 19
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
 
-_ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")  # what can't be stored as text can only come escaped
+# Characters that can't be stored can only be written as escapes, since raw control characters are invalid.
+_ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -34,7 +35,7 @@ def loads(body: bytes) -> Any:
     """Parse one JSON document.
 
     Raises:
-        Refusal: 400 with the place; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
+        Refusal: 400 with the location; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
     """
     _refuse_depth(body)
     found: list[_Bad] = []
@@ -46,7 +47,7 @@ def loads(body: bytes) -> Any:
         place = f"line {error.lineno}, column {error.colno}"
         raise _refusal("bad_json", place, f"is not JSON: {error.msg}.") from error
     if found or _ESCAPED.search(body):
-        for where, bad in _bad_places(data):
+        for where, bad in _bad_values(data):
             raise _refusal(bad.code, where, bad.message)
     return data
 
@@ -56,7 +57,7 @@ def _refusal(code: str, where: str, message: str) -> Refusal:
 
 
 def _refuse_depth(body: bytes) -> None:
-    """Counted before parsing, because parsers recurse."""
+    """Reject deep nesting before parsing, because parsers recurse."""
     if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
         return
     depth = 0
@@ -99,18 +100,18 @@ def _decoder(found: list[_Bad]) -> json.JSONDecoder:
     )
 
 
-def _bad_places(data: Any) -> Iterator[tuple[str, _Bad]]:
-    """In reading order, without recursion."""
+def _bad_values(data: Any) -> Iterator[tuple[str, _Bad]]:
+    """Rejected values with their locations, in document order."""
     waiting: list[tuple[str, Any]] = [("", data)]
     while waiting:
         where, value = waiting.pop()
         if isinstance(value, _Bad):
             yield where or "body", value
         elif isinstance(value, str) and _UNSTORABLE.search(value):
-            yield where or "body", _Bad("bad_text", "has a NUL or half a character pair in a text.")
+            yield where or "body", _Bad("bad_text", "has a NUL or an unpaired surrogate in a text.")
         elif isinstance(value, dict):
             if any(_UNSTORABLE.search(name) for name in value):
-                yield where or "body", _Bad("bad_text", "has a NUL or half a character pair in a key.")
+                yield where or "body", _Bad("bad_text", "has a NUL or an unpaired surrogate in a key.")
             waiting += [(f"{where}.{name}" if where else name, inner) for name, inner in reversed(value.items())]
         elif isinstance(value, list):
             waiting += [(f"{where}[{i}]", value[i]) for i in range(len(value) - 1, -1, -1)]
@@ -121,7 +122,7 @@ class Readable(Protocol):
 
 
 def read_bounded(stream: Readable, limit: int = BODY_BYTES) -> bytes:
-    """The whole body, or 413 before more than the limit is in memory."""
+    """Read the body into memory; 413 if it is longer than the limit."""
     body = stream.read(limit + 1)
     if len(body) > limit:
         raise Refusal("The body is over 32 MB: send it in parts.", code="too_large", status=413)
@@ -137,7 +138,7 @@ class StrictJSONParser(BaseParser):
         request = (parser_context or {}).get("request")
         encoding = request.headers.get("Content-Encoding", "identity") if request is not None else "identity"
         if encoding.strip().lower() not in ("", "identity"):
-            message = f"Content-Encoding {encoding[:40]} is taken for usage records only: send it plain."
+            message = f"Content-Encoding {encoding[:40]} is supported for usage records only: send the body plain."
             raise Refusal(message, code="unsupported_encoding", status=415)
         return self.load(read_bounded(stream))
 

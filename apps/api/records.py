@@ -1,4 +1,8 @@
-"""Serializers of answers, made from the frozen dataclasses that selectors return: one spelling of a record."""
+"""DRF serializers of answers, generated from the frozen dataclasses that selectors return.
+
+The field's type gives the serializer field; a text in `Annotated` becomes its description in OpenAPI. Requests keep
+hand-written serializers, because limits of input belong to the interface.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -16,7 +20,8 @@ from rest_framework import serializers
 from apps.api.shapes import UtcTimeField
 
 AnySerializer = serializers.Serializer[Any]
-_PLAIN: dict[Any, type[serializers.Field[Any, Any, Any, Any]]] = {
+AnyField = serializers.Field[Any, Any, Any, Any]
+_FIELDS: dict[Any, type[AnyField]] = {
     str: serializers.CharField,
     int: serializers.IntegerField,
     float: serializers.FloatField,
@@ -25,39 +30,73 @@ _PLAIN: dict[Any, type[serializers.Field[Any, Any, Any, Any]]] = {
     datetime: UtcTimeField,
     UUID: serializers.UUIDField,
 }
+_NO_NAMES: Mapping[str, str] = {}
 
 
 def record_serializer(
     record: type,
     *,
-    name: str = "",
+    component: str = "",
     doc: str = "",
+    only: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    **declared: serializers.Field[Any, Any, Any, Any],
+    renamed: Mapping[str, str] = _NO_NAMES,
+    texts: Mapping[str, str] = _NO_NAMES,
+    **declared: AnyField,
 ) -> type[AnySerializer]:
-    """One field for each of the record's, with the text of `Annotated` as its description.
+    """A serializer class with one field for each field of the record, in the same order.
 
-    name, doc: of the component in OpenAPI; its name is the record's else. declared: fields that differ from their type,
-    and properties.
+    Args:
+        component: name of the OpenAPI component; by default that of the record.
+        doc: description of the component.
+        only: names of the answer's fields in order, in place of all fields of the record. A name may be a property.
+        exclude: fields of the record that are not sent.
+        renamed: names of the answer to attributes of the record, which may be properties or dotted paths.
+        texts: descriptions by name, in place of those in `Annotated`.
+        declared: fields that differ from the type; those that the record lacks come last.
     """
-    hints = get_type_hints(record, include_extras=True)
-    names = [each.name for each in fields(record) if each.name not in exclude]
-    members = {each: declared.get(each) or _field(hints[each]) for each in names} | declared
-    for place, member in enumerate(members.values()):
-        vars(member)["_creation_counter"] = place  # the order of a serializer's fields
-    return type(f"{name or record.__name__}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members})
+    answer_names = {attribute: each for each, attribute in renamed.items()}
+    names = list(only) or [
+        answer_names.get(each.name, each.name) for each in fields(record) if each.name not in exclude
+    ]
+    members: dict[str, AnyField] = {}
+    for each in [*names, *(extra for extra in declared if extra not in names)]:
+        member = declared.get(each) or _generated(record, each, renamed.get(each, each), texts)
+        vars(member)["_creation_counter"] = len(members)  # order of the fields in the answer
+        members[each] = member
+    return type(
+        f"{component or record.__name__}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members}
+    )
 
 
 @cache
 def serializer_of(record: type) -> type[AnySerializer]:
-    """The one of a record that is sent as it is: one class, so one component in OpenAPI."""
+    """The serializer of all fields of a record; always the same class, so that OpenAPI has one component for it."""
     return record_serializer(record)
 
 
-def _field(hint: Any, **more: Any) -> serializers.Field[Any, Any, Any, Any]:
+def _generated(record: type, name: str, attribute: str, texts: Mapping[str, str]) -> AnyField:
+    more: dict[str, Any] = {} if attribute == name else {"source": attribute}
+    if name in texts:
+        more["help_text"] = texts[name]
+    return _field(_hint(record, attribute), **more)
+
+
+def _hint(record: type, path: str) -> Any:
+    """Type of an attribute: a field, a property with a return annotation, or a dotted path of them."""
+    name, _, rest = path.partition(".")
+    hint: Any = get_type_hints(record, include_extras=True).get(name)
+    if hint is None:
+        found = getattr(record, name)
+        getter = found.func if isinstance(found, cached_property) else found.fget
+        hint = get_type_hints(getter, include_extras=True)["return"]
+    return _hint(hint, rest) if rest else hint
+
+
+def _field(hint: Any, **more: Any) -> AnyField:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _field(args[0], **more, help_text=args[1])
+        return _field(args[0], **{"help_text": args[1], **more})
     if origin in (Union, UnionType) and NoneType in args:
         (inner,) = (each for each in args if each is not NoneType)
         return _field(inner, **more, allow_null=True)
@@ -72,4 +111,4 @@ def _field(hint: Any, **more: Any) -> serializers.Field[Any, Any, Any, Any]:
     kinds = args if origin in (Union, UnionType) else (hint,)
     if all(isinstance(kind, type) and issubclass(kind, Enum) for kind in kinds):
         return serializers.ChoiceField([each.value for kind in kinds for each in kind], **more)
-    return _PLAIN[hint](**more) if hint in _PLAIN else serializer_of(hint)(**more)
+    return _FIELDS[hint](**more) if hint in _FIELDS else serializer_of(hint)(**more)

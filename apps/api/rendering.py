@@ -1,4 +1,4 @@
-"""JSON out, through orjson; and signed bytes, unchanged, in an encoding that the caller accepts, or 304."""
+"""JSON output through orjson; and responses with ETags and compression for signed documents."""
 
 from __future__ import annotations
 
@@ -17,45 +17,42 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KE
 
 
 def dumps(data: Any) -> bytes:
-    """Infinity is "Infinity", what isn't a number is null: a bare one is no JSON, and null for both would be a lie."""
-    return orjson.dumps(_typed(data), default=_plain, option=_OPTIONS)
+    """Encode as JSON. Infinity becomes the text "Infinity" and NaN null, because JSON has no numbers for them."""
+    return orjson.dumps(_with_finite_numbers(data), default=_fallback, option=_OPTIONS)
 
 
-def _typed(value: Any) -> Any:
-    """The value itself; new only where a number in it isn't finite, so that the usual answer is checked and not copied.
-
-    Unknown types come back through `_plain`.
-    """
+def _with_finite_numbers(value: Any) -> Any:
+    """The value with infinite numbers replaced. Without any, the same object, so that usual answers are not copied."""
     kind = type(value)
     if kind is float:
-        return value if isfinite(value) else _named(value)
+        return value if isfinite(value) else _infinity_name(value)
     if kind is dict:
-        changed = {key: new for key, old in value.items() if (new := _typed(old)) is not old}
+        changed = {key: new for key, old in value.items() if (new := _with_finite_numbers(old)) is not old}
         return {**value, **changed} if changed else value
     if kind is list or kind is tuple:
-        made = [_typed(each) for each in value]
+        made = [_with_finite_numbers(each) for each in value]
         return value if all(map(_is, made, value)) else made
     if isinstance(value, np.ndarray | np.floating):
-        return value if value.dtype.kind != "f" or np.isfinite(value).all() else _typed(value.tolist())
+        return value if value.dtype.kind != "f" or np.isfinite(value).all() else _with_finite_numbers(value.tolist())
     if isinstance(value, Mapping):
-        return _typed(dict(value))
+        return _with_finite_numbers(dict(value))
     if isinstance(value, list | tuple):
-        return _typed(list(value))
-    return _named(float(value)) if isinstance(value, float) and not isfinite(value) else value
+        return _with_finite_numbers(list(value))
+    return _infinity_name(float(value)) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _is(new: Any, old: Any) -> bool:
     return new is old
 
 
-def _named(value: float) -> str | None:
+def _infinity_name(value: float) -> str | None:
     return None if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
-def _plain(value: Any) -> Any:
-    """Lazy translations and sets have no JSON of their own."""
+def _fallback(value: Any) -> Any:
+    """Encode types that orjson does not know: sets as sorted lists, others (such as lazy translations) as text."""
     if isinstance(value, set | frozenset):
-        return _typed(sorted(value))
+        return _with_finite_numbers(sorted(value))
     return str(value)
 
 
@@ -73,16 +70,16 @@ class JSONRenderer(BaseRenderer):
 
 # --- Signed bytes -----------------------------------------------------------------------------------------------------
 _GZIP_LEVEL = 3  # half of a document is uids, which no level makes smaller
-_PACKED = ("zstd", "gzip")  # the one we like best first
+_ENCODINGS = ("zstd", "gzip")  # the preferred one first
 
 
 def is_known(request: HttpRequest, tag: str) -> bool:
-    """Whether the caller has just this already; weak and strong tags count alike."""
+    """Whether If-None-Match names the tag. Weak and strong tags are equal."""
     return bool({tag, "*"} & known_tags(request))
 
 
 def known_tags(request: HttpRequest) -> set[str]:
-    """What If-None-Match names, without quotes."""
+    """Tags in If-None-Match, without quotes."""
     header = str(request.META.get("HTTP_IF_NONE_MATCH", ""))
     return {each.strip().removeprefix("W/").strip('"') for each in header.split(",") if each.strip()}
 
@@ -94,7 +91,10 @@ def not_modified(tag: str) -> HttpResponse:
 def packed_response(
     request: HttpRequest, data: Callable[[], bytes], *, content_type: str, tag: str, zstd: bytes | None = None
 ) -> HttpResponse:
-    """data: the plain bytes, asked for only when they are needed. zstd: the same, where they lie packed already."""
+    """The data in an encoding that the caller accepts.
+
+    data: returns the plain bytes, called only if needed. zstd: the same bytes, already compressed.
+    """
     wanted = _coding(request)
     if wanted == "zstd":
         body = zstd if zstd is not None else zstandard.ZstdCompressor(level=3).compress(data())
@@ -109,20 +109,20 @@ def packed_response(
 
 
 def tagged(response: HttpResponse, tag: str) -> HttpResponse:
-    """The tag is weak, because it is the same for every packing."""
+    """Set a weak ETag, because it is the same for all encodings."""
     response["ETag"] = f'W/"{tag}"'
     response["Vary"] = "Accept-Encoding"
     return response
 
 
 def _coding(request: HttpRequest) -> str:
-    """The best encoding that the caller accepts; "" for none."""
-    taken: dict[str, float] = {}
+    """The encoding with the highest quality in Accept-Encoding; "" for none."""
+    qualities: dict[str, float] = {}
     for part in str(request.META.get("HTTP_ACCEPT_ENCODING", "")).split(","):
         name, _, parameters = part.partition(";")
-        taken[name.strip().lower()] = _quality(parameters)
-    chosen = max(_PACKED, key=lambda name: taken.get(name, 0.0))  # of equals the first
-    return chosen if taken.get(chosen, 0.0) > 0 else ""
+        qualities[name.strip().lower()] = _quality(parameters)
+    chosen = max(_ENCODINGS, key=lambda name: qualities.get(name, 0.0))  # the first of equal ones
+    return chosen if qualities.get(chosen, 0.0) > 0 else ""
 
 
 def _quality(parameters: str) -> float:

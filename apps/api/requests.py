@@ -1,4 +1,4 @@
-"""What holds for every request: its id in the log, the address it comes from, and the audit row if it is refused."""
+"""Middleware for every request: its id, its client address, a query cache, and the audit row of a refused request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIdMiddleware:
-    """Uses the caller's id if it is a escape_formula one, else makes one; `request.headers` has it from here on."""
+    """Sets X-Request-Id of request and response: the caller's id if it is valid, else a new one."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -34,12 +34,12 @@ class RequestIdMiddleware:
         response = self.get_response(request)
         response[HEADER] = request.META[_KEY]
         if isinstance(response, HttpResponse) and response.content and "Content-Length" not in response:
-            response["Content-Length"] = str(len(response.content))  # look-ups and health skip CommonMiddleware
+            response["Content-Length"] = str(len(response.content))  # look-ups and health checks skip CommonMiddleware
         return response
 
 
 class RequestCacheMiddleware:
-    """A GET or HEAD request runs the same query once."""
+    """Caches query results during a GET or HEAD request, so that equal queries run once."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -56,12 +56,12 @@ def request_id(request: HttpRequest) -> str:
 
 
 def has_uncounted_proxy(request: HttpRequest) -> bool:
-    """Whether a proxy forwarded the request although the site counts none (FAIRSHARE_PROXY_COUNT)."""
+    """Whether a proxy forwarded the request although FAIRSHARE_PROXY_COUNT is 0."""
     return not settings.AXES_IPWARE_PROXY_COUNT and any(name in request.META for name in _FORWARDED)
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """The nearest address we don't run ourselves: proxies count from the right, as far as the site says it has some."""
+    """Client address: the last one in X-Forwarded-For that none of the FAIRSHARE_PROXY_COUNT proxies has added."""
     hops: list[str] = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
     n_proxies = settings.AXES_IPWARE_PROXY_COUNT or 0
     if n_proxies and len(hops) >= n_proxies:
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 
 class RefusedRequestMiddleware:
-    """Below the sign-in. Of services that log the refusal themselves it writes no second row."""
+    """Writes an audit row for a 403 to a signed-in caller, unless a service has written one. Needs authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -85,18 +85,18 @@ class RefusedRequestMiddleware:
             return self.get_response(request)
         n_before = n_refusals_logged()
         response = self.get_response(request)
-        # A form from another site is no attempt of the person whose browser sends it.
+        # A CSRF failure is not an attempt by the user: another site's form caused it.
         is_attempt = response.status_code == 403 and not getattr(response, "is_csrf_failure", False)
         if is_attempt and n_refusals_logged() == n_before and request.user.is_authenticated:
             try:
                 _put_on_record(request)
-            except DatabaseError:  # the answer doesn't wait for a database that is away
+            except DatabaseError:  # the database is down
                 log.exception("A refused request could not be logged.")
         return response
 
 
 def _put_on_record(request: HttpRequest) -> None:
-    assert request.user.is_authenticated  # noqa: S101 - for mypy: the caller has looked
+    assert request.user.is_authenticated  # noqa: S101 - for mypy: the caller checks it
     bounds = getattr(request, "auth", None)
     actor = Actor(
         user=request.user,
@@ -107,9 +107,9 @@ def _put_on_record(request: HttpRequest) -> None:
     )
     match = request.resolver_match
     named = match.kwargs if match else {}
-    is_secret = isinstance(named.get("token"), str)  # a link by mail; the token of REST's routes is its number
+    is_secret = isinstance(named.get("token"), str)  # secret in a link; REST's routes have a token's number
     log_refusal(
-        verb="request.refused",  # a change that no service knows by a verb of its own
+        verb="request.refused",  # no service has logged a verb of its own
         actor=actor,
         at=clock.now(),
         reason=getattr(request, "refused_because", ""),

@@ -1,6 +1,7 @@
-"""The OpenAPI description: completed by hooks, made once a release, and sent as a file.
+"""The OpenAPI document: hooks that complete it, and the views that send it.
 
-Making it takes seconds of CPU and the route is open, so a process makes it in one thread at most.
+It is generated once a release and stored as a file. That takes seconds and the route is open to all, so only one
+thread of a process generates it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from apps.core.errors import Unavailable
 from apps.core.release import schema_file
 
 
-# --- What the code doesn't say ----------------------------------------------------------------------------------------
+# --- Completion of the document ---------------------------------------------------------------------------------------
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "apps.api.authentication.TokenAuthentication"
     name = "bearer"
@@ -38,7 +39,7 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 _PROBLEM = {
     "type": "object",
-    "description": "RFC 9457. `code` is stable; the sentences may change.",
+    "description": "Problem document of RFC 9457. `code` is stable; texts may change.",
     "required": ["type", "title", "status", "code", "detail", "fields", "request_id"],
     "properties": {
         "type": {"type": "string"},
@@ -57,7 +58,7 @@ _PROBLEM = {
         "request_id": {"type": "string"},
         "conflicts": {
             "type": "array",
-            "description": "With 409: what was changed by both sides.",
+            "description": "With 409: fields that both sides changed.",
             "items": {
                 "type": "object",
                 "required": ["entry", "field", "base", "mine", "theirs"],
@@ -74,29 +75,29 @@ _PROBLEM = {
     },
 }
 _ANYWHERE = {
-    "400": "It can't be read: no JSON, or a name, type or bound is wrong; `fields` name the places",
-    "401": "No token or session, or one that doesn't hold",
-    "403": "You may see this, but not do that",
-    "404": "It doesn't exist, or you may not see it",
-    "405": "Not this method",
-    "406": "Not in this media type",
-    "410": "The policy or source is archived (code archived), or what was asked for is no longer kept",
-    "413": "Over a limit",
-    "415": "Another media type or encoding is wanted",
-    "422": "It was read, and what it says is refused: nothing was stored; `fields` say what is possible",
-    "429": "Too often; see Retry-After",
-    "503": "Not now: no snapshot yet, or no database; see Retry-After",
+    "400": "Malformed request: invalid JSON, or an unknown name, wrong type or value out of bounds; see `fields`",
+    "401": "No token or session, or an invalid one",
+    "403": "The caller may not do this",
+    "404": "It does not exist, or the caller may not see it",
+    "405": "Method not allowed",
+    "406": "Not available in an accepted media type",
+    "410": "The policy or source is archived (code archived), or the requested data is no longer stored",
+    "413": "A size limit is exceeded",
+    "415": "Unsupported media type or encoding",
+    "422": "Well-formed, but rejected; nothing was stored; see `fields`",
+    "429": "Too many requests; see Retry-After",
+    "503": "Temporarily unavailable: no snapshot yet, or no database; see Retry-After",
 }
 _WITH_BODY = {
-    "409": "It changed meanwhile, or the state doesn't allow it",
-    "412": "If-Match is of an older version",
+    "409": "Conflict with another change, or not possible in the current state",
+    "412": "If-Match names an older version",
     "428": "If-Match is missing",
 }
 _METHODS = {"get", "put", "post", "patch", "delete"}
 
 
 def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Every operation may answer with a problem document; one that answers with CSV has the parameter `bom`."""
+    """Add problem documents to all operations, and the parameter `bom` to those that can answer with CSV."""
     result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path in result["paths"].values():
@@ -114,9 +115,9 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
 # --- Views ------------------------------------------------------------------------------------------------------------
 @login_not_required
 @require_safe
-@csp_update({"img-src": ["data:"]})  # Swagger UI's own style sheet draws its arrows and locks that way
+@csp_update({"img-src": ["data:"]})  # Swagger UI's style sheet has images as data: URLs
 def docs(request: HttpRequest) -> HttpResponse:
-    """Open, as the schema is: it says how to ask, and nothing about this site."""
+    """Swagger UI. Open to all, like the document: it contains nothing about this site."""
     return render(request, "api/docs.html")
 
 
@@ -128,18 +129,20 @@ _SUFFIXES = {
     "application/json": "json",
 }
 
-_tags: dict[Path, str] = {}  # of the files that this process has read once
+_tags: dict[Path, str] = {}  # digests of files that this process has read
 _making = threading.Lock()
 
 
 @login_not_required
 def schema(request: HttpRequest) -> HttpResponseBase:
-    """The schema as YAML or JSON, equal for all callers. Parameters change nothing."""
+    """The OpenAPI document as YAML or JSON, the same for all callers."""
     if request.method not in ("GET", "HEAD"):
-        return errors.problem(request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"})
+        return errors.problem(
+            request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}
+        )
     media_type = request.get_preferred_type(list(_SUFFIXES))
     if media_type is None:
-        message = f"It comes as {' or '.join(_SUFFIXES)}."
+        message = f"It is available as {' or '.join(_SUFFIXES)}."
         return errors.problem(request, 406, "not_acceptable", message)
     path = schema_file(_SUFFIXES[media_type])
     try:
@@ -158,9 +161,9 @@ def schema(request: HttpRequest) -> HttpResponseBase:
 
 
 def _tag_of(path: Path) -> str:
-    """After the file was made where the start of the stack has not left one: by one request, others are refused."""
+    """Digest of the file, which one request generates if it is missing; meanwhile other requests get 503."""
     if not _making.acquire(blocking=False):
-        raise Unavailable("The description is being made: ask again in a moment.", code="being_made")
+        raise Unavailable("The document is being generated: try again in a moment.", code="being_made")
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -173,7 +176,7 @@ def _tag_of(path: Path) -> str:
 
 
 def make_schema(suffix: str) -> bytes:
-    """suffix: yaml or json. Not thread-safe: generators share state of serializers."""
-    made = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    content: bytes = _RENDERERS[suffix]().render(made, renderer_context={})
+    """Generate the document. suffix: yaml or json. Not thread-safe: generators share state of serializers."""
+    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    content: bytes = _RENDERERS[suffix]().render(document, renderer_context={})
     return content

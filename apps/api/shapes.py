@@ -1,42 +1,35 @@
-"""What all resources write the same way: lists, sentences, instants, entries, records, figures and tables."""
+"""Shapes of answers that several resources share: lists, messages, instants, entries, tables and figures."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, TypeVar
-from uuid import UUID
 
-import orjson
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema_field, inline_serializer
+from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api.authentication import actor_of
-from apps.api.errors import Refusal
-from apps.core import clock, local_time
-from apps.core.errors import FieldProblem
+from apps.api.inputs import encode_cursor
+from apps.core import local_time
 from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 from apps.figures import Figure
 from apps.figures.figure import encode_json, figure_json
-from apps.mapping.permissions import see
-from apps.policies.selectors import get_policy, read_instant, read_moment
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.stored import load_tree
 
 
-# --- Times in answers -------------------------------------------------------------------------------------------------
+# --- Instants ---------------------------------------------------------------------------------------------------------
 class UtcTimeField(serializers.DateTimeField):
-    """An instant. One without offset is the site's local time: the first pass of an hour that clocks repeat; refused,
-    with the two instants around it, where clocks skip it. The answer says in UTC which instant it is.
+    """An instant, sent in UTC.
+
+    A received time without UTC offset is local time of the site: the first of two equal hours when clocks are set
+    back. A local time that clocks skip is rejected, with the instants before and after it.
     """
 
     def enforce_timezone(self, value: datetime) -> datetime:
@@ -50,148 +43,83 @@ class UtcTimeField(serializers.DateTimeField):
             self.fail("overflow")
 
 
+def utc_text(at: datetime | None) -> str | None:
+    """The instant as `UtcTimeField` sends it."""
+    return None if at is None else UtcTimeField().to_representation(at)
+
+
 # --- Lists ------------------------------------------------------------------------------------------------------------
-Place = TypeVar("Place", int, list[Any])
+T = TypeVar("T")
 
 
-def listed(results: Any, next_place: Any = None) -> Response:
-    return Response({"results": results, "next": None if next_place is None else encode_cursor(next_place)})
+def list_response(results: Any, next_position: Any = None) -> Response:
+    """One page. next_position: cursor position of its last row; None for the last page."""
+    return Response({"results": results, "next": None if next_position is None else encode_cursor(next_position)})
 
 
-def list_of(item: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
-    """For the schema."""
+def first_page(rows: Sequence[T], size: int, position: Callable[[T], Any]) -> tuple[Sequence[T], Any]:
+    """The first `size` rows, and the cursor position of the last of them; None if there are no further rows."""
+    return (rows[:size], position(rows[size - 1])) if len(rows) > size else (rows, None)
+
+
+def list_schema(item: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
+    """OpenAPI component of `list_response` with these items."""
     name = item.__name__.removesuffix("Serializer")
     fields = {"results": item(many=True), "next": serializers.CharField(allow_null=True)}
     return inline_serializer(f"{name}List", fields)
 
 
-def encode_cursor(place: Any) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(place)).rstrip(b"=").decode()
+def with_etag(response: Response, tag: Any) -> Response:
+    response["ETag"] = f'"{tag}"'
+    return response
 
 
-def decode_cursor(text: str, kind: type[Place]) -> Place:
-    """A cursor holds a place in the order, so rows that come or go meanwhile shift nothing."""
-    try:
-        place = orjson.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
-    except (binascii.Error, ValueError):
-        place = None
-    if isinstance(place, kind) and not isinstance(place, bool):
-        return place
-    message = "is no cursor of this list: take its `next`"
-    raise Refusal(f"cursor {message}.", code="bad_cursor", fields=[FieldProblem("cursor", message)])
-
-
-def asked(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The query string, checked; unknown names are rejected, because a typo would be ignored."""
-    lists = [name for name, field in kind().fields.items() if isinstance(field, serializers.ListField)]
-    several = {name: request.query_params.getlist(name) for name in lists if name in request.query_params}
-    return _checked(kind, {**request.query_params.dict(), **several})
-
-
-def sent(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The body, checked; unknown names are refused for the same reason."""
-    data: Any = request.data
-    if not isinstance(data, dict):
-        message = "must be one JSON object"
-        raise Refusal(f"The body {message}.", code="invalid", fields=[FieldProblem("body", message)])
-    return _checked(kind, data)
-
-
-def _checked(kind: type[serializers.Serializer[Any]], data: dict[str, Any]) -> dict[str, Any]:
-    serializer = kind(data=data)
-    unknown = [name for name in data if name not in serializer.fields]
-    if unknown:
-        known = ", ".join(serializer.fields) or "nothing"
-        fields = [FieldProblem(str(name)[:60], f"is not known here; known: {known}") for name in unknown[:20]]
-        raise Refusal(f"{fields[0].where} {fields[0].message}.", code="unknown_field", fields=fields)
-    serializer.is_valid(raise_exception=True)
-    return dict(serializer.validated_data)
-
-
-# --- Sentences --------------------------------------------------------------------------------------------------------
-_VALUE: dict[str, Any] = {
-    "oneOf": [
-        {"type": "string"},
-        {"type": "number"},
-        {"type": "array", "items": {"oneOf": [{"type": "number"}, {"type": "string"}]}},
-    ],
-    "nullable": True,
-}
-
-
-@extend_schema_field({"type": "object", "additionalProperties": _VALUE})
-class ScopeSerializer(serializers.Serializer[Any]):
-    scope = serializers.ChoiceField(["local", "global"])
-    sources = serializers.ListField(child=serializers.CharField(), help_text="These alone; empty: all of the scope")
-
-
+# --- Messages ---------------------------------------------------------------------------------------------------------
 class ValuesField(serializers.DictField):
-    """Numbers, names and instants; infinity by name."""
+    """Values of a message: numbers, names and instants. Infinity is the text "Infinity"."""
 
 
-class SaidSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField(help_text="Stable; texts may change and be translated")
+class SentenceSerializer(serializers.Serializer[Any]):
+    """A message: its stable key, its values, and its text in the caller's language."""
+
+    key = serializers.CharField(help_text="Stable, unlike the text")
     values = ValuesField()
-    text = serializers.CharField()
+    text = serializers.CharField(help_text="The message as a sentence, translated")
 
 
-# --- Instants ---------------------------------------------------------------------------------------------------------
-def moment_of(text: str | None, where: str = "at") -> int | datetime | None:
-    """A number of up to nine digits is a revision; everything else must be a time."""
-    try:
-        return read_moment(text)
-    except ValueError as error:
-        raise _refusal(where, str(error)) from error
+class ProblemCodeSerializer(serializers.Serializer[Any]):
+    """What went wrong: a stable code and a sentence."""
+
+    code = serializers.CharField(help_text="Stable")
+    message = serializers.CharField()
 
 
-def instant_of(text: str, where: str) -> datetime:
-    try:
-        return read_instant(text)
-    except ValueError as error:
-        raise _refusal(where, str(error)) from error
-
-
-def _refusal(where: str, message: str) -> Refusal:
-    return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
-
-
-class InstantField(serializers.CharField):
-    """A time with its zone, to aware UTC: a naive one is refused, not guessed at."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        try:
-            return read_instant(super().to_internal_value(data))
-        except ValueError as error:
-            raise serializers.ValidationError(str(error)) from error
+# --- Entries and revisions --------------------------------------------------------------------------------------------
+class ScopeSerializer(serializers.Serializer[Any]):
+    scope = serializers.ChoiceField(["local", "global"], help_text="local: usage of this site; global: of all sites")
+    sources = serializers.ListField(
+        child=serializers.CharField(), help_text="Usage sources to which the scope is limited; empty: all of the scope"
+    )
 
 
 class MomentSerializer(serializers.Serializer[Any]):
-    revision = serializers.IntegerField(help_text="Current then")
-    since = UtcTimeField()
-    until = UtcTimeField(allow_null=True, help_text="null: it still is")
-    as_of = UtcTimeField(allow_null=True, help_text="Of the numbers; null: none are kept from then")
-    snapshot_revision = serializers.IntegerField(allow_null=True, help_text="That the numbers were computed on")
-    reconstructed = serializers.BooleanField(help_text="Computed later, for that instant")
-    notes = SaidSerializer(many=True, help_text="Where the numbers are from, and what became known later")
+    """The past state that `at` selects."""
 
-
-# --- Entries ----------------------------------------------------------------------------------------------------------
-def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
-    """A uid as it is, also of an archived entry; a path only where the caller sees it."""
-    try:
-        return UUID(text)
-    except ValueError:
-        pass
-    actor = actor_of(request)
-    policy = get_policy(slug=policy_slug, actor=actor)
-    tree = load_tree(policy)
-    sees = see(policy=policy, tree=tree, at=clock.now(), actor=actor)
-    return tree.uuid(sees.require(tree.index_of_path(text)))
+    revision = serializers.IntegerField(help_text="Revision that was current at that instant")
+    since = UtcTimeField(help_text="When the revision was published")
+    until = UtcTimeField(allow_null=True, help_text="When the next revision replaced it; null: it is still current")
+    as_of = UtcTimeField(allow_null=True, help_text="Instant of the numbers; null: no snapshot is stored for it")
+    snapshot_revision = serializers.IntegerField(
+        allow_null=True, help_text="Revision for which the snapshot was computed"
+    )
+    reconstructed = serializers.BooleanField(help_text="The snapshot was computed later, for that instant")
+    notes = SentenceSerializer(many=True, help_text="Origin of the numbers, and usage that became known later")
 
 
 def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
-    """Of a rule: the entry below which it maps accounts, None for the whole policy. It lies above the rule's entry, so
-    that everyone who sees the latter sees it.
+    """Reach of a mapping rule: the entry below which it may move accounts; null for the whole policy.
+
+    The reach is an ancestor of the rule's entry, so everyone who may see that entry may see the reach.
     """
     if reach is None:
         return {"reach": None, "reach_path": None}

@@ -1,4 +1,4 @@
-"""What holds for requests whatever they ask: Host, methods, caches, and the byte-order mark of a CSV."""
+"""Middleware and throttle for all requests: Host, TRACE, caching, write rates, and the byte-order mark of CSV."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from apps.api import errors
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-_PROBES = ("/healthz", "/readyz")  # they reach a container by its address
+_PROBES = ("/healthz", "/readyz")  # probes use the address of the container
 _PRIVATE = "private, no-store"
-_ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"  # of them each address has its own
+_ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"  # each route allows some of them
 _VARY = "Authorization, Cookie"
 
 
 class TransportMiddleware:
-    """Outermost but for the request's id: its rules apply to files, look-ups and refusals, too."""
+    """Checks the Host header, rejects TRACE, and sets caching headers, for all answers including static files."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -40,7 +40,7 @@ class TransportMiddleware:
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        if request.method == "TRACE":  # it would repeat cookies and tokens
+        if request.method == "TRACE":  # its answer would repeat cookies and tokens
             return errors.problem(
                 request, 405, "method_not_allowed", "TRACE is not served.", headers={"Allow": _ALLOWED}
             )
@@ -53,7 +53,7 @@ class TransportMiddleware:
 
 
 def keep_private(response: HttpResponseBase) -> None:
-    """No cache keeps a response, unless it says itself that it is public: files, and descriptions of the product."""
+    """Forbid caching of a response unless it is marked as public."""
     if "public" in response.get("Cache-Control", ""):
         return
     response["Cache-Control"] = _PRIVATE
@@ -61,11 +61,11 @@ def keep_private(response: HttpResponseBase) -> None:
         patch_vary_headers(response, ("Authorization", "Cookie"))
 
 
-READS = "reads"  # what is asked for by POST because it is long
+READS = "reads"  # throttle scope of POST routes that only read
 
 
 class WriteThrottle(SimpleRateThrottle):
-    """One bucket for each person, whichever of their tokens they use; usage has a wider one of its own."""
+    """Limits the rate of writes of each user, over all tokens. Views may set another scope; usage has a higher rate."""
 
     scope = "writes"
 
@@ -88,12 +88,12 @@ PARAMETER_SCHEMA = {
     "in": "query",
     "name": PARAMETER,
     "schema": {"type": "string", "enum": ["1"]},
-    "description": "1: a CSV begins with a byte-order mark, for Excel on Windows",
+    "description": "1: CSV starts with a byte-order mark, for Excel on Windows",
 }
 
 
 class ByteOrderMarkMiddleware:
-    """Every CSV, of pages and REST; views don't see the parameter, so that none has to know it."""
+    """Handles `bom=1` for all CSV answers of pages and REST; views do not see the parameter."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -107,11 +107,11 @@ class ByteOrderMarkMiddleware:
         request.GET = given  # type: ignore[assignment]  # a QueryDict that may change
         response = self.get_response(request)
         if response.get("Content-Type", "").startswith("text/csv"):
-            _put_in_front(response)
+            _prepend_bom(response)
         return response
 
 
-def _put_in_front(response: HttpResponseBase) -> None:
+def _prepend_bom(response: HttpResponseBase) -> None:
     if isinstance(response, StreamingHttpResponse):
         response.streaming_content = chain([BOM_UTF8], iter(response))
     elif isinstance(response, HttpResponse) and response.content:

@@ -1,4 +1,4 @@
-"""Routes of REST v1. What matches none is a problem document, not a page."""
+"""Routes of REST v1. Unknown addresses are answered with a problem document."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ _SUBSCRIPTION = "federation/subscriptions/<int:subscription>"
 _STEPS = ("pause", "resume", "freeze", "thaw", "begin-anew")
 
 
-def _of_both(kind: Kind, where: str) -> list[URLPattern]:
-    """What is done about either."""
+def _shared(kind: Kind, where: str) -> list[URLPattern]:
+    """Routes that mounts and subscriptions share."""
     found = [
         path(f"{where}/{step}", subscriptions.step_view(kind, step).as_view(), name=f"{kind}-{step}") for step in _STEPS
     ]
@@ -100,7 +100,7 @@ _FEDERATION = [
     path("federation/mounts", mounts.MountListView.as_view(), name="mounts"),
     path("federation/mounts/preview", mounts.PreviewView.as_view(), name="mount-preview"),
     path(_MOUNT, mounts.MountDetailView.as_view(), name="mount"),
-    *_of_both("mount", _MOUNT),
+    *_shared("mount", _MOUNT),
     path("federation/subscriptions", subscriptions.SubscriptionListView.as_view(), name="subscriptions"),
     path("federation/subscriptions/preview", subscriptions.FeedPreviewView.as_view(), name="subscription-preview"),
     path(_SUBSCRIPTION, subscriptions.SubscriptionDetailView.as_view(), name="subscription"),
@@ -110,7 +110,7 @@ _FEDERATION = [
         subscriptions.CapacityAgreementView.as_view(),
         name="subscription-agree-capacity",
     ),
-    *_of_both("subscription", _SUBSCRIPTION),
+    *_shared("subscription", _SUBSCRIPTION),
 ]
 
 
@@ -137,9 +137,9 @@ urlpatterns = [
     path(f"{_POLICY}/sam-case", jobs.SamCaseView.as_view(), name="sam-case"),
     path(f"{_POLICY}/sam", gateway.LedgerView.as_view(), name="sam"),
     path(f"{_POLICY}/sam/decide", gateway.DecisionView.as_view(), name="sam-decide"),
-    path(f"{_POLICY}/sam/started", gateway.StartView.as_view(), name="sam-started"),
-    path(f"{_POLICY}/sam/finished", gateway.EndView.as_view(), name="sam-finished"),
-    path(f"{_POLICY}/sam/cancelled", gateway.CancellationView.as_view(), name="sam-cancelled"),
+    path(f"{_POLICY}/sam/started", gateway.step_view("start").as_view(), name="sam-started"),
+    path(f"{_POLICY}/sam/finished", gateway.step_view("finish").as_view(), name="sam-finished"),
+    path(f"{_POLICY}/sam/cancelled", gateway.step_view("cancel").as_view(), name="sam-cancelled"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
     path(f"{_POLICY}/window/figures/decay", figures.DecayFigureView.as_view(), name="decay-figure"),
     path(f"{_POLICY}/algorithm/figures/operator", figures.OperatorFigureView.as_view(), name="operator-figure"),
@@ -152,9 +152,9 @@ urlpatterns = [
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
-    path(f"{_POLICY}/removal", removal.PolicyRemovalView.as_view(), name="policy-removal"),
-    path(f"{_POLICY}/archive", removal.PolicyArchiveView.as_view(), name="policy-archive"),
-    path(f"{_POLICY}/restore", removal.PolicyRestoreView.as_view(), name="policy-restore"),
+    path(f"{_POLICY}/removal", removal.preview_view("policy").as_view(), name="policy-removal"),
+    path(f"{_POLICY}/archive", removal.change_view("archive_policy").as_view(), name="policy-archive"),
+    path(f"{_POLICY}/restore", removal.change_view("restore_policy").as_view(), name="policy-restore"),
     path(f"{_POLICY}/tree", tree.TreeView.as_view(), name="tree"),
     path(f"{_POLICY}/document", documents.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/document/against", documents.AgainstView.as_view(), name="document-against"),
@@ -239,9 +239,17 @@ urlpatterns = [
     path("usage/figures/coverage", figures.CoverageFigureView.as_view(), name="usage-coverage"),
     path("usage/sources", sources.SourceListView.as_view(), name="usage-sources"),
     path("usage/sources/<slug:source>", sources.SourceDetailView.as_view(), name="usage-source"),
-    path("usage/sources/<slug:source>/removal", removal.SourceRemovalView.as_view(), name="usage-source-removal"),
-    path("usage/sources/<slug:source>/archive", removal.SourceArchiveView.as_view(), name="usage-source-archive"),
-    path("usage/sources/<slug:source>/restore", removal.SourceRestoreView.as_view(), name="usage-source-restore"),
+    path("usage/sources/<slug:source>/removal", removal.preview_view("source").as_view(), name="usage-source-removal"),
+    path(
+        "usage/sources/<slug:source>/archive",
+        removal.change_view("archive_source").as_view(),
+        name="usage-source-archive",
+    ),
+    path(
+        "usage/sources/<slug:source>/restore",
+        removal.change_view("restore_source").as_view(),
+        name="usage-source-restore",
+    ),
     path("usage/sources/<slug:source>/collect", sources.CollectionView.as_view(), name="usage-source-collect"),
     path("usage/sources/<slug:source>/pause", sources.PauseView.as_view(), name="usage-source-pause"),
     path("usage/sources/<slug:source>/resume", sources.ResumptionView.as_view(), name="usage-source-resume"),

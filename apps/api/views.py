@@ -1,4 +1,4 @@
-"""What all views of REST v1 are: views of the framework whose POST and PUT honour `Idempotency-Key`."""
+"""Base class of all views of REST v1: POST and PUT support `Idempotency-Key`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ KEY_PARAMETER = OpenApiParameter(
     HEADER,
     str,
     OpenApiParameter.HEADER,
-    description="1 to 128 printable characters: a repeat within 30 days gets the first answer and does nothing. "
-    "With another body it is refused (409, `idempotency_key_reused`).",
+    description="1 to 128 printable characters. A repeated request within 30 days returns the first answer and changes "
+    "nothing; with another body, 409 (`idempotency_key_reused`).",
 )
-_KEPT_HEADERS = ("ETag", "Location", "Content-Type")
+_STORED_HEADERS = ("ETag", "Location", "Content-Type")
 Handler = Callable[..., HttpResponseBase]
 
 
 class APIView(views.APIView):
-    """on_repeat: of a POST or PUT with a known key. `answer` repeats the first answer; `refuse` is for answers with a
-    secret, which are kept nowhere; `work` for views that make nothing, or honour the key themselves.
+    """A view with scopes for tokens, and idempotency keys.
+
+    on_repeat: what happens to a POST or PUT with a known key. `answer` returns the stored answer. `refuse` is for
+    answers with a secret, which are not stored. `work` runs the view again: it stores nothing, or uses the key itself.
     """
 
     on_repeat: ClassVar[Literal["answer", "refuse", "work"]] = "answer"
@@ -43,7 +45,7 @@ class APIView(views.APIView):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         for method in {"post", "put"} & set(cls.__dict__) if cls.on_repeat != "work" else ():
-            setattr(cls, method, _honouring_keys(cls.__dict__[method]))
+            setattr(cls, method, _with_keys(cls.__dict__[method]))
 
 
 def key_of(request: Request) -> str | None:
@@ -54,64 +56,66 @@ def key_of(request: Request) -> str | None:
     return key
 
 
-def _honouring_keys(handler: Handler) -> Handler:
+def _with_keys(handler: Handler) -> Handler:
     @wraps(handler)
-    def once(view: APIView, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def wrapped(view: APIView, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
         key = key_of(request)
         if key is None:
             return handler(view, request, *args, **kwargs)
-        return _once(
+        return _run_once(
             key, request, lambda: handler(view, request, *args, **kwargs), keeps_body=view.on_repeat == "answer"
         )
 
-    described: Handler = extend_schema(parameters=[KEY_PARAMETER])(once)
+    described: Handler = extend_schema(parameters=[KEY_PARAMETER])(wrapped)
     return described
 
 
-def _once(key: str, request: Request, handle: Callable[[], HttpResponseBase], *, keeps_body: bool) -> HttpResponseBase:
-    """Both the work and its answer, or neither. A refusal isn't kept: the same key may be tried again."""
-    named = {
+def _run_once(
+    key: str, request: Request, handle: Callable[[], HttpResponseBase], *, keeps_body: bool
+) -> HttpResponseBase:
+    """Run the view once for the key, and store its answer in the same transaction. Refusals are not stored."""
+    key_fields = {
         "scope": f"{request.user.pk} {request.method} {request.path}"[:512],
         "key": key,
-        "body_sha256": _digest(request),
+        "body_sha256": _body_digest(request),
     }
     refusal: DomainError | None = None
     with transaction.atomic():
-        first = get_stored_answer(**named, at=clock.now())
+        first = get_stored_answer(**key_fields, at=clock.now())
         if first is not None:
             return _replayed(first)
         try:
             response = handle()
-            store_answer(**named, answer=_stored(response, keeps_body=keeps_body), at=clock.now())
-        except DomainError as error:  # what was written about the refusal stays
+            store_answer(**key_fields, answer=_stored(response, keeps_body=keeps_body), at=clock.now())
+        except DomainError as error:  # the audit row of the refusal is committed
             refusal = error
     if refusal is not None:
         raise refusal
     return response
 
 
-def _digest(request: Request) -> str:
+def _body_digest(request: Request) -> str:
     data: Any = request.data
-    asked = [request.META.get("QUERY_STRING", ""), data if isinstance(data, bytes) else dumps(data)]
-    return hashlib.sha256(b"\n".join(part if isinstance(part, bytes) else part.encode() for part in asked)).hexdigest()
+    parts = [request.META.get("QUERY_STRING", ""), data if isinstance(data, bytes) else dumps(data)]
+    return hashlib.sha256(b"\n".join(part if isinstance(part, bytes) else part.encode() for part in parts)).hexdigest()
 
 
 def _stored(response: HttpResponseBase, *, keeps_body: bool) -> dict[str, Any]:
     if not keeps_body:
         return {"status": response.status_code}
-    headers = {name: response[name] for name in _KEPT_HEADERS if name in response}
-    if isinstance(response, Response):  # it isn't rendered yet
+    headers = {name: response[name] for name in _STORED_HEADERS if name in response}
+    if isinstance(response, Response):  # not rendered yet
         body = b"" if response.status_code == 204 else dumps(response.data)
         headers["Content-Type"] = "application/json"
     else:
-        assert isinstance(response, HttpResponse)  # noqa: S101 - what is streamed reads, and has on_repeat "work"
+        assert isinstance(response, HttpResponse)  # noqa: S101 - streaming views have on_repeat "work"
         body = response.content
     return {"status": response.status_code, "headers": headers, "body": body.decode()}
 
 
 def _replayed(first: dict[str, Any]) -> HttpResponse:
     if "body" not in first:
-        message = "It was done with this key already. Its answer has a secret that was shown once and isn't kept."
+        message = "A request with this key was already executed. Its answer contains a secret and was not stored."
         raise Conflict(message, code="idempotency_key_used")
     response = HttpResponse(first["body"], status=first["status"])
     for name, value in first["headers"].items():

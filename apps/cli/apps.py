@@ -14,7 +14,7 @@ class CliConfig(AppConfig):
     def ready(self) -> None:
         register(check_clock)
         register(check_migrations, Tags.database)
-        # Commands that need no instance install no federation; production refuses the sample.
+        # Commands without a database run without the federation app; production rejects the sample site.
         if apps.is_installed("apps.federation") and not settings.PRODUCTION:
             from apps.cli.sample.peers import register_publishers
 

@@ -1,4 +1,4 @@
-"""What `compute`, `jobs` and `simulate` share: cases and scenarios from files in, one JSON list out."""
+"""Input and output of `compute`, `jobs` and `simulate`: cases and scenarios from files, results as one JSON list."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def print_results(
     table: Callable[[dict[str, Any]], Iterator[Sequence[Any]]] | None = None,
     columns: Sequence[tables.Column] = (),
 ) -> None:
-    """Results in order on standard output; what is wrong on standard error, and then exit status 2.
+    """Print results in input order on standard output. Problems go to standard error, with exit status 2.
 
-    table: the rows of a result, printed as CSV below `columns` in place of the JSON list.
+    table: makes the rows of one result, printed as CSV below `columns` in place of the JSON list.
     """
     rows: list[Sequence[Any]] = []
     results: list[str] = []
@@ -48,7 +48,7 @@ def print_results(
         except BadCase as problem:
             problems.append(f"{name}: {problem.message}")
             continue
-        gc.freeze()  # the cases stay until the end, so that the garbage collector needn't scan them repeatedly
+        gc.freeze()  # the garbage collector need not scan the cases, which are used until the end
         for outcome in solve_all(cases, first_index=n_cases, solver=solver):
             if isinstance(outcome, tuple):
                 problems.append(": ".join(outcome))
@@ -78,11 +78,11 @@ def _read_text(name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise BadCase(f"no UTF-8 at byte {problem.start}; JSON is written in UTF-8") from None
+        raise BadCase(f"invalid UTF-8 at byte {problem.start}") from None
 
 
 def _printable(line: str) -> str:
-    """One line on any terminal: control characters and lone surrogates escaped."""
+    """The text with control characters and lone surrogates escaped, for one line on any terminal."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
         for letter in line
@@ -91,11 +91,11 @@ def _printable(line: str) -> str:
 
 # --- Scenarios --------------------------------------------------------------------------------------------------------
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
-MOST_BYTES = 1 << 30  # of a log, unpacked
+MOST_BYTES = 1 << 30  # size limit of a log after decompression
 
 
 def shipped_scenarios() -> dict[str, str]:
-    """Name and what it shows, of every scenario that comes with the project."""
+    """Notes by name of the scenarios that are part of the project."""
     found = {}
     for path in sorted(SHIPPED.glob("*.json")):
         scenario = json.loads(path.read_text(encoding="utf-8"))
@@ -104,14 +104,14 @@ def shipped_scenarios() -> dict[str, str]:
 
 
 def scenario_path(name: str) -> str:
-    """The file of this name, or the shipped scenario that is called so; anything else as it was given."""
+    """Path of the shipped scenario with this name, unless a file has the name; the argument itself otherwise."""
     shipped = SHIPPED / f"{name}.json"
     is_name = "/" not in name and "\0" not in name and not Path(name).exists()
     return str(shipped) if is_name and shipped.is_file() else name
 
 
 class TraceFiles(Mapping[str, str]):
-    """Logs by their name in a scenario, searched beside the scenario and here, and read at first use."""
+    """Texts of logs by their name in a scenario. Searched in the scenario's and the current folder; read when used."""
 
     def __init__(self, scenario_files: list[str]) -> None:
         beside = [Path(name).parent for name in scenario_files if name != "-"]
@@ -137,7 +137,7 @@ class TraceFiles(Mapping[str, str]):
 
 
 def _text(path: Path) -> str:
-    """Its content, unpacked where it is compressed."""
+    """Content of a file, decompressed if it is gzip."""
     try:
         with path.open("rb") as plain:
             is_packed = plain.read(2) == b"\x1f\x8b"

@@ -1,4 +1,4 @@
-"""How a command ends: a refusal is one line on standard error and a status (1 refused, 2 bad input)."""
+"""Base class of commands: domain errors become text on standard error and an exit status (1 refused, 2 bad input)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from django.db import OperationalError
 from apps.core.errors import DomainError, Invalid, TooLarge
 
 REFUSED, BAD_INPUT = 1, 2
-_MOST_PLACES = 20
+_MOST_LOCATIONS = 20
 
 
 class OperatorCommand(BaseCommand):
-    """A command that calls services: a refusal is printed, never a traceback."""
+    """A command that calls services. Domain errors are printed without a traceback."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
@@ -32,45 +32,47 @@ class OperatorCommand(BaseCommand):
 
 
 def _described(error: DomainError) -> str:
-    """One line where there is one wrong place; else a line for each. No place is named twice."""
-    begins_with_place = bool(error.fields) and error.message.startswith(
+    """The error with its locations: one line for one location, else one line for each."""
+    starts_with_location = bool(error.fields) and error.message.startswith(
         (f"{error.fields[0].where}: ", f"{error.fields[0].where} ")
     )
     if len(error.fields) == 1:
-        (place,) = error.fields
-        if begins_with_place:
+        (location,) = error.fields
+        if starts_with_location:
             return error.message
-        if place.message in error.message:
-            return f"{place.where}: {error.message}"
-        return f"{error.message} ({place.where}: {place.message})"
-    places = [f"\n  {place.where}: {place.message}" for place in error.fields[:_MOST_PLACES]]
-    more = len(error.fields) - _MOST_PLACES
-    if begins_with_place and error.fields[0].message.rstrip(".") in error.message:
-        return f"{len(error.fields)} places are wrong:{''.join(places)}" + (f"\n  and {more} more" if more > 0 else "")
-    message = f"The database doesn't answer: {_remedy()}." if error.code == "no_database" else error.message
-    return message + "".join(places) + (f"\n  and {more} more" if more > 0 else "")
+        if location.message in error.message:
+            return f"{location.where}: {error.message}"
+        return f"{error.message} ({location.where}: {location.message})"
+    locations = [f"\n  {location.where}: {location.message}" for location in error.fields[:_MOST_LOCATIONS]]
+    more = len(error.fields) - _MOST_LOCATIONS
+    if starts_with_location and error.fields[0].message.rstrip(".") in error.message:
+        return f"{len(error.fields)} locations are wrong:{''.join(locations)}" + (
+            f"\n  and {more} more" if more > 0 else ""
+        )
+    message = f"The database is not available: {_remedy()}." if error.code == "no_database" else error.message
+    return message + "".join(locations) + (f"\n  and {more} more" if more > 0 else "")
 
 
 def _no_database(error: OperationalError) -> str:
     reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-    return f"The database doesn't answer ({reason}): {_remedy()}."
+    return f"The database is not available ({reason}): {_remedy()}."
 
 
 def _remedy() -> str:
     return (
         "start it with `make run`, or put `manage.py with_stack --` before the command"
         if settings.FAIRSHARE_EMBEDDED_DATABASE
-        else "look at the server that DATABASE_URL names"
+        else "check the server in DATABASE_URL"
     )
 
 
 # --- Closed pipes -----------------------------------------------------------------------------------------------------
-PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
+PIPE_CLOSED = 141  # exit status that shells report for SIGPIPE
 
 
 @contextmanager
-def end_with_the_reader() -> Iterator[None]:
-    """`manage.py … | head` ends without a traceback, also where the last lines were still to be written."""
+def end_with_reader() -> Iterator[None]:
+    """End without a traceback if the reader of standard output ends first, as in `manage.py … | head`."""
     try:
         try:
             yield
@@ -78,6 +80,6 @@ def end_with_the_reader() -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):  # what is still buffered has nowhere to go
+        for stream in (sys.stdout, sys.stderr):  # so that flushing the rest of the buffers fails silently
             os.dup2(nowhere, stream.fileno())
         raise SystemExit(PIPE_CLOSED) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -62,6 +63,11 @@ class HourLine:
     weight: float
     counted: float
     why: Why
+
+    @property
+    def at(self) -> datetime:
+        """Start of the hour."""
+        return datetime.fromtimestamp(self.hour_s, UTC)
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ def test_an_invalid_snapshot_number_is_refused(scheduler: Caller, since: str) ->
 def test_a_deleted_snapshot_is_410(scheduler: Caller) -> None:
     answer = scheduler.get(ALL, {"since": "999999"})
     assert refused(answer) == (410, "snapshot_gone", [])
-    assert "ask again without since" in answer.json()["detail"]
+    assert "repeat the request without since" in answer.json()["detail"]
 
 
 def test_a_token_of_one_subtree_sees_the_rest_as_unmapped(computed: Site) -> None:

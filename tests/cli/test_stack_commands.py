@@ -275,7 +275,7 @@ def test_a_crashing_process_is_restarted_with_backoff() -> None:
     child = Child(program, reports.append)
     deadline = time.monotonic() + 60
     while len(reports) < 4:
-        child.tend()
+        child.update()
         assert time.monotonic() < deadline
         time.sleep(0.01)
     child.finish()

@@ -117,7 +117,7 @@ def test_a_lock_file_of_a_foreign_process_does_not_prevent_the_start(server: Pos
     text = (server.data / "postmaster.pid").read_text()
     server.process.kill()
     server.process.wait()
-    server.end_strays()
+    server.end_orphans()
     foreign = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         lines = text.splitlines()
@@ -301,7 +301,7 @@ def test_only_processes_of_the_data_directory_are_strays(server: PostgresServer)
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], cwd=server.data)
     try:
         assert bystander.pid not in alive(server)
-        server.end_strays()
+        server.end_orphans()
         assert bystander.poll() is None
     finally:
         bystander.send_signal(signal.SIGKILL)

@@ -10,7 +10,8 @@ import numpy as np
 
 from apps.analytics.convergence.messages import Sentence
 from apps.analytics.convergence.query import BEFORE_ENTRY, Member, Period, ShareMethod
-from apps.analytics.convergence.verdict import MeritFigures, States
+from apps.analytics.convergence.verdict import MeritFigures as MeritFigures
+from apps.analytics.convergence.verdict import States
 from apps.analytics.series.daily_series import F8, Mask, SeriesDays, SeriesState
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import EntryRow

@@ -228,6 +228,16 @@ class MeritFigures:
     n_changed: int = 0
     n_days: int = 0
 
+    @property
+    def mean_deviation_points(self) -> float | None:
+        """`mean_deviation` in percentage points."""
+        return None if self.mean_deviation is None else self.mean_deviation * 100
+
+    @property
+    def demand_error_points(self) -> float | None:
+        """`demand_error` in percentage points."""
+        return None if self.demand_error is None else self.demand_error * 100
+
 
 def half_band(target: F8, tolerance: Mapping[str, Any], is_leaf: Mask) -> F8:
     """Return half the width of the band around each target. is_leaf: along the first axis of `target`."""

@@ -1,1 +1,1 @@
-"""Health and metrics."""
+"""Health checks and Prometheus metrics."""

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the site's state, by noun: sources, policies, federation, background work."""
+"""Prometheus metrics of the site's state: usage sources, policies, federation, background runs, mail and tokens."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def counter(name: str, words: str, *labels: str) -> CounterMetricFamily:
 
 
 # --- Usage sources ----------------------------------------------------------------------------------------------------
-_UNMAPPED_EVERY_S = 300  # this one reads buckets: not at every scrape
+_UNMAPPED_EVERY_S = 300  # the query reads buckets, which is too slow for every scrape
 _OUTCOMES = ("new", "duplicate", "corrected", "late", "too_late", "rejected")
 
 
@@ -60,9 +60,11 @@ def source_families() -> Iterator[Metric]:
 
 
 def _source_ages(sources: list[Source], at: datetime) -> Iterator[Metric]:
-    records = gauge("fairshare_usage_records", "Records that are kept", "source")
-    newest = gauge("fairshare_source_newest_record_seconds", "Since the end of the newest record", "source")
-    contact = gauge("fairshare_source_last_contact_seconds", "Since the last contact, or since it was set up", "source")
+    records = gauge("fairshare_usage_records", "Stored records", "source")
+    newest = gauge("fairshare_source_newest_record_seconds", "Seconds since the end of the newest record", "source")
+    contact = gauge(
+        "fairshare_source_last_contact_seconds", "Seconds since the last contact, or since the set-up", "source"
+    )
     for source in sources:
         label = [source.slug]
         records.add_metric(label, source.n_records)
@@ -73,10 +75,10 @@ def _source_ages(sources: list[Source], at: datetime) -> Iterator[Metric]:
 
 
 def _source_states(sources: list[Source], at: datetime) -> Iterator[Metric]:
-    interval = gauge("fairshare_source_expected_seconds", "How often a contact is due, where it is", "source")
+    interval = gauge("fairshare_source_expected_seconds", "Expected interval between contacts", "source")
     ratio = gauge("fairshare_source_lateness_ratio", "Age of the last contact in intervals: above 2 is late", "source")
-    late = gauge("fairshare_source_late", "1 while its last contact is overdue", "source")
-    never = gauge("fairshare_source_never_collected", "1 while it waits for its first collection in vain", "source")
+    late = gauge("fairshare_source_late", "1: the last contact is overdue", "source")
+    never = gauge("fairshare_source_never_collected", "1: the first collection is overdue", "source")
     for source in sources:
         label, state = [source.slug], timeliness(source, at)
         part = lateness(source, at)
@@ -90,8 +92,8 @@ def _source_states(sources: list[Source], at: datetime) -> Iterator[Metric]:
 
 
 def _collecting(sources: list[Source]) -> Iterator[Metric]:
-    failing = gauge("fairshare_source_collect_failing", "1 when the last try to collect failed", "source")
-    paused = gauge("fairshare_source_paused", "1 while nothing is collected on purpose", "source")
+    failing = gauge("fairshare_source_collect_failing", "1: the last collection failed", "source")
+    paused = gauge("fairshare_source_paused", "1: collection is paused", "source")
     for source in sources:
         if source.is_collected:
             failing.add_metric([source.slug], float(bool(source.collect_error)))
@@ -100,11 +102,9 @@ def _collecting(sources: list[Source]) -> Iterator[Metric]:
 
 
 def _received(slugs: dict[int, str]) -> Iterator[Metric]:
-    """Sums of the daily counts of ingest: no record is read."""
-    received = counter(
-        "fairshare_usage_received_records", "Records received, by what became of them", "source", "outcome"
-    )
-    ahead = counter("fairshare_usage_ahead_records", "Of the rejected, those that ended ahead of our clock", "source")
+    """Received records by outcome, as sums of daily counts, without reading records."""
+    received = counter("fairshare_usage_received_records", "Received records by outcome", "source", "outcome")
+    ahead = counter("fairshare_usage_ahead_records", "Rejected records that end ahead of the server's clock", "source")
     columns = [f"n_{name}" for name in (*_OUTCOMES, "ahead")]
     sums = SourceDay.objects.values("source_id").annotate(**{f"all_{name}": Sum(name) for name in columns})
     found = {row["source_id"]: row for row in sums.order_by()}
@@ -117,13 +117,13 @@ def _received(slugs: dict[int, str]) -> Iterator[Metric]:
 
 
 class _Unmapped:
-    """The last count, for as long as it may be repeated."""
+    """Unmapped accounts and their usage by source, cached for `_UNMAPPED_EVERY_S`."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[int, float]] = {}
         self.until_s = 0.0
 
-    def fresh(self) -> dict[str, tuple[int, float]]:
+    def counts(self) -> dict[str, tuple[int, float]]:
         if time.monotonic() >= self.until_s:
             counted = count_unmapped_by_source(actor=SYSTEM)
             self.found = {slug: (n, core_s or 0.0) for slug, (n, core_s) in counted.items()}
@@ -138,9 +138,11 @@ unmapped_of_sources = _Unmapped()
 
 
 def _source_unmapped(slugs: list[str]) -> Iterator[Metric]:
-    accounts = gauge("fairshare_source_unmapped_accounts", "Its accounts that no policy has an entry for", "source")
-    usage = gauge("fairshare_source_unmapped_core_seconds", "What those have used, ever", "source")
-    found = unmapped_of_sources.fresh()
+    accounts = gauge(
+        "fairshare_source_unmapped_accounts", "Accounts of the source that no policy maps to an entry", "source"
+    )
+    usage = gauge("fairshare_source_unmapped_core_seconds", "Usage of these accounts over all time", "source")
+    found = unmapped_of_sources.counts()
     for slug in slugs:
         n, core_s = found.get(slug, (0, 0.0))
         accounts.add_metric([slug], n)
@@ -154,26 +156,26 @@ _HEAD = ("policy_id", "computed_at", "duration_s", "n_ranked")
 
 
 def policy_families(served: Mapping[str, ServedSnapshot], damaged: Mapping[str, int]) -> Iterator[Metric]:
-    """From the database how fresh, from the snapshots in memory how good; damaged: the newest, which can't be read."""
+    """Metrics of each policy. served: snapshots in memory by slug. damaged: ids of newest, unreadable snapshots."""
     policies = list(Policy.objects.order_by("slug"))
     yield from _heads(policies)
-    is_damaged = gauge("fairshare_snapshot_damaged", "1 when the newest snapshot can't be read", "policy")
+    is_damaged = gauge("fairshare_snapshot_damaged", "1: the newest snapshot can't be read", "policy")
     for policy in policies:
         is_damaged.add_metric([policy.slug], float(policy.slug in damaged))
     yield is_damaged
-    is_failed = gauge("fairshare_recompute_failed", "1 while the newest recompute failed", "policy")
+    is_failed = gauge("fairshare_recompute_failed", "1: the last recompute failed", "policy")
     for policy in policies:
         is_failed.add_metric([policy.slug], float(failed_recompute(policy) is not None))
     yield is_failed
     yield from _unmapped(policies)
     yield from _series(policies)
-    yield from _standing({policy.slug: served[policy.slug] for policy in policies if policy.slug in served})
+    yield from _deviations({policy.slug: served[policy.slug] for policy in policies if policy.slug in served})
 
 
 def _heads(policies: list[Policy]) -> Iterator[Metric]:
-    age = gauge("fairshare_snapshot_age_seconds", "Since the newest snapshot was computed", "policy")
-    took = gauge("fairshare_recompute_duration_seconds", "Of the newest snapshot", "policy")
-    ranked = gauge("fairshare_ranked_leaves", "In the newest snapshot", "policy")
+    age = gauge("fairshare_snapshot_age_seconds", "Seconds since the newest snapshot was computed", "policy")
+    took = gauge("fairshare_recompute_duration_seconds", "Time to compute the newest snapshot", "policy")
+    ranked = gauge("fairshare_ranked_leaves", "Ranked leaves in the newest snapshot", "policy")
     revision = gauge("fairshare_policy_revision", "Head revision", "policy")
     newest = {row[0]: row[1:] for row in _newest().values_list(*_HEAD)}
     for policy in policies:
@@ -187,8 +189,8 @@ def _heads(policies: list[Policy]) -> Iterator[Metric]:
 
 
 def _unmapped(policies: list[Policy]) -> Iterator[Metric]:
-    accounts = gauge("fairshare_unmapped_accounts", "Accounts with usage that no entry is for", "policy")
-    usage = gauge("fairshare_unmapped_usage", "What they used, in the policy's metric and window", "policy")
+    accounts = gauge("fairshare_unmapped_accounts", "Accounts with usage and without an entry", "policy")
+    usage = gauge("fairshare_unmapped_usage", "Usage of unmapped accounts in the policy's metric and window", "policy")
     newest = dict(_newest().values_list("pk", "policy_id"))
     sums = UnmappedUsage.objects.filter(snapshot_id__in=newest).values_list("snapshot_id")
     found = {newest[pk]: (n, total) for pk, n, total in sums.annotate(n=Count("id"), total=Sum("usage")).order_by()}
@@ -202,7 +204,9 @@ def _unmapped(policies: list[Policy]) -> Iterator[Metric]:
 
 def _series(policies: list[Policy]) -> Iterator[Metric]:
     through = gauge("fairshare_series_through_timestamp_seconds", "End of the last day of the daily series", "policy")
-    progress = gauge("fairshare_series_build_ratio", "How far a build of it is that runs or waits", "policy")
+    progress = gauge(
+        "fairshare_series_build_ratio", "Progress of a queued or running build of the daily series", "policy"
+    )
     zone = site_zone()
     rows = Series.objects.filter(through_on__isnull=False).values_list("policy_id", "through_on")
     built = {pk: through_on + timedelta(days=1) for pk, through_on in rows if through_on is not None}
@@ -218,17 +222,17 @@ def _series(policies: list[Policy]) -> Iterator[Metric]:
 
 
 def _newest() -> Any:
-    """The live snapshot of each policy, without its bytes."""
+    """The newest live snapshot of each policy."""
     return Snapshot.objects.filter(is_live=True).order_by("policy_id", "-id").distinct("policy_id")
 
 
-def _standing(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
+def _deviations(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
     entries = gauge("fairshare_policy_entries", "Entries of the tree, the root included", "policy")
     states = gauge("fairshare_entries_out_of_band", "Entries outside their tolerance", "policy", "side")
     deviation = gauge(
         "fairshare_deviation_points", "Mean distance of actual from target, weighted by target of the total", "policy"
     )
-    usage = gauge("fairshare_policy_usage", "Of the whole tree, in the policy's metric and window", "policy")
+    usage = gauge("fairshare_policy_usage", "Usage of the whole tree in the policy's metric and window", "policy")
     for slug, snapshot in served.items():
         over, under = count_outside(snapshot)
         entries.add_metric([slug], len(snapshot.tree))
@@ -242,7 +246,7 @@ def _standing(served: Mapping[str, ServedSnapshot]) -> Iterator[Metric]:
 
 
 def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
-    """Entries over and under, as the tree page counts them."""
+    """Numbers of entries above and below their tolerance, as on the tree page."""
     values = snapshot.values
     here = values.competes
     target, actual = values.target[here], values.actual[here]
@@ -255,10 +259,10 @@ def count_outside(snapshot: ServedSnapshot) -> tuple[int, int]:
 def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
     """100 · Σ target_global · |actual − target| / Σ target_global over entries whose group has any usage.
 
-    None without any usage: 0/0 is no deviation.
+    None without usage, where it would be 0/0.
     """
     values = snapshot.values
-    measured = compared(snapshot)
+    measured = has_actual(snapshot)
     weight = values.target_global[measured]
     if not weight.sum() > 0:
         return None
@@ -266,21 +270,23 @@ def mean_deviation_points(snapshot: ServedSnapshot) -> float | None:
     return float(100 * (weight * distance).sum() / weight.sum())
 
 
-def compared(snapshot: ServedSnapshot) -> Mask:
-    """Entries whose actual share exists: their group has some usage."""
+def has_actual(snapshot: ServedSnapshot) -> Mask:
+    """Entries with an actual share: their group has usage."""
     values, parent = snapshot.values, snapshot.tree.parent
     found: Mask = values.competes & (values.group_usage[np.maximum(parent, 0)] > 0)
     return found
 
 
 def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[Metric]:
-    """The `most` groups of each policy with the highest targets of the total; with 0 none."""
-    target = gauge("fairshare_entry_target_ratio", "Target within its group", "policy", "entry")
-    actual = gauge("fairshare_entry_actual_ratio", "Share of its group's usage that it had", "policy", "entry")
-    deviation = gauge("fairshare_entry_deviation_points", "Actual less target; above 0 is over", "policy", "entry")
+    """Metrics of the `most` groups of each policy with the highest targets of the total."""
+    target = gauge("fairshare_entry_target_ratio", "Target among siblings", "policy", "entry")
+    actual = gauge("fairshare_entry_actual_ratio", "Actual share among siblings", "policy", "entry")
+    deviation = gauge(
+        "fairshare_entry_deviation_points", "Actual share minus target in percentage points", "policy", "entry"
+    )
     for slug, snapshot in sorted(served.items()):
-        values, known = snapshot.values, compared(snapshot)
-        for i in greatest_groups(snapshot, most):
+        values, known = snapshot.values, has_actual(snapshot)
+        for i in largest_groups(snapshot, most):
             label = [slug, snapshot.tree.path(i)]
             target.add_metric(label, float(values.target[i]))
             if known[i]:
@@ -289,9 +295,10 @@ def entry_families(served: Mapping[str, ServedSnapshot], most: int) -> Iterator[
     yield from (target, actual, deviation)
 
 
-def greatest_groups(snapshot: ServedSnapshot, most: int) -> list[int]:
-    """By target of the total, equals in the order of the tree. Entries that represent a person are left out: scraped
-    values are open to every reader of a dashboard.
+def largest_groups(snapshot: ServedSnapshot, most: int) -> list[int]:
+    """Indices of the groups with the highest targets of the total; ties in the order of the tree.
+
+    Entries of persons are left out, because every reader of a dashboard sees scraped values.
     """
     groups = np.flatnonzero(snapshot.values.competes & snapshot.tree.is_group)
     order = np.argsort(-snapshot.values.target_global[groups], kind="stable")
@@ -300,26 +307,26 @@ def greatest_groups(snapshot: ServedSnapshot, most: int) -> list[int]:
 
 # --- Federation -------------------------------------------------------------------------------------------------------
 _LABELS = ("kind", "policy", "issuer", "name")
-_MOST = 500  # of each kind: the output stays bounded with any number of mounts
+_MOST = 500  # mounts and subscriptions each: limits the output
 
 
 def federation_families() -> Iterator[Metric]:
     mounts = Mount.objects.select_related("policy").order_by("pk")[:_MOST]
     subscriptions = Subscription.objects.select_related("policy").order_by("pk")[:_MOST]
-    told: list[tuple[list[str], Mount | Subscription]] = [
+    peers: list[tuple[list[str], Mount | Subscription]] = [
         *((["mount", row.policy.slug, row.issuer, row.publication], row) for row in mounts),
         *((["usage", row.policy.slug, row.issuer, row.feed], row) for row in subscriptions),
     ]
-    yield from _ages(told, clock.now())
-    yield from _waiting(told)
+    yield from _ages(peers, clock.now())
+    yield from _waiting(peers)
 
 
-def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
-    age = gauge("fairshare_peer_age_seconds", "Since its data was last confirmed", *_LABELS)
-    allowed = gauge("fairshare_peer_allowed_age_seconds", "How old that may become", *_LABELS)
+def _ages(peers: list[tuple[list[str], Mount | Subscription]], at: datetime) -> Iterator[Metric]:
+    age = gauge("fairshare_peer_age_seconds", "Seconds since the peer's data was last confirmed", *_LABELS)
+    allowed = gauge("fairshare_peer_allowed_age_seconds", "Age beyond which the data is stale", *_LABELS)
     failed = gauge("fairshare_peer_failed_fetches", "Failed fetches in a row", *_LABELS)
-    blocked = gauge("fairshare_peer_blocked", "1 while a manager has to decide: a fork, or another key", *_LABELS)
-    for labels, row in told:
+    blocked = gauge("fairshare_peer_blocked", "1: a manager has to decide about a fork or another key", *_LABELS)
+    for labels, row in peers:
         age.add_metric(labels, (at - last_contact_of_remote(row)).total_seconds())
         allowed.add_metric(labels, row.max_age_s)
         failed.add_metric(labels, row.n_failed)
@@ -327,12 +334,12 @@ def _ages(told: list[tuple[list[str], Mount | Subscription]], at: datetime) -> I
     yield from (age, allowed, failed, blocked)
 
 
-def _waiting(told: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Metric]:
-    review = gauge("fairshare_mount_held_for_review", "1 while a document waits for a decision", *_LABELS[1:])
-    hours = gauge("fairshare_peer_held_hours", "Hours in which it reports more than its capacity", *_LABELS[1:])
+def _waiting(peers: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Metric]:
+    review = gauge("fairshare_mount_held_for_review", "1: a document is held for review", *_LABELS[1:])
+    hours = gauge("fairshare_peer_held_hours", "Hours held because reported usage exceeds the capacity", *_LABELS[1:])
     counts = HeldHour.objects.values_list("subscription_id").annotate(n=Count("pk")).order_by()
     held: dict[int, int] = dict(counts)
-    for (_kind, *labels), row in told:
+    for (_kind, *labels), row in peers:
         if isinstance(row, Mount):
             review.add_metric(labels, float(row.held_id is not None))
         else:
@@ -342,9 +349,9 @@ def _waiting(told: list[tuple[list[str], Mount | Subscription]]) -> Iterator[Met
 
 # --- Background work and keys -----------------------------------------------------------------------------------------
 def run_families() -> Iterator[Metric]:
-    runs = gauge("fairshare_runs", "Units of background work", "kind", "state")
-    waiting = gauge("fairshare_run_waiting_seconds", "How long the longest waiting run has been due", "kind")
-    lost = gauge("fairshare_runs_lost", "Runs whose worker has let its lease go by", "kind")
+    runs = gauge("fairshare_runs", "Background runs", "kind", "state")
+    waiting = gauge("fairshare_run_waiting_seconds", "Seconds for which the longest waiting run has been due", "kind")
+    lost = gauge("fairshare_runs_lost", "Runs whose lease has expired", "kind")
     at = clock.now()
     for kind, state, count in Run.objects.values_list("kind", "state").annotate(n=Count("id")).order_by():
         runs.add_metric([kind, state], count)
@@ -360,9 +367,9 @@ def run_families() -> Iterator[Metric]:
 
 
 def _workers(at: datetime) -> Iterator[Metric]:
-    silent = gauge("fairshare_workers_silent", "1 while workers give no sign of life, or runs wait for them")
+    silent = gauge("fairshare_workers_silent", "1: workers are silent, or due runs are not started")
     silent.add_metric([], float(silent_workers(at) is not None))
-    contact = gauge("fairshare_workers_last_contact_seconds", "Since a worker last showed that it is alive")
+    contact = gauge("fairshare_workers_last_contact_seconds", "Seconds since the last contact with a worker")
     contact_at = last_worker_contact_at()
     if contact_at is not None:
         contact.add_metric([], (at - contact_at).total_seconds())
@@ -370,15 +377,15 @@ def _workers(at: datetime) -> Iterator[Metric]:
 
 
 def mail_families() -> Iterator[Metric]:
-    mails = gauge("fairshare_mails", "Messages about notices", "state")
+    mails = gauge("fairshare_mails", "Mails about notices", "state")
     for state, n in count_mails().items():
         mails.add_metric([state], n)
-    failing = gauge("fairshare_mail_failing", "1 while the last attempt to send some mail failed")
+    failing = gauge("fairshare_mail_failing", "1: the last attempt to send a mail failed")
     failing.add_metric([], float(failing_mail() is not None))
     yield from (mails, failing)
 
 
 def token_families() -> Iterator[Metric]:
-    valid = gauge("fairshare_tokens_valid", "Tokens neither expired nor revoked")
+    valid = gauge("fairshare_tokens_valid", "Valid tokens")
     valid.add_metric([], Token.objects.filter(revoked_at=None, expires_at__gt=clock.now()).count())
     yield valid

@@ -1,4 +1,4 @@
-"""What Prometheus reads of schedulers' agents."""
+"""Prometheus metrics of schedulers and their agents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _JOBS = ("pending", "unmapped", "sent", "failed")
 
 
 def scheduler_families() -> Iterator[Metric]:
-    """Of the last pass of each scheduler, and of its shares; one without a pass has no age and no jobs."""
-    age = gauge("fairshare_agent_last_pass_seconds", "Since an agent last reported a pass", "scheduler")
-    jobs = gauge("fairshare_agent_jobs", "Jobs of an agent's last pass, by what became of them", "scheduler", "outcome")
-    frozen = gauge("fairshare_agent_frozen", "1 while an agent sends nothing because a limit is passed", "scheduler")
-    silent = gauge("fairshare_agent_silent", "1 while an agent is overdue by three intervals", "scheduler")
+    """Metrics of each scheduler's last pass and shares. Without a pass, there are no samples of age and jobs."""
+    age = gauge("fairshare_agent_last_pass_seconds", "Seconds since the agent's last pass", "scheduler")
+    jobs = gauge("fairshare_agent_jobs", "Jobs in the agent's last pass, by outcome", "scheduler", "outcome")
+    frozen = gauge("fairshare_agent_frozen", "1: the agent sends nothing because a limit is exceeded", "scheduler")
+    silent = gauge("fairshare_agent_silent", "1: the agent is overdue by three intervals", "scheduler")
     found = Scheduler.objects.filter(policy__in=Policy.objects.all()).select_related("policy")
     for view in views_of(found, clock.now()):
         label = [view.scheduler.name]
@@ -37,12 +37,14 @@ def scheduler_families() -> Iterator[Metric]:
 
 
 # --- Shares changed in the scheduler itself ---------------------------------------------------------------------------
-_counted: dict[int, tuple[tuple[Any, ...], int]] = {}  # of each scheduler: what was compared, and its changes by hand
+_counted: dict[
+    int, tuple[tuple[Any, ...], int]
+] = {}  # by scheduler: digests of the compared data, and the number of changes by hand
 
 
 def _shares_changed_by_hand(schedulers: Sequence[Scheduler]) -> Metric:
-    """No sample before an agent listed shares."""
-    words = "Shares changed in a scheduler whose shares come from a policy"
+    """Number of shares changed by hand in each scheduler; no sample before the agent has listed shares."""
+    words = "Shares changed by hand in a scheduler that gets its shares from a policy"
     changed = gauge("fairshare_agent_shares_changed_by_hand", words, "scheduler")
     for scheduler in schedulers:
         if scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode != Scheduler.Mode.OFF:
@@ -53,7 +55,7 @@ def _shares_changed_by_hand(schedulers: Sequence[Scheduler]) -> Metric:
 
 
 def _count_by_hand(scheduler: Scheduler) -> int | None:
-    """Counted anew when listing, tree or subtree is another one: the comparison is too slow for every scrape."""
+    """Cached until listing, tree or subtree change, because the comparison is too slow for every scrape."""
     listing = ShareListing.objects.filter(scheduler=scheduler).values_list("cluster", "digest").first()
     if listing is None:
         return None

@@ -1,4 +1,4 @@
-"""At the root, not under /api/v1."""
+"""Routes of health checks and metrics, at the root of the site."""
 
 from __future__ import annotations
 

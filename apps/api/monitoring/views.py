@@ -1,4 +1,4 @@
-"""Is the process alive, is it ready, and how is it doing: answered without session; and what Prometheus reads."""
+"""Health checks (/healthz, /readyz) and Prometheus metrics (/metrics), answered before sessions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from apps.usage.models import Source
 from apps.usage.timeliness import Timeliness, is_behind, last_contact_at, timeliness
 
 # --- Metrics ----------------------------------------------------------------------------------------------------------
-disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series more for each counter
+disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add an unused series for each counter
 registry = CollectorRegistry(auto_describe=False)
 lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
 lookup_s = Histogram(
@@ -65,7 +65,7 @@ _by_status: dict[int, Counter] = {}
 
 
 def count_lookup(status: int, took_s: float) -> None:
-    """Labels are resolved once: this is on the hot path."""
+    """Count a look-up. Label objects are cached, because this is on the hot path."""
     counter = _by_status.get(status)
     if counter is None:
         counter = _by_status[status] = lookups.labels(str(status))
@@ -80,7 +80,7 @@ class _Site(Collector):
         except (DatabaseError, InterfaceError):
             connection.close()
             found = []
-        yield GaugeMetricFamily("fairshare_database_up", "1 when the database answers", value=float(bool(found)))
+        yield GaugeMetricFamily("fairshare_database_up", "1: the database is available", value=float(bool(found)))
         yield from found
 
 
@@ -117,13 +117,13 @@ def _pending_migrations() -> list[str]:
 
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers; nothing else is asked."""
+    """200 if the process can answer."""
     return _json({"status": "ok"})
 
 
 @login_not_required
 def readyz(request: HttpRequest) -> HttpResponse:
-    """503 only where it can't work at all; what is merely late is named."""
+    """503 if the site can't work at all: no database, or pending migrations. Lesser problems are listed as degraded."""
     try:
         pending = _pending_migrations()
         with connection.cursor() as cursor:
@@ -134,35 +134,35 @@ def readyz(request: HttpRequest) -> HttpResponse:
     except (DatabaseError, InterfaceError):
         connection.close()
         full = [f"{found['subject']} {found['message']}" for found in _full_disks()]
-        return _json({"status": "unavailable", "reasons": ["the database doesn't answer", *full]}, 503)
+        return _json({"status": "unavailable", "reasons": ["the database is not available", *full]}, 503)
     return _json({"status": "degraded" if degraded else "ok", "degraded": degraded})
 
 
 @login_not_required
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For Prometheus: to addresses of the allow-list, else to a token that may read priorities."""
+    """Metrics for Prometheus: for addresses in FAIRSHARE_METRICS_ADDRESSES, or with a token for priorities:read."""
     try:
         text = bearer_text(request)
         if text is not None:
             _require_whole_site(tokens.verify(text, at=clock.now())[1])
         elif not _is_allowed(request):
-            raise Unauthenticated(_why_not_by_address(request))
+            raise Unauthenticated(_address_refusal(request))
     except DomainError as error:
         return errors.domain_problem(request, error)
     return HttpResponse(exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _why_not_by_address(request: HttpRequest) -> str:
+def _address_refusal(request: HttpRequest) -> str:
     if has_uncounted_proxy(request):
-        return "A proxy forwarded this, and FAIRSHARE_PROXY_COUNT is 0: send a token for priorities:read."
-    return "Send a token for priorities:read, or have your address added to the allow-list."
+        return "A proxy forwarded the request, and FAIRSHARE_PROXY_COUNT is 0: send a token for priorities:read."
+    return "Send a token for priorities:read, or have your address added to FAIRSHARE_METRICS_ADDRESSES."
 
 
 def _require_whole_site(bounds: TokenBounds) -> None:
-    """A token for one policy or entry can't read the state of others."""
+    """Reject tokens that are limited to a policy, entry or source: metrics are of the whole site."""
     require_scope(bounds, frozenset({PRIORITIES_READ}))
     if bounds.policy_slug or bounds.subtree_uid or bounds.source_slug:
-        message = "Metrics tell of the whole site, and the token is for one place only: make one without a policy."
+        message = "Metrics cover the whole site, but the token is limited: make one without policy, subtree and source."
         raise NotAllowed(message, code="token_bound")
 
 
@@ -174,7 +174,7 @@ def _json(data: dict[str, Any], status: int = 200) -> HttpResponse:
 
 
 def _is_allowed(request: HttpRequest) -> bool:
-    """By address. Behind a proxy that FAIRSHARE_PROXY_COUNT doesn't count, everybody has the address of the proxy."""
+    """Whether the client address is on the list. False behind a proxy that FAIRSHARE_PROXY_COUNT does not count."""
     if has_uncounted_proxy(request):
         return False
     try:
@@ -196,17 +196,17 @@ def _degraded(at: datetime) -> Iterator[dict[str, str]]:
 
 def _stale_policies(at: datetime) -> Iterator[dict[str, str]]:
     newest = Max("snapshots__computed_at", filter=Q(snapshots__is_live=True))
-    patience = max(_SNAPSHOT_OLD, timedelta(seconds=2 * settings.FAIRSHARE_TICK_S))
+    longest = max(_SNAPSHOT_OLD, timedelta(seconds=2 * settings.FAIRSHARE_TICK_S))
     policies = Policy.objects.filter(head_number__gt=0).annotate(newest=newest).order_by("slug")
     for slug, computed_at in policies.values_list("slug", "newest"):
         if computed_at is None:
             yield {"code": "no_snapshot", "subject": slug, "message": "has no snapshot yet"}
-        elif at - computed_at > patience:
+        elif at - computed_at > longest:
             yield {"code": "old_snapshot", "subject": slug, "message": f"was last computed at {computed_at:%FT%TZ}"}
 
 
 def _damaged_snapshots() -> Iterator[dict[str, str]]:
-    """As this process sees it: each process reads snapshots by itself."""
+    """Snapshots that this process could not read; each process loads them itself."""
     state = store.state()
     for slug, newest_id in sorted(state.damaged.items()):
         older = state.snapshots.get(slug)
@@ -220,13 +220,13 @@ def _late_sources(at: datetime) -> Iterator[dict[str, str]]:
         state = timeliness(source, at)
         if is_behind(state):
             contact_at = last_contact_at(source)
-            said = f"its last contact was at {contact_at:%FT%TZ}" if contact_at else "it has had no contact yet"
+            message = f"its last contact was at {contact_at:%FT%TZ}" if contact_at else "it has had no contact yet"
             code = "source_never_collected" if state is Timeliness.NEVER_COLLECTED else "late_source"
-            yield {"code": code, "subject": source.slug, "message": said}
+            yield {"code": code, "subject": source.slug, "message": message}
 
 
 def _failed_recomputes() -> Iterator[dict[str, str]]:
-    """Without the error's text: this answers everybody, and the notice has it."""
+    """Failed recomputes, without the error, because /readyz is open to all; the notice has the error."""
     for policy in Policy.objects.filter(head_number__gt=0).order_by("slug"):
         run = failed_recompute(policy)
         if run is not None and run.finished_at is not None:
@@ -244,7 +244,7 @@ def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
         yield {"code": "workers_silent", "subject": "workers", "message": message}
     rang_at = beat_silent_since(at)
     if rang_at is not None:
-        yield {"code": "beat_silent", "subject": "beat", "message": f"has rung nothing since {rang_at:%FT%TZ}"}
+        yield {"code": "beat_silent", "subject": "beat", "message": f"has started no task since {rang_at:%FT%TZ}"}
 
 
 def _failing_mail() -> Iterator[dict[str, str]]:
@@ -263,7 +263,7 @@ _VIEWS: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz,
 
 
 class HealthMiddleware:
-    """Before sessions, so that a probe needs none."""
+    """Answers probes before sessions and authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -274,6 +274,6 @@ class HealthMiddleware:
             return self.get_response(request)
         if request.method not in ("GET", "HEAD"):
             return errors.problem(
-                request, 405, "method_not_allowed", "This is only read.", headers={"Allow": "GET, HEAD"}
+                request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}
             )
         return view(request)

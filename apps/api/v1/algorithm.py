@@ -1,4 +1,4 @@
-"""The registries of a policy's settings, and what operators and resolution do to its tree."""
+"""Registries of algorithms, operators and decay functions; and the effect of operator and resolution on a tree."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from apps.analytics.operators.records import (
     read_query,
 )
 from apps.analytics.operators.selectors import get_figure, get_operators_page
+from apps.api import inputs
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.records import record_serializer, serializer_of
-from apps.api.shapes import asked, list_of, listed
+from apps.api.shapes import list_response, list_schema
 from apps.api.views import APIView
 from apps.engine.algorithms import Algorithm, Parameter, algorithms_of_packages, all_algorithms, read_algorithm
 from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
@@ -37,44 +38,61 @@ READ: Scopes = {"GET": ANY}
 
 PropertiesSerializer = serializer_of(Properties)
 MeasuredSerializer = record_serializer(
-    Measured, doc="What a trial on fixed points found when the package was loaded, beside what it declares."
+    Measured, doc="Properties found by a trial on fixed points when the package was loaded, beside the declared ones."
 )
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]})
 class AnyValueField(serializers.Field[Any, Any, Any, Any]):
-    """A text or a number, as the parameter has it; null for one that has to be given."""
+    """A text or a number, depending on the parameter; null for a required parameter."""
 
     def to_representation(self, value: Any) -> Any:
         return value
 
 
-class ParameterSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]  # a field of the answer, not of this class
-    default = AnyValueField()
-    unit = serializers.CharField(allow_blank=True, help_text="s, h; empty for a plain number or a word")
-    allowed = serializers.CharField(help_text="In words")
-    condition = serializers.CharField(allow_blank=True, help_text="When it applies; empty for always")
-    minimum = serializers.FloatField(allow_null=True)
-    maximum = serializers.FloatField(allow_null=True)
-    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty where any of `allowed` is accepted")
+_PARAMETER_FIELDS = (
+    "name",
+    "label",
+    "default",
+    "unit",
+    "allowed",
+    "condition",
+    "minimum",
+    "maximum",
+    "choices",
+)
+ParameterSerializer = record_serializer(
+    Parameter,
+    only=_PARAMETER_FIELDS,
+    texts={
+        "unit": "s or h; empty for a plain number or a word",
+        "allowed": "Allowed values, in words",
+        "condition": "When the parameter applies; empty: always",
+        "choices": "Empty: any value that `allowed` describes",
+    },
+    default=AnyValueField(),
+)
 
 
 class AlgorithmSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     formula = serializers.CharField()
-    component = serializers.CharField(help_text="What a priority of one level is, in words")
+    component = serializers.CharField(help_text="Meaning of one level's priority, in words")
     reference = serializers.CharField()
     parameters = ParameterSerializer(many=True)
-    fields = serializers.ListField(child=serializers.CharField(), help_text="Fields of each entry")  # type: ignore[assignment]
-    takes_inherit = serializers.BooleanField(help_text="Whether shares may be inherited")
-    properties = PropertiesSerializer(help_text="What is declared to hold with the defaults")
-    measured = PropertiesSerializer(
-        allow_null=True, help_text="What no small tree disproved, with the defaults; null for one of ours"
+    fields = serializers.ListField(  # type: ignore[assignment]
+        child=serializers.CharField(), help_text="Names of the algorithm's own numbers for each entry"
     )
-    package = serializers.CharField(allow_null=True, help_text="That brings it; null for one of ours")
+    takes_inherit = serializers.BooleanField(help_text="Whether shares may be inherited")
+    properties = PropertiesSerializer(help_text="Properties that are declared to hold with the defaults")
+    measured = PropertiesSerializer(
+        allow_null=True,
+        help_text="Properties that no small tree disproved, with the defaults; null for a built-in algorithm",
+    )
+    package = serializers.CharField(
+        allow_null=True, help_text="Python package that provides the algorithm; null for a built-in one"
+    )
 
 
 class OperatorSerializer(serializers.Serializer[Any]):
@@ -100,33 +118,33 @@ class AgingLawSerializer(serializers.Serializer[Any]):
 class AlgorithmListView(APIView):
     scopes: ClassVar[Scopes] = READ
 
-    @extend_schema(operation_id="list_algorithms", responses=list_of(AlgorithmSerializer))
+    @extend_schema(operation_id="list_algorithms", responses=list_schema(AlgorithmSerializer))
     def get(self, request: Request) -> Response:
-        """Every algorithm that a policy can have, with its parameters, formula and declared properties."""
-        return listed([algorithm_json(algorithm) for algorithm in all_algorithms().values()])
+        """All algorithms, with parameters, formula and declared properties."""
+        return list_response([algorithm_json(algorithm) for algorithm in all_algorithms().values()])
 
 
 class OperatorListView(APIView):
     scopes: ClassVar[Scopes] = READ
 
-    @extend_schema(operation_id="list_operators", responses=list_of(OperatorSerializer))
+    @extend_schema(operation_id="list_operators", responses=list_schema(OperatorSerializer))
     def get(self, request: Request) -> Response:
-        """Every operator for `aequus`; of the families `relative-N` and `sigmoid-N` those with N = 2 and 3."""
-        return listed([operator_json(operator) for operator in all_operators()])
+        """All operators of the algorithm `aequus`; of the families `relative-N` and `sigmoid-N` those with N = 2, 3."""
+        return list_response([operator_json(operator) for operator in all_operators()])
 
 
 class AgingLawListView(APIView):
     scopes: ClassVar[Scopes] = READ
 
-    @extend_schema(operation_id="list_aging_laws", responses=list_of(AgingLawSerializer))
+    @extend_schema(operation_id="list_aging_laws", responses=list_schema(AgingLawSerializer))
     def get(self, request: Request) -> Response:
-        """Every law by which usage can fade in a policy's window, those of schedulers under their own names."""
-        return listed([law_json(law) for law in DECAY_FUNCTIONS.values()])
+        """All decay functions of a policy's window; functions of schedulers have the scheduler's name for them."""
+        return list_response([law_json(law) for law in DECAY_FUNCTIONS.values()])
 
 
 def law_json(law: DecayFunction) -> dict[str, Any]:
-    told = {name: getattr(law, name) for name in ("name", "label", "formula", "reference")}
-    return {**told, "parameters": [_parameter_json(parameter) for parameter in law.parameters]}
+    texts = {name: getattr(law, name) for name in ("name", "label", "formula", "reference")}
+    return {**texts, "parameters": [_parameter_json(parameter) for parameter in law.parameters]}
 
 
 def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
@@ -156,36 +174,35 @@ def operator_json(operator: Operator) -> dict[str, Any]:
 
 
 def _parameter_json(parameter: Parameter) -> dict[str, Any]:
-    names = ("name", "label", "default", "unit", "allowed", "condition", "minimum", "maximum")
-    return {**{name: getattr(parameter, name) for name in names}, "choices": list(parameter.choices)}
+    return {name: getattr(parameter, name) for name in _PARAMETER_FIELDS}
 
 
 # --- Operators and resolution -----------------------------------------------------------------------------------------
 READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
 _LONGEST = 4_096
-_WORDS = {
-    "operator": "As settings name it; the policy's own by default",
-    "reading": f"Of figures 14 to 17: {', '.join(READINGS)}",
-    "region": f"Of the picture of job sizes: {', '.join(REGIONS)}; rows have all of them",
-    "count": f"Of the picture of resolutions: {', '.join(COUNTS)}; rows have all of them",
-    "entry": "A path, for `exponent`",
+_TEXTS = {
+    "operator": "Name of an operator as in settings; default: the policy's own",
+    "reading": f"For figures 14 to 17: {', '.join(READINGS)}",
+    "region": f"For the figure of job sizes: {', '.join(REGIONS)}; its rows contain all regions",
+    "count": f"For the figure of resolutions: {', '.join(COUNTS)}; its rows contain all counts",
+    "entry": "Path of an entry, for `exponent`",
 }
-_SAYS = {
-    "resolution": "the policy's own by default",
-    "k": "of `combined`; the policy's own by default",
-    "target": "that of the largest entry below the root by default",
-    "bits": "of one component in profiles and densities; 3 by default",
-    "nodes": "600 by default, the paper's",
-    "window_days": "365 by default, the paper's",
-    "job_h": "2,000 by default, the paper's",
+_DEFAULTS = {
+    "resolution": "default: the policy's own",
+    "k": "for `combined`; default: the policy's own",
+    "target": "default: target of the largest entry below the root",
+    "bits": "bits of one component in profiles and densities; default 3",
+    "nodes": "default 600, as in the paper",
+    "window_days": "default 365, as in the paper",
+    "job_h": "default 2,000, as in the paper",
 }
 
 
 class OperatorQuerySerializer(serializers.Serializer[Any]):
-    """Texts: `read_query` reads them as pages and the command do."""
+    """Plain texts: the shared parser of pages, REST and the command validates them."""
 
     def get_fields(self) -> dict[str, Any]:
-        texts = {name: f"{BOUNDS[name][0]:g} to {BOUNDS[name][1]:g}; {_SAYS[name]}" for name in BOUNDS} | _WORDS
+        texts = {name: f"{BOUNDS[name][0]:g} to {BOUNDS[name][1]:g}; {_DEFAULTS[name]}" for name in BOUNDS} | _TEXTS
         return {
             name: serializers.CharField(required=False, allow_blank=True, max_length=_LONGEST, help_text=texts[name])
             for name in NAMES
@@ -195,12 +212,14 @@ class OperatorQuerySerializer(serializers.Serializer[Any]):
 class FigureListedSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     title = serializers.CharField()
-    parameters = serializers.ListField(child=serializers.CharField(), help_text="What of the address it reads")
+    parameters = serializers.ListField(child=serializers.CharField(), help_text="Query parameters that the figure uses")
 
 
 class OperatorsPageSerializer(serializers.Serializer[Any]):
-    verdict = serializers.CharField(help_text="What the operators paper concludes")
-    ranks_by_vectors = serializers.BooleanField(help_text="false: the check shows what `aequus` would do")
+    verdict = serializers.CharField(help_text="Conclusion of the paper on operators")
+    ranks_by_vectors = serializers.BooleanField(
+        help_text="The policy ranks by vectors; false: the check shows what `aequus` would do"
+    )
     check = serializer_of(TreeCheck)()
     operators = serializer_of(OperatorChoice)(many=True)
     figures = FigureListedSerializer(many=True)
@@ -210,10 +229,10 @@ class OperatorFigureSerializer(serializers.Serializer[Any]):
     figure = serializers.CharField()
     title = serializers.CharField()
     unit = serializers.CharField()
-    reference = serializers.CharField(help_text="Where the figure comes from")
-    sentence = serializers.CharField(help_text="The finding")
-    columns = record_serializer(Column, name="FigureColumn")(many=True)
-    rows = serializers.ListField(child=serializers.DictField(), help_text="Objects with the members of `columns`")
+    reference = serializers.CharField(help_text="Source of the figure")
+    sentence = serializers.CharField(help_text="Finding in words")
+    columns = record_serializer(Column, component="FigureColumn")(many=True)
+    rows = serializers.ListField(child=serializers.DictField(), help_text="Objects with the names of `columns`")
 
 
 class OperatorsView(APIView):
@@ -223,8 +242,8 @@ class OperatorsView(APIView):
         operation_id="get_policy_operators", parameters=[OperatorQuerySerializer], responses=OperatorsPageSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """What operator and resolution do to this tree, which operators there are, and which figures."""
-        query = read_query(asked(OperatorQuerySerializer, request))
+        """Effect of operator and resolution on this tree, with all operators and figures."""
+        query = read_query(inputs.read_query(OperatorQuerySerializer, request))
         found = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
         return Response(OperatorsPageSerializer(found.json()).data)
 
@@ -238,7 +257,7 @@ class OperatorFigureView(APIView):
         responses=OperatorFigureSerializer,
     )
     def get(self, request: Request, policy: str, figure: str) -> Response:
-        """One figure of operators and resolution: its sentence, its columns and its rows."""
-        query = read_query(asked(OperatorQuerySerializer, request))
+        """One figure on operators and resolution: finding, columns and rows."""
+        query = read_query(inputs.read_query(OperatorQuerySerializer, request))
         found = get_figure(policy_slug=policy, figure=figure, query=query, actor=actor_of(request))
         return Response(found.json())

@@ -1,4 +1,4 @@
-"""The log of who did what, as far as the caller may read it."""
+"""The audit log, limited to the rows that the caller may read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rest_framework.response import Response
 from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, encode_cursor
+from apps.api.inputs import InstantField, encode_cursor, read_cursor, read_query
+from apps.api.shapes import UtcTimeField
 from apps.api.views import APIView
 from apps.core import clock
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
@@ -24,8 +25,8 @@ _PAGE = 100
 class AuditEventSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     at = UtcTimeField()
-    actor = serializers.CharField(source="actor_name")
-    verb = serializers.CharField()
+    actor = serializers.CharField(source="actor_name", help_text="Name of the person or process")
+    verb = serializers.CharField(help_text="The action, such as policy.publish")
     outcome = serializers.ChoiceField(AuditEvent.Outcome.choices)
     policy = serializers.CharField(source="policy_slug", allow_blank=True)
     entry = serializers.UUIDField(source="entry_uid", allow_null=True)
@@ -33,16 +34,20 @@ class AuditEventSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(allow_blank=True)
     details = serializers.DictField()
     via = serializers.CharField()
-    request_id = serializers.SerializerMethodField(help_text="For administrators, and of what you did yourself")
-    token = serializers.SerializerMethodField(help_text="For administrators, and of what you did yourself")
-    address = serializers.SerializerMethodField(help_text="For administrators")
-    hash = serializers.SerializerMethodField()
+    request_id = serializers.SerializerMethodField(
+        help_text="X-Request-Id; null unless the caller is an administrator or the actor"
+    )
+    token = serializers.SerializerMethodField(
+        help_text="Prefix of the token; null unless the caller is an administrator or the actor"
+    )
+    address = serializers.SerializerMethodField(help_text="IP address; null unless the caller is an administrator")
+    hash = serializers.SerializerMethodField(help_text="Link in the hash chain of the log, hexadecimal")
 
     def get_request_id(self, event: AuditEvent) -> str | None:
-        return event.request_id if self._knows(event) else None
+        return event.request_id if self._may_trace(event) else None
 
     def get_token(self, event: AuditEvent) -> str | None:
-        return event.token_prefix if self._knows(event) else None
+        return event.token_prefix if self._may_trace(event) else None
 
     def get_address(self, event: AuditEvent) -> str | None:
         return event.address if self.context["reader"].reads_all else None
@@ -50,33 +55,39 @@ class AuditEventSerializer(serializers.Serializer[Any]):
     def get_hash(self, event: AuditEvent) -> str:
         return bytes(event.hash).hex()
 
-    def _knows(self, event: AuditEvent) -> bool:
+    def _may_trace(self, event: AuditEvent) -> bool:
         reader: AuditReader = self.context["reader"]
         return reader.reads_all or reader.is_own(event)
 
 
 class AuditCheckSerializer(serializers.Serializer[Any]):
     checked_at = UtcTimeField()
-    rows = serializers.IntegerField(source="n_rows", help_text="Up to which everything held")
-    broken_row = serializers.IntegerField(source="broken_id", allow_null=True)
+    rows = serializers.IntegerField(source="n_rows", help_text="Number of rows that were found intact")
+    broken_row = serializers.IntegerField(
+        source="broken_id", allow_null=True, help_text="First row whose hash is wrong; null: none"
+    )
 
 
 class AuditPageSerializer(serializers.Serializer[Any]):
     results = AuditEventSerializer(many=True)
     next = serializers.CharField(allow_null=True)
-    chain = AuditCheckSerializer(allow_null=True, help_text="Result of the last check of the whole chain")
+    chain = AuditCheckSerializer(
+        allow_null=True, help_text="Result of the last check of the hash chain; null: never checked"
+    )
 
 
 class AuditFilterSerializer(serializers.Serializer[Any]):
-    actor = serializers.CharField(required=False, max_length=128, help_text="A part of the name")
-    verb = serializers.CharField(required=False, max_length=64, help_text="The whole verb, or its first word: policy")
+    actor = serializers.CharField(required=False, max_length=128, help_text="Part of the actor's name")
+    verb = serializers.CharField(
+        required=False, max_length=64, help_text="A whole verb, or its first word, such as policy"
+    )
     policy = serializers.CharField(required=False, max_length=64)
     entry = serializers.CharField(
-        required=False, max_length=9000, help_text="Its uid, or its path now; what is below it comes with it"
+        required=False, max_length=9000, help_text="uid or current path of an entry; includes all entries below it"
     )
     via = serializers.ChoiceField(["page", "api", "command", "worker", "admin"], required=False)
     outcome = serializers.ChoiceField(AuditEvent.Outcome.choices, required=False)
-    q = serializers.CharField(required=False, max_length=128, help_text="A part of name, subject or reason")
+    q = serializers.CharField(required=False, max_length=128, help_text="Part of a name, subject or reason")
     since = InstantField(required=False)
     until = InstantField(required=False)
     cursor = serializers.CharField(required=False, max_length=200)
@@ -87,9 +98,10 @@ class AuditListView(APIView):
 
     @extend_schema(operation_id="list_audit", parameters=[AuditFilterSerializer], responses=AuditPageSerializer)
     def get(self, request: Request) -> Response:
-        """Newest first: what you did, and what was done within your grants; administrators read everything."""
-        given, reader = asked(AuditFilterSerializer, request), AuditReader(actor_of(request), clock.now())
-        cursor = given.get("cursor")
+        """Rows of the audit log, newest first: the caller's own actions, and actions at entries within the caller's
+        grants. Administrators read all rows.
+        """
+        given, reader = read_query(AuditFilterSerializer, request), AuditReader(actor_of(request), clock.now())
         entries = _entries(given["entry"], given.get("policy", ""), reader) if "entry" in given else frozenset()
         wanted = AuditFilter(
             who=given.get("actor", ""),
@@ -102,9 +114,9 @@ class AuditListView(APIView):
             since=given.get("since"),
             until=given.get("until"),
         )
-        before = None if cursor is None else decode_cursor(cursor, int)
-        is_nowhere = "entry" in given and not entries
-        page = AuditPage([], None) if is_nowhere else reader.page(wanted, before=before, limit=_PAGE)
+        is_unknown_entry = "entry" in given and not entries
+        before = read_cursor(given)
+        page = AuditPage([], None) if is_unknown_entry else reader.page(wanted, before=before, limit=_PAGE)
         check = last_check()
         return Response(
             {
@@ -116,7 +128,7 @@ class AuditListView(APIView):
 
 
 def _entries(text: str, policy_slug: str, reader: AuditReader) -> frozenset[UUID]:
-    """By uid, also archived ones; by path the present one. Entries hidden from the caller are left out."""
+    """The entry with this uid (also an archived one), or the entries at this path that the caller may see."""
     try:
         return frozenset([UUID(text)])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Convergence day by day: shares beside targets, figures, states, and the verdict as sentences."""
+"""Convergence by day, week or hour: actual shares beside targets, states, figures of merit, and the verdict."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from rest_framework.response import Response
 
 from apps.analytics.convergence.numbers import get_hourly_convergence
 from apps.analytics.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_period, read_share_method, today_of
-from apps.analytics.convergence.records import ChildrenQuery, Convergence, Published, sample_weekly
+from apps.analytics.convergence.records import ChildrenQuery, Convergence, MeritFigures, Published, sample_weekly
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
 from apps.analytics.series.daily_series import SeriesState
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.inputs import encode_cursor, entry_uid, read_cursor, read_query
 from apps.api.records import record_serializer
-from apps.api.shapes import UtcTimeField, asked, decode_cursor, encode_cursor, entry_uid
+from apps.api.shapes import SentenceSerializer, UtcTimeField
 from apps.api.v1.priorities import NumberField
 from apps.api.views import APIView
 from apps.core import clock
@@ -30,56 +31,72 @@ MEASURES = ("then", "today")
 
 
 class ConvergenceFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; the root by default")
-    view = serializers.ChoiceField(VIEWS, required=False, default="decayed")
-    window_s = serializers.FloatField(
-        min_value=1, max_value=3_660 * DAY_S, required=False, help_text="Of view=windowed; counted in whole days"
+    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; default: the root")
+    view = serializers.ChoiceField(
+        VIEWS, required=False, default="decayed", help_text="Which usage is compared with targets"
     )
-    of = serializers.ChoiceField(OFS, required=False, default="parent")
+    window_s = serializers.FloatField(
+        min_value=1, max_value=3_660 * DAY_S, required=False, help_text="For view=windowed; rounded to whole days"
+    )
+    of = serializers.ChoiceField(
+        OFS, required=False, default="parent", help_text="Shares as fractions of the parent, or of the total"
+    )
     measure = serializers.ChoiceField(
         MEASURES,
         required=False,
         default="then",
-        help_text="today: all days against the current revision; needs the right to see names; at most 100 days",
+        help_text="then: each day against its own targets. today: all days against the current revision, at most 100 "
+        "days, for callers who may see names",
     )
     step = serializers.ChoiceField(
         STEPS,
         required=False,
-        help_text="By weeks by default where it is over 400 days; hour: the last seven days, whatever the period",
+        help_text="Default: day, and week for periods of over 400 days. hour: always the last seven days",
     )
     cursor = serializers.CharField(max_length=200, required=False)
 
     def get_fields(self) -> dict[str, Any]:
-        """`from` is a word of the language."""
-        says = "A day, 2026-03-31; at most 3,660 of them"
-        days = {name: serializers.CharField(max_length=40, required=False, help_text=says) for name in ("from", "to")}
+        """Add `from` and `to`: `from` is a keyword of Python."""
+        text = "{} day, such as 2026-03-31; at most 3,660 days"
+        days = {
+            name: serializers.CharField(max_length=40, required=False, help_text=text.format(which))
+            for name, which in (("from", "First"), ("to", "Last"))
+        }
         return {**super().get_fields(), **days}
 
 
-class SentenceSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField()
-    values = serializers.DictField()
-    text = serializers.CharField()
-
-
-class ConvergenceFiguresSerializer(serializers.Serializer[Any]):
-    mean_deviation_points = serializers.FloatField(allow_null=True, help_text="|actual − target|, weighted by target")
-    inside = serializers.FloatField(allow_null=True, help_text="Part of the time within the tolerance, 0 to 1")
-    half_time_days = NumberField(allow_null=True, help_text="null: nothing changed; Infinity: not yet")
-    half_time_revision = serializers.IntegerField(allow_null=True)
-    idle_given = serializers.FloatField(allow_null=True, help_text="Part that those without demand left to others")
-    demand_error_points = serializers.FloatField(
-        allow_null=True, help_text="As the mean deviation, of those with demand"
-    )
-    n_days = serializers.IntegerField()
+ConvergenceFiguresSerializer = record_serializer(
+    MeritFigures,
+    component="ConvergenceFigures",
+    only=(
+        "mean_deviation_points",
+        "inside",
+        "half_time_days",
+        "half_time_revision",
+        "idle_given",
+        "demand_error_points",
+        "n_days",
+    ),
+    texts={
+        "mean_deviation_points": "Mean |actual − target| in percentage points, weighted by target",
+        "inside": "Fraction of the time within the tolerance, 0 to 1",
+        "half_time_revision": "Revision whose change of targets is measured",
+        "idle_given": "Fraction of the total that entries without demand left to others",
+        "demand_error_points": "The mean deviation of entries with demand only",
+    },
+    half_time_days=NumberField(
+        allow_null=True,
+        help_text="Half-life of the deviation after that change; null: nothing changed; Infinity: not yet halved",
+    ),
+)
 
 
 class MemberSeriesSerializer(serializers.Serializer[Any]):
     uid = serializers.UUIDField()
     name = serializers.CharField()
     kind = serializers.CharField(allow_blank=True)
-    in_tree = serializers.BooleanField()
-    suppressed = serializers.BooleanField(help_text="Hidden: fewer than five active members")
+    in_tree = serializers.BooleanField(help_text="The entry exists in the current tree")
+    suppressed = serializers.BooleanField(help_text="Usage is hidden: fewer than five active members")
     target = serializers.ListField(child=serializers.FloatField(allow_null=True))
     actual = serializers.ListField(child=serializers.FloatField(allow_null=True))
     deviation_points = serializers.ListField(child=serializers.FloatField(allow_null=True))
@@ -87,7 +104,7 @@ class MemberSeriesSerializer(serializers.Serializer[Any]):
     suppressed_days = serializers.ListField(child=serializers.BooleanField())
 
 
-SeriesBuiltSerializer = record_serializer(SeriesState, name="SeriesBuilt", exclude=("missing", "local_since"))
+SeriesBuiltSerializer = record_serializer(SeriesState, component="SeriesBuilt", exclude=("missing", "local_since"))
 PublishedSerializer = record_serializer(Published, exclude=("day",))
 
 
@@ -100,33 +117,40 @@ class ConvergenceSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     entry = serializers.UUIDField()
     name = serializers.CharField()
-    itself = serializers.BooleanField(help_text="A leaf: results hold the entry, not what is below it")
+    itself = serializers.BooleanField(help_text="The entry is a leaf: `results` has the entry itself, not its children")
     view = serializers.ChoiceField(VIEWS)
     window_s = serializers.IntegerField(allow_null=True)
     of = serializers.ChoiceField(OFS)
     step = serializers.ChoiceField(STEPS)
     measured_against = serializers.IntegerField(
-        allow_null=True, help_text="With measure=today the head revision; null: each day against that of its end"
+        allow_null=True,
+        help_text="Revision against which all days are measured (measure=today); null: each day's own revision",
     )
     to = serializers.DateField()
     built = SeriesBuiltSerializer()
     verdict = SentenceSerializer(many=True)
     figures = ConvergenceFiguresSerializer()
-    days = serializers.ListField(child=serializers.DateField(), help_text="Empty by the hour")
-    hours = serializers.ListField(child=UtcTimeField(), help_text="By the hour: when each begins")
-    revisions = serializers.ListField(child=serializers.IntegerField(), help_text="Current at each day's end")
-    before_first = serializers.ListField(child=serializers.BooleanField(), help_text="Nothing was published yet")
+    days = serializers.ListField(child=serializers.DateField(), help_text="Empty with step=hour")
+    hours = serializers.ListField(child=UtcTimeField(), help_text="With step=hour: start of each hour")
+    revisions = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Revision that was current at the end of each day"
+    )
+    before_first = serializers.ListField(
+        child=serializers.BooleanField(), help_text="true: the policy had no revision yet"
+    )
     missing = MissingDaySerializer(many=True)
     local_only = SentenceSerializer(
-        many=True, help_text="Which days are compared by this site's usage alone, though others' would count"
+        many=True, help_text="Days that are compared by local usage because usage of other sites was missing"
     )
     published = PublishedSerializer(many=True)
-    n_all = serializers.IntegerField(help_text="Of very many, those with the largest targets are listed")
+    n_all = serializers.IntegerField(
+        help_text="Number of all entries; of very many, only those with the largest targets are listed"
+    )
     results = MemberSeriesSerializer(many=True)
     next = serializers.CharField(allow_null=True)
 
     def get_fields(self) -> dict[str, Any]:
-        """`from` is a word of the language."""
+        """Add `from`, a keyword of Python."""
         return {**super().get_fields(), "from": serializers.DateField()}
 
 
@@ -137,13 +161,12 @@ class ConvergenceView(APIView):
         operation_id="get_convergence", parameters=[ConvergenceFilterSerializer], responses=ConvergenceSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The children of an entry by day or by hour: each one's usage as a fraction of their parent's, beside its
-        target.
+        """Actual shares of an entry's children beside their targets, by day, week or hour.
 
-            Figures and verdict are of every day, also where the results are by weeks. Days outside the stored range are
-            left out; `built` gives the range.
+        Figures and verdict are computed from days, also if the results are by week. Days outside the stored range,
+        which `built` gives, are left out.
         """
-        given, actor = asked(ConvergenceFilterSerializer, request), actor_of(request)
+        given, actor = read_query(ConvergenceFilterSerializer, request), actor_of(request)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
         method = read_share_method(given["view"], given["of"], given.get("window_s"))
@@ -156,14 +179,13 @@ class ConvergenceView(APIView):
             query = ChildrenQuery(period=period, method=method, against_today=given["measure"] == "today")
             found = get_convergence(query, policy_slug=policy, actor=actor, uid=uid, scope=scope)
         step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
-        start = decode_cursor(given["cursor"], int) if "cursor" in given else 0
-        return Response(_answer(found, step, max(start, 0)))
+        return Response(_answer(found, step, max(read_cursor(given) or 0, 0)))
 
 
 def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
     shown = sample_weekly(found) if step == "week" else found
     rows = found.order()[start : start + PAGE]
-    following = start + PAGE if start + PAGE < len(found.members) else None
+    next_start = start + PAGE if start + PAGE < len(found.members) else None
     method = found.method
     return {
         "policy": found.policy_slug,
@@ -179,7 +201,7 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "to": found.period.to_on,
         "built": SeriesBuiltSerializer(found.state).data,
         "verdict": [sentence.json() for sentence in found.verdict],
-        "figures": _figures(found),
+        "figures": ConvergenceFiguresSerializer(found.figures).data,
         "days": [] if shown.is_by_hour else list(shown.on),
         "hours": list(shown.on) if shown.is_by_hour else [],
         "revisions": shown.days.revision.tolist(),
@@ -189,42 +211,25 @@ def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
         "published": PublishedSerializer(found.published, many=True).data,
         "n_all": found.n_all,
         "results": [_member(shown, row) for row in rows],
-        "next": None if following is None else encode_cursor(following),
+        "next": None if next_start is None else encode_cursor(next_start),
     }
-
-
-def _figures(found: Convergence) -> dict[str, Any]:
-    figures = found.figures
-    return {
-        "mean_deviation_points": _points(figures.mean_deviation),
-        "inside": figures.inside,
-        "half_time_days": figures.half_time_days,
-        "half_time_revision": figures.half_time_revision,
-        "idle_given": figures.idle_given,
-        "demand_error_points": _points(figures.demand_error),
-        "n_days": figures.n_days,
-    }
-
-
-def _points(fraction: float | None) -> float | None:
-    return None if fraction is None else fraction * 100
 
 
 def _member(found: Convergence, row: int) -> dict[str, Any]:
-    member, told = found.members[row], found.visible[row]
+    member, visible = found.members[row], found.visible[row]
     return {
         "uid": member.uid,
         "name": member.name,
         "kind": member.kind,
         "in_tree": member.is_here,
-        "suppressed": bool(len(told)) and not told.any(),
-        "target": _known(found.target[row]),
-        "actual": _known(found.actual[row]),
-        "deviation_points": _known(found.deviation[row] * 100),
+        "suppressed": bool(len(visible)) and not visible.any(),
+        "target": _finite_or_none(found.target[row]),
+        "actual": _finite_or_none(found.actual[row]),
+        "deviation_points": _finite_or_none(found.deviation[row] * 100),
         "state": found.states[row].tolist(),
-        "suppressed_days": (~told).tolist(),
+        "suppressed_days": (~visible).tolist(),
     }
 
 
-def _known(values: Any) -> list[float | None]:
+def _finite_or_none(values: Any) -> list[float | None]:
     return [value if isfinite(value) else None for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""Figures by REST, as the pages draw them: settings, core-hours, convergence, my priority, tree, coverage."""
+"""Figures of the pages, as JSON for plotly.js or as CSV."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from apps.analytics.convergence.query import today_of
 from apps.analytics.convergence.selectors import get_series_state
 from apps.analytics.my_priority.numbers import get_my_numbers
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, asked, entry_uid, figure_response, moment_of
-from apps.api.v1.allocations.views import ENTRY, READ_WRITE, DaysSerializer, asked_entry, asked_period, this_year, zone
+from apps.api.inputs import entry_uid, moment_of, read_query, visible_entry_uid
+from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, figure_response
+from apps.api.v1.allocations.views import ENTRY, READ_WRITE, DaysSerializer, read_period, this_year, zone
 from apps.api.views import APIView
 from apps.core import clock
 from apps.figures.by_name import (
@@ -46,22 +47,22 @@ _READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 
 
 class DecayFilterSerializer(FigureFilterSerializer):
-    age = serializers.CharField(max_length=8, required=False, help_text="Days back: 7, 30, 90 or 365")
+    age = serializers.CharField(max_length=8, required=False, help_text="Number of days: 7, 30, 90 or 365")
     law = serializers.ListField(
         child=serializers.CharField(max_length=32),
         required=False,
-        help_text="Decay functions beside the policy's own; `own` for that alone",
+        help_text="Decay functions to draw beside the policy's own; `own`: no others",
     )
 
 
 class OperatorFilterSerializer(FigureFilterSerializer):
     profile_target = serializers.CharField(
-        max_length=16, required=False, help_text="Percent above 0 and below 100; 20 unless given"
+        max_length=16, required=False, help_text="Percent above 0 and below 100; default 20"
     )
     profile = serializers.ListField(
         child=serializers.CharField(max_length=64),
         required=False,
-        help_text="Operators beside the policy's own; `own` for that alone",
+        help_text="Operators to draw beside the policy's own; `own`: no others",
     )
 
 
@@ -70,8 +71,8 @@ class DecayFigureView(APIView):
 
     @extend_schema(operation_id="get_decay_figure", parameters=[DecayFilterSerializer], responses=FIGURE_ANSWERS)
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """What is left of usage over its age, in percent."""
-        asked(DecayFilterSerializer, request)
+        """Weight of usage by its age, in percent."""
+        read_query(DecayFilterSerializer, request)
         current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
         figure = policy_decay_figure(current.settings, policy, request.query_params, as_of_s=clock.now().timestamp())
         return figure_response(request, figure)
@@ -82,8 +83,8 @@ class OperatorFigureView(APIView):
 
     @extend_schema(operation_id="get_operator_figure", parameters=[OperatorFilterSerializer], responses=FIGURE_ANSWERS)
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """Priority over the actual share, for one target."""
-        asked(OperatorFilterSerializer, request)
+        """Priority by actual share, for one target."""
+        read_query(OperatorFilterSerializer, request)
         current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
         return figure_response(request, policy_profile_figure(current.settings.algorithm, policy, request.query_params))
 
@@ -91,13 +92,13 @@ class OperatorFigureView(APIView):
 # --- Core-hours -------------------------------------------------------------------------------------------------------
 class CoreHourFilterSerializer(DaysSerializer, FigureFilterSerializer):
     of = serializers.CharField(**ENTRY, required=False, default="/")
-    usage_by = serializers.ChoiceField(SPLITS, required=False, help_text="Of `usage`; group unless given")
-    usage_unit = serializers.ChoiceField(UNITS, required=False, help_text="Of `usage`; core-hours unless given")
+    usage_by = serializers.ChoiceField(SPLITS, required=False, help_text="For `usage`; default: group")
+    usage_unit = serializers.ChoiceField(UNITS, required=False, help_text="For `usage`; default: core-hours")
     usage_hide = serializers.ListField(
-        child=serializers.CharField(max_length=128), required=False, help_text="Of `usage`: series to leave out"
+        child=serializers.CharField(max_length=128), required=False, help_text="For `usage`: series to leave out"
     )
     left_hide = serializers.ListField(
-        child=serializers.CharField(max_length=64), required=False, help_text="Of `burn-down`: entries to leave out"
+        child=serializers.CharField(max_length=64), required=False, help_text="For `burn-down`: entries to leave out"
     )
 
 
@@ -110,45 +111,45 @@ class AllocationFigureView(APIView):
         responses=FIGURE_ANSWERS,
     )
     def get(self, request: Request, policy: str, figure: str) -> HttpResponseBase:
-        """`usage`: core-hours by week, by group or site. `burn-down`: what is left of allocations, week by week."""
-        given = asked(CoreHourFilterSerializer, request)
+        """`usage`: core-hours by week and by group or site. `burn-down`: remaining allocations, week by week."""
+        given = read_query(CoreHourFilterSerializer, request)
         found = get_core_hour_weeks(
             policy_slug=policy,
-            of=asked_entry(request, policy, given["of"]),
+            of=visible_entry_uid(request, policy, given["of"]),
             zone=zone(),
             actor=actor_of(request),
-            period=asked_period(given, usual=this_year()),
+            period=read_period(given, default=this_year()),
         )
         return figure_response(request, draw_core_hour_figure(figure, found, request.query_params))
 
 
 # --- Convergence ------------------------------------------------------------------------------------------------------
 _TEXT: dict[str, str] = {
-    "entry": "uid or path whose children are meant; the root by default",
-    "days": "7, 30, 90, 365 or all",
-    "from": "a day, instead of days",
-    "to": "a day, instead of days",
-    "view": "decayed, windowed or raw",
-    "of": "parent or total",
-    "window": "days of view=windowed",
+    "entry": "uid or path of the entry whose children are drawn; default: the root",
+    "days": "Last days: 7, 30, 90, 365 or all",
+    "from": "First day, in place of days",
+    "to": "Last day, in place of days",
+    "view": "decayed, windowed or raw usage",
+    "of": "Shares of the parent or of the total: parent or total",
+    "window": "Days, for view=windowed",
     "step": "hour: the last seven days by the hour",
     "measure": "today: all days against the current revision",
-    "overlay": "of panels: band, changes, demand, gaps; several",
-    "page": "of panels: twelve a page",
-    "range": "of focus: 7, 30, 90, 365 or all",
-    "show": "of focus: points, ratio or percent",
-    "pick": "of focus: uid or path of an entry; up to eight",
-    "slots": "of focus: a digit 1 to 8 a pick, its colour",
-    "hide": "of focus: uid of a pick that is not drawn; several",
+    "overlay": "For panels: band, changes, demand, gaps; may be repeated",
+    "page": "For panels: page number; twelve panels a page",
+    "range": "For focus: last 7, 30, 90, 365 days or all",
+    "show": "For focus: points, ratio or percent",
+    "pick": "For focus: uid or path of an entry to draw; up to eight times",
+    "slots": "For focus: colour of each pick as a digit 1 to 8",
+    "hide": "For focus: uid of a pick that is not drawn; may be repeated",
 }
 _SEVERAL = {"pick", "hide", "overlay"}
 
 
 class ConvergenceFigureFilterSerializer(FigureFilterSerializer):
-    """The names of the page's query: what they hold is read where the page reads it."""
+    """Query parameters of the convergence pages; their values are validated by the pages' parser."""
 
     def get_fields(self) -> dict[str, Any]:
-        """One of them, `from`, is no name of a class's body."""
+        """Built here because `from` is a keyword of Python."""
         one = {name: _text(text) for name, text in _TEXT.items() if name not in _SEVERAL}
         many = {
             name: serializers.ListField(child=_text(""), required=False, help_text=_TEXT[name]) for name in _SEVERAL
@@ -172,12 +173,14 @@ class ConvergenceFigureView(APIView):
         responses=FIGURE_ANSWERS,
     )
     def get(self, request: Request, policy: str, figure: str) -> HttpResponseBase:
-        """One figure of the convergence pages for the query that the page has: `data` and `layout` are those of
-        plotly.js, colours are names of design tokens. 422 where it can't be drawn; `empty` says why it has no picture.
+        """One figure of the convergence pages, for the query of the page.
+
+        `data` and `layout` are for plotly.js; colours are names of design tokens. 422 if it can't be drawn; `empty`
+        gives the reason for a figure without picture.
         """
         actor = actor_of(request)
         query = QueryDict(request.META.get("QUERY_STRING", ""), mutable=True)
-        asked(ConvergenceFigureFilterSerializer, request)
+        read_query(ConvergenceFigureFilterSerializer, request)
         query.pop("format", None)
         entry = query.pop("entry", [""])[-1]
         uid = entry_uid(request, policy, str(entry)) if entry else None
@@ -196,16 +199,18 @@ class ConvergenceFigureView(APIView):
 # --- My priority ------------------------------------------------------------------------------------------------------
 class MyFigureFilterSerializer(FigureFilterSerializer):
     policy = serializers.CharField(max_length=64)
-    entry = serializers.UUIDField(help_text="Of an account of one's own: `entry_uid` of /me")
-    rank_days = serializers.CharField(max_length=8, required=False, help_text="Of `rank`: 14, 30, 90 or 365")
-    rank_by = serializers.CharField(max_length=16, required=False, help_text=f"Of `rank`: {' or '.join(MEASURES)}")
+    entry = serializers.UUIDField(help_text="Entry of one of the caller's accounts: `entry_uid` of /me")
+    rank_days = serializers.CharField(max_length=8, required=False, help_text="For `rank`: 14, 30, 90 or 365")
+    rank_by = serializers.CharField(max_length=16, required=False, help_text=f"For `rank`: {' or '.join(MEASURES)}")
     forecast_level = serializers.CharField(
-        max_length=64, required=False, help_text="Of `forecast`: uid of the entry to draw"
+        max_length=64, required=False, help_text="For `forecast`: uid of the entry to draw"
     )
     share = serializers.CharField(
-        max_length=16, required=False, help_text="Of `forecast`: percent of what its group runs, 0 to 100"
+        max_length=16,
+        required=False,
+        help_text="For `forecast`: assumed share of its group's usage in percent, 0 to 100",
     )
-    wait_days = serializers.CharField(max_length=8, required=False, help_text="Of `waits`: 30, 90 or 365")
+    wait_days = serializers.CharField(max_length=8, required=False, help_text="For `waits`: 30, 90 or 365")
 
 
 class MyFigureView(APIView):
@@ -217,8 +222,10 @@ class MyFigureView(APIView):
         responses=FIGURE_ANSWERS,
     )
     def get(self, request: Request, figure: str) -> HttpResponseBase:
-        """One figure of an account of one's own: `rank` over time, `forecast`, `factor` ahead, `places` or `waits`."""
-        given = asked(MyFigureFilterSerializer, request)
+        """One figure about one of the caller's accounts: `rank` over time, `forecast`, forecast of the `factor`,
+        `places` or `waits`.
+        """
+        given = read_query(MyFigureFilterSerializer, request)
         wanted = read_my_figure(figure, request.query_params)
         found = get_my_numbers(
             figure,
@@ -237,12 +244,16 @@ class MyFigureView(APIView):
 # --- Tree -------------------------------------------------------------------------------------------------------------
 class TreeFilterSerializer(FigureFilterSerializer):
     entry = serializers.CharField(
-        required=False, help_text="uid or path of the entry that fills the picture; the root unless given"
+        required=False, help_text="uid or path of the entry at the top of the figure; default: the root"
     )
-    kind = serializers.ChoiceField(KINDS, required=False, help_text="icicle unless given")
-    size = serializers.ChoiceField(SIZES, required=False, help_text="What a field is as large as; target unless given")
-    color = serializers.ChoiceField(COLORS, required=False, help_text="balance unless given")
-    at = serializers.CharField(required=False, help_text="A past revision or instant")
+    kind = serializers.ChoiceField(KINDS, required=False, help_text="Default: icicle")
+    size = serializers.ChoiceField(
+        SIZES, required=False, help_text="Number that decides the size of a field; default: target"
+    )
+    color = serializers.ChoiceField(
+        COLORS, required=False, help_text="Number that decides the colour; default: balance"
+    )
+    at = serializers.CharField(required=False, help_text="Past revision or instant")
 
 
 class TreeFigureView(APIView):
@@ -250,8 +261,8 @@ class TreeFigureView(APIView):
 
     @extend_schema(operation_id="get_tree_figure", parameters=[TreeFilterSerializer], responses=FIGURE_ANSWERS)
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """A tree as nested fields: an icicle of five levels or a treemap of three, smaller entries together."""
-        given = asked(TreeFilterSerializer, request)
+        """The tree as nested fields: an icicle of five levels or a treemap of three. Small entries are combined."""
+        given = read_query(TreeFilterSerializer, request)
         query = QueryDict(request.META.get("QUERY_STRING", ""), mutable=True)
         if given.get(ENTRY_PARAMETER):
             query[ENTRY_PARAMETER] = str(entry_uid(request, policy, given[ENTRY_PARAMETER]))
@@ -271,7 +282,7 @@ class TreeFigureView(APIView):
 # --- Coverage ---------------------------------------------------------------------------------------------------------
 class CoverageFilterSerializer(FigureFilterSerializer):
     coverage_days = serializers.ChoiceField(
-        [str(n) for n in sorted(PERIODS_DAYS)], required=False, help_text="60 unless given"
+        [str(n) for n in sorted(PERIODS_DAYS)], required=False, help_text="Last days; default 60"
     )
 
 
@@ -280,8 +291,8 @@ class CoverageFigureView(APIView):
 
     @extend_schema(operation_id="get_coverage_figure", parameters=[CoverageFilterSerializer], responses=FIGURE_ANSWERS)
     def get(self, request: Request) -> HttpResponseBase:
-        """A row a source, a cell a day: complete, in part, or without usage that was expected."""
-        asked(CoverageFilterSerializer, request)
+        """Coverage of usage, one row a source and one cell a day: complete, partial, or expected usage is missing."""
+        read_query(CoverageFilterSerializer, request)
         query = request.query_params
         found = list_source_days(
             n_days=read_days(query, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone(), actor=actor_of(request)

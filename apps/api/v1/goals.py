@@ -1,4 +1,4 @@
-"""Goals: the changes that bring an entry to its target by a date, with who gives for each. Nothing is kept."""
+"""Goals: changes that would bring an entry to its target by a date, and which entries lose by each. Read-only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rest_framework.response import Response
 from apps.analytics.goals import GoalSolution
 from apps.analytics.goals.selectors import get_solution, read_goal
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.inputs import entry_uid, read_query
 from apps.api.records import serializer_of
-from apps.api.shapes import asked, entry_uid
 from apps.api.views import APIView
 from apps.core import clock
 from apps.priorities.selectors.rows import open_view
@@ -23,14 +23,18 @@ from apps.priorities.selectors.rows import open_view
 
 class GoalFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=8_400, help_text="uid or path")
-    by = serializers.CharField(max_length=40, help_text="A day, 2026-12-15, at most 366 days ahead")
+    by = serializers.CharField(max_length=40, help_text="Last day, such as 2026-12-15; at most 366 days ahead")
     most_lost = serializers.CharField(
         max_length=40,
         required=False,
-        help_text="Points that the deviation of any other entry may fall by; 1 by default",
+        help_text="Percentage points by which the deviation of any other entry may fall; default 1",
     )
-    least_target = serializers.CharField(max_length=40, required=False, help_text="Of the entry, percent; 0 by default")
-    most_target = serializers.CharField(max_length=40, required=False, help_text="Of the entry, percent")
+    least_target = serializers.CharField(
+        max_length=40, required=False, help_text="Lowest acceptable target of the entry in percent; default 0"
+    )
+    most_target = serializers.CharField(
+        max_length=40, required=False, help_text="Highest acceptable target of the entry in percent"
+    )
 
 
 class GoalView(APIView):
@@ -38,11 +42,11 @@ class GoalView(APIView):
 
     @extend_schema(operation_id="solve_goal", parameters=[GoalFilterSerializer], responses=serializer_of(GoalSolution))
     def get(self, request: Request, policy: str) -> Response:
-        """Which shares, refund or half-life bring an entry to its target by a day; by the projection."""
-        given = asked(GoalFilterSerializer, request)
+        """Find the shares, the refund or the half-life that bring an entry to its target by a day, as projected."""
+        given = read_query(GoalFilterSerializer, request)
         entry = entry_uid(request, policy, given.pop("entry"))
         view = open_view(policy_slug=policy, actor=actor_of(request))
-        view.require(entry)  # a hidden one isn't found, whatever else is wrong
+        view.require(entry)  # first, so that a hidden entry is always answered with 404
         goal = read_goal(given, entry=entry, today=timezone.localtime(clock.now()).date())
         found = get_solution(policy_slug=policy, goal=goal, actor=actor_of(request))
         return Response(asdict(found))

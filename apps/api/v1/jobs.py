@@ -1,4 +1,4 @@
-"""Priorities of jobs, term by term: a pure function of the request, without data of the site."""
+"""Job priorities, term by term, computed from the request alone; and a policy's shares as a case for SAM."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
+from apps.api.inputs import read_query
 from apps.api.parsing import StrictJSONParser
-from apps.api.shapes import asked
 from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
@@ -25,7 +25,7 @@ class SamCaseFilterSerializer(serializers.Serializer[Any]):
         max_length=4096,
         required=False,
         default="/",
-        help_text="The entry whose children are the groups; / unless given",
+        help_text="Path of the entry whose children are the groups; default /",
     )
 
 
@@ -34,16 +34,18 @@ class SamAlgorithmSerializer(serializers.Serializer[Any]):
     benefit = serializers.DictField(
         child=serializers.FloatField(),
         required=False,
-        help_text="The metric's weights; absent: jobs give their benefit",
+        help_text="Weights of the policy's metric; absent: jobs state their benefit",
     )
 
 
 class SamCaseSerializer(serializers.Serializer[Any]):
     id = serializers.CharField()
     algorithm = SamAlgorithmSerializer()
-    shares = serializers.DictField(child=serializers.FloatField(), help_text="Targets by group")
-    benefit = serializers.DictField(child=serializers.FloatField(), help_text="Usage by group, in the policy's metric")
-    jobs = serializers.ListField(child=serializers.DictField(), help_text="Empty: put yours here")
+    shares = serializers.DictField(child=serializers.FloatField(), help_text="Target of each group")
+    benefit = serializers.DictField(
+        child=serializers.FloatField(), help_text="Usage of each group in the policy's metric"
+    )
+    jobs = serializers.ListField(child=serializers.DictField(), help_text="Empty: insert the jobs to be decided")
 
 
 class SamCaseView(APIView):
@@ -51,8 +53,8 @@ class SamCaseView(APIView):
 
     @extend_schema(operation_id="get_sam_case", parameters=[SamCaseFilterSerializer], responses=SamCaseSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """Shares and usage of the entries below one, as a case of SAM's queue that lacks only its jobs."""
-        given = asked(SamCaseFilterSerializer, request)
+        """Targets and usage of an entry's children as a case of SAM's queue, complete but for its jobs."""
+        given = read_query(SamCaseFilterSerializer, request)
         return Response(sam_case(policy_slug=policy, path=given["path"], actor=actor_of(request), at=clock.now()))
 
 
@@ -61,7 +63,7 @@ def _case_schema() -> dict[str, Any]:
         "type": "object",
         "properties": {"name": {"type": "string", "enum": list(all_job_algorithms())}},
         "required": ["name"],
-        "description": "May be left out where `config` holds Grid Engine's weights",
+        "description": "May be omitted if `config` contains Grid Engine's weights",
     }
     jobs = {"type": "array", "items": {"type": "object"}, "maxItems": MOST_JOBS}
     properties = {"id": {"type": "string"}, "algorithm": algorithm, "jobs": jobs}
@@ -71,12 +73,12 @@ def _case_schema() -> dict[str, Any]:
 _ANSWER = {
     "type": "object",
     "properties": {
-        "id": {"nullable": True, "description": "As the case has it"},
-        "jobs": {"type": "object", "additionalProperties": {"type": "object"}, "description": "By the job's id"},
+        "id": {"nullable": True, "description": "The id of the case"},
+        "jobs": {"type": "object", "additionalProperties": {"type": "object"}, "description": "Terms by job id"},
         "pending_order": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Grid Engine: ids of waiting jobs in the order in which they would start; held ones last",
+            "description": "Grid Engine: ids of waiting jobs in the order in which they would start; held jobs last",
         },
         "totals": {
             "type": "object",
@@ -91,12 +93,15 @@ _ANSWER = {
                 "n_jobs": {"type": "integer"},
                 "jobs": {"type": "array", "items": {"type": "string"}},
             },
-            "description": "Grid Engine, where max_functional_jobs_to_schedule cut: the jobs beyond it",
+            "description": "Grid Engine: jobs that max_functional_jobs_to_schedule leaves out",
         },
         "ledger": {
             "type": "object",
             "properties": {
-                "unit": {"type": "string", "description": "Of the benefit function; empty where jobs give theirs"},
+                "unit": {
+                    "type": "string",
+                    "description": "Unit of the benefit function; empty if jobs state their benefit",
+                },
                 "total": {"type": "number"},
                 "groups": {
                     "type": "object",
@@ -108,14 +113,14 @@ _ANSWER = {
                         },
                     },
                 },
-                "next": {"type": "object", "description": "The field with which the next case goes on"},
+                "next": {"type": "object", "description": "`benefit` of the next case, after this one"},
             },
             "description": "SAM: benefit of each fair-share group before, booked by and after the case",
         },
         "notes": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Sentences about the case as a whole: automatic users, jobs beyond a limit, queues of SAM",
+            "description": "Remarks about the whole case: automatic users, jobs beyond a limit, queues of SAM",
         },
     },
     "required": ["id", "jobs"],
@@ -125,10 +130,12 @@ _ANSWERS = {"oneOf": [_ANSWER, {"type": "array", "items": _ANSWER}]}
 
 
 class JobCaseParser(StrictJSONParser):
-    """Counts with the fast reader first: an oversized case isn't read strictly, which takes ten times as long."""
+    """Count jobs with a fast parser first, so that an oversized case is rejected before strict parsing, which takes
+    ten times as long.
+    """
 
     def load(self, body: bytes) -> Any:
-        with contextlib.suppress(ValueError):  # the strict reader names the place
+        with contextlib.suppress(ValueError):  # strict parsing reports the location
             found = orjson.loads(body)
             refuse_many(found if isinstance(found, list) else [found])
         return super().load(body)
@@ -145,9 +152,10 @@ class JobExplanationView(APIView):
         responses={(200, "application/json"): _ANSWERS},
     )
     def post(self, request: Request) -> Response:
-        """One case or a list, as `manage.py jobs` accepts them; every term of every job, and the lines that add up.
+        """Explain the priority of each job: every term, and the sums.
 
-        An invalid case rejects the request as a whole, with its location.
+        The body is one case or a list, as for `manage.py jobs`. One invalid case rejects the whole request and is
+        named in the problem.
         """
         given: Any = request.data
         return Response(explain_jobs(given) if isinstance(given, list) else explain_jobs([given])[0])

@@ -1,24 +1,22 @@
-"""The caller's notices, read and snoozed; the rules that open them; monthly statements."""
+"""Notices of the caller, rules that open notices, and monthly statements of entries."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, inline_serializer
+from drf_spectacular.utils import extend_schema, extend_schema_field, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.errors import Refusal
+from apps.api.inputs import entry_uid, if_match_header, read_body, read_cursor, read_query, require_version
 from apps.api.records import record_serializer, serializer_of
-from apps.api.shapes import UtcTimeField, asked, decode_cursor, entry_uid, list_of, listed, sent
+from apps.api.shapes import SentenceSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.api.views import APIView
 from apps.core import clock
-from apps.core.errors import FieldProblem
 from apps.notices import rules, selectors
 from apps.notices.kinds import kinds
 from apps.notices.models import Notice
@@ -35,28 +33,19 @@ from apps.notices.statements.selectors import (
 
 # --- Notices and rules ------------------------------------------------------------------------------------------------
 _READ = frozenset({POLICIES_READ, POLICIES_WRITE, SELF_READ})
-_TAG = re.compile(r'(?:W/)?"([0-9]{1,9})"')
-_IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, description="The rule's ETag; left out where a new one is made"
-)
-
-
-class NoticeSentenceSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField()
-    values = serializers.DictField(child=serializers.JSONField())
-    text = serializers.CharField()
+_IF_MATCH = if_match_header("the rule")
 
 
 class NoticeSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField(source="notice.pk")
     kind = serializers.CharField(source="notice.kind")
     level = serializers.ChoiceField(Notice.Level.choices, source="notice.level")
-    sentence = NoticeSentenceSerializer()
+    sentence = SentenceSerializer()
     policy = serializers.CharField(source="notice.policy.slug", default=None, allow_null=True)
     entry = serializers.UUIDField(source="notice.entry_uid", allow_null=True)
     source = serializers.CharField(source="notice.source.slug", default=None, allow_null=True)  # type: ignore[assignment]  # a name of ours
     opened_at = UtcTimeField(source="notice.opened_at")
-    news_at = UtcTimeField(source="notice.news_at", help_text="Opened, or became worse")
+    news_at = UtcTimeField(source="notice.news_at", help_text="When it was opened or last became worse")
     closed_at = UtcTimeField(source="notice.closed_at", allow_null=True)
     is_unread = serializers.BooleanField()
     snoozed_until = UtcTimeField(allow_null=True)
@@ -72,7 +61,7 @@ class NoticeFilterSerializer(serializers.Serializer[Any]):
 
 class NoticeChangeSerializer(serializers.Serializer[Any]):
     is_unread = serializers.BooleanField(required=False)
-    snoozed_until = UtcTimeField(required=False, allow_null=True, help_text="null: shown again")
+    snoozed_until = UtcTimeField(required=False, allow_null=True, help_text="null: end the snooze")
 
 
 class RuleSerializer(serializers.Serializer[Any]):
@@ -80,13 +69,15 @@ class RuleSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField(source="rule.kind")
     title = serializers.SerializerMethodField()
     policy = serializers.CharField(source="rule.policy.slug", default=None, allow_null=True)
-    entry = serializers.UUIDField(source="rule.entry_uid", allow_null=True, help_text="It decides about what is below")
+    entry = serializers.UUIDField(
+        source="rule.entry_uid", allow_null=True, help_text="The rule applies at this entry and below"
+    )
     path = serializers.CharField()
     source = serializers.CharField(source="rule.source.slug", default=None, allow_null=True)  # type: ignore[assignment]  # a name of ours
     is_on = serializers.BooleanField(source="rule.is_on")
     terms = serializers.DictField(child=serializers.FloatField())
     may_change = serializers.BooleanField()
-    etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
+    etag = serializers.SerializerMethodField(help_text="Value for If-Match")
 
     @extend_schema_field(serializers.CharField())
     def get_title(self, line: RuleLine) -> str:
@@ -102,9 +93,9 @@ class RuleFilterSerializer(serializers.Serializer[Any]):
 
 
 class NewRuleSerializer(serializers.Serializer[Any]):
-    kind = serializers.CharField(max_length=32, help_text="One of the kinds that the list of rules shows")
+    kind = serializers.CharField(max_length=32, help_text="Name of a notice kind")
     policy = serializers.CharField(max_length=64, required=False, default="")
-    entry = serializers.CharField(max_length=9000, required=False, default="", help_text="Its uid, or its path")
+    entry = serializers.CharField(max_length=9000, required=False, default="", help_text="uid or path")
     source = serializers.CharField(max_length=64, required=False, default="")  # type: ignore[assignment]  # a name of ours
     is_on = serializers.BooleanField()
     terms = serializers.DictField(child=serializers.JSONField(), required=False, default=dict)
@@ -119,12 +110,12 @@ class NoticeListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": _READ}
 
     @extend_schema(
-        operation_id="list_notices", parameters=[NoticeFilterSerializer], responses=list_of(NoticeSerializer)
+        operation_id="list_notices", parameters=[NoticeFilterSerializer], responses=list_schema(NoticeSerializer)
     )
     def get(self, request: Request) -> Response:
-        """The caller's notices, newest first. A notice contains nothing that its reader couldn't see on a page."""
-        given = asked(NoticeFilterSerializer, request)
-        before = decode_cursor(given["cursor"], int) if "cursor" in given else None
+        """The caller's notices, newest first. Notices contain only data that the caller may see."""
+        given = read_query(NoticeFilterSerializer, request)
+        before = read_cursor(given)
         limit = given["limit"]
         found = selectors.list_notices(
             state=given["state"],
@@ -135,21 +126,22 @@ class NoticeListView(APIView):
             at=clock.now(),
             actor=actor_of(request),
         )
-        following = found[limit - 1].notice.pk if len(found) > limit else None
-        return listed(NoticeSerializer(found[:limit], many=True).data, following)
+        page, last = first_page(found, limit, lambda line: line.notice.pk)
+        return list_response(NoticeSerializer(page, many=True).data, last)
 
 
 class NoticeDetailView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": _READ}  # what one reads oneself is nothing for a token
+    scopes: ClassVar[Scopes] = {"GET": _READ}  # marking is for sessions only: it is a person's own list
 
     @extend_schema(operation_id="read_notice", responses=NoticeSerializer)
     def get(self, request: Request, notice: int) -> Response:
+        """One notice of the caller."""
         return _notice(notice, actor_of(request))
 
     @extend_schema(operation_id="mark_notice", request=NoticeChangeSerializer, responses=NoticeSerializer)
     def patch(self, request: Request, notice: int) -> Response:
-        """Mark it as read or unread, put it off, or show it again: for the caller alone."""
-        given, actor, now = sent(NoticeChangeSerializer, request), actor_of(request), clock.now()
+        """Mark a notice as read or unread, snooze it, or end the snooze, for the caller only."""
+        given, actor, now = read_body(NoticeChangeSerializer, request), actor_of(request), clock.now()
         if "snoozed_until" in given:
             selectors.snooze(id=notice, until=given["snoozed_until"], at=now, actor=actor)
         if given.get("is_unread") is True:
@@ -163,18 +155,18 @@ class NoticeRuleListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": _READ, "POST": frozenset({POLICIES_WRITE})}
 
     @extend_schema(
-        operation_id="list_notice_rules", parameters=[RuleFilterSerializer], responses=list_of(RuleSerializer)
+        operation_id="list_notice_rules", parameters=[RuleFilterSerializer], responses=list_schema(RuleSerializer)
     )
     def get(self, request: Request) -> Response:
-        """The site's rules, and those of policies and entries that the caller sees."""
-        given = asked(RuleFilterSerializer, request)
+        """Rules of the site, and of the policies and entries that the caller may see."""
+        given = read_query(RuleFilterSerializer, request)
         found = rules.list_rules(policy_slug=given["policy"], at=clock.now(), actor=actor_of(request))
-        return listed(RuleSerializer(found, many=True).data)
+        return list_response(RuleSerializer(found, many=True).data)
 
     @extend_schema(operation_id="make_notice_rule", request=NewRuleSerializer, responses={201: RuleSerializer})
     def post(self, request: Request) -> Response:
-        """A new rule; for managers of that place."""
-        given, actor, now = sent(NewRuleSerializer, request), actor_of(request), clock.now()
+        """Make a rule for the site, a policy, an entry or a usage source. For its managers."""
+        given, actor, now = read_body(NewRuleSerializer, request), actor_of(request), clock.now()
         uid = entry_uid(request, given["policy"], given["entry"]) if given["entry"] and given["policy"] else None
         place = rules.place_of(policy_slug=given["policy"], entry_uid=uid, source_slug=given["source"], actor=actor)
         made = rules.set_rule(
@@ -198,6 +190,7 @@ class NoticeRuleDetailView(APIView):
 
     @extend_schema(operation_id="read_notice_rule", responses=RuleSerializer)
     def get(self, request: Request, rule: int) -> Response:
+        """One rule with its thresholds."""
         return Response(_rule(rule, actor_of(request)))
 
     @extend_schema(
@@ -207,15 +200,15 @@ class NoticeRuleDetailView(APIView):
         parameters=[_IF_MATCH],
     )
     def patch(self, request: Request, rule: int) -> Response:
-        """Turn it on or off, or give it other limits; what is left out stays."""
-        given, actor, now = sent(RuleChangeSerializer, request), actor_of(request), clock.now()
+        """Turn a rule on or off, or change its thresholds. Omitted values do not change."""
+        given, actor, now = read_body(RuleChangeSerializer, request), actor_of(request), clock.now()
         line = rules.get_rule(id=rule, at=now, actor=actor)
         rules.set_rule(
             kind=line.kind.name,
             place=Place(line.rule.policy, line.rule.entry_uid, line.rule.source),
             is_on=given.get("is_on", line.rule.is_on),
             terms={**line.terms, **given.get("terms", {})},
-            version=_version(request),
+            version=require_version(request, "rule"),
             at=now,
             actor=actor,
         )
@@ -223,10 +216,10 @@ class NoticeRuleDetailView(APIView):
 
     @extend_schema(operation_id="remove_notice_rule", responses={204: None}, parameters=[_IF_MATCH])
     def delete(self, request: Request, rule: int) -> Response:
-        """The rule above it decides again."""
+        """Remove a rule. The rule above it in the tree applies again."""
         actor, now = actor_of(request), clock.now()
         rules.get_rule(id=rule, at=now, actor=actor)
-        rules.remove_rule(id=rule, version=_version(request), at=now, actor=actor)
+        rules.remove_rule(id=rule, version=require_version(request, "rule"), at=now, actor=actor)
         return Response(status=204)
 
 
@@ -244,7 +237,7 @@ class NoticeKindListView(APIView):
         ),
     )
     def get(self, request: Request) -> Response:
-        """What can be watched for, with its limits."""
+        """All kinds of notices, with their thresholds."""
         rows = [
             {
                 "kind": each.name,
@@ -255,7 +248,7 @@ class NoticeKindListView(APIView):
             }
             for each in kinds().values()
         ]
-        return listed(rows)
+        return list_response(rows)
 
 
 def _notice(id: int, actor: Actor) -> Response:
@@ -267,32 +260,21 @@ def _rule(id: int, actor: Actor) -> Any:
     return RuleSerializer(rules.get_rule(id=id, at=clock.now(), actor=actor)).data
 
 
-def _version(request: Request) -> int:
-    """Of the rule that the caller has read."""
-    text = request.headers.get("If-Match", "").strip()
-    if not text:
-        problem = FieldProblem("If-Match", "is missing")
-        message = "Send If-Match with the ETag of the rule that you have read."
-        raise Refusal(message, code="precondition_required", status=428, fields=[problem])
-    match = _TAG.fullmatch(text)
-    return int(match[1]) if match else 0
-
-
 # --- Statements -------------------------------------------------------------------------------------------------------
 class StatementFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path")
+    entry = serializers.CharField(max_length=9000, help_text="uid or path")
     month = serializers.CharField(
         max_length=7,
         required=False,
         default="",
-        help_text="2026-10: that month of the entry and of its children. Left out: twelve months of the entry",
+        help_text="Such as 2026-10: that month of the entry and its children; omitted: twelve months of the entry",
     )
 
 
 FiguresSerializer = record_serializer(
     Figures,
-    doc="In the policy's metric (core-seconds where it weights cores alone), over the days on which the entry "
-    "competes.\n\nentitled = used + lent + missed + unclear − borrowed.",
+    doc="Usage of a month in the policy's metric (core-seconds if only cores have a weight), over the days on which "
+    "the entry competes.\n\nentitled = used + lent + missed + unclear − borrowed.",
 )
 ShareChangeSerializer = serializer_of(ShareChange)
 
@@ -302,13 +284,17 @@ class StatementSerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     month = serializers.CharField(source="month.text")
     figures = FiguresSerializer(allow_null=True)
-    suppressed = serializers.BooleanField(source="is_suppressed", help_text="There are figures that are hidden")
-    rounded = serializers.BooleanField(source="is_rounded", help_text="Shown as sums only, in two digits")
-    adjusted = serializers.FloatField(allow_null=True, help_text="Corrections of usage that count in the month")
-    is_closed = serializers.BooleanField(help_text="Kept as they were; what is found later is in corrections")
-    corrections = serializers.SerializerMethodField(help_text="By amount: what it would be now − what was kept")
-    missing_days = serializers.IntegerField(help_text="Over, and not in the daily series")
-    share_changes = serializers.SerializerMethodField(help_text="Of the entry asked for, with a month")
+    suppressed = serializers.BooleanField(source="is_suppressed", help_text="The figures are hidden from the caller")
+    rounded = serializers.BooleanField(source="is_rounded", help_text="Figures are sums rounded to two digits")
+    adjusted = serializers.FloatField(allow_null=True, help_text="Adjustments of usage in the month")
+    is_closed = serializers.BooleanField(
+        help_text="The month is closed: figures are stored and do not change; later findings are in `corrections`"
+    )
+    corrections = serializers.SerializerMethodField(
+        help_text="Amounts that would differ if the month were closed now: new − stored"
+    )
+    missing_days = serializers.IntegerField(help_text="Past days without daily series")
+    share_changes = serializers.SerializerMethodField(help_text="With `month`: changes of the entry's shares")
 
     @extend_schema_field(serializers.DictField(child=serializers.FloatField()))
     def get_corrections(self, line: StatementLine) -> dict[str, float]:
@@ -325,12 +311,14 @@ class StatementListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
 
     @extend_schema(
-        operation_id="list_statements", parameters=[StatementFilterSerializer], responses=list_of(StatementSerializer)
+        operation_id="list_statements",
+        parameters=[StatementFilterSerializer],
+        responses=list_schema(StatementSerializer),
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Kept where the month is closed, else as of now."""
-        given = asked(StatementFilterSerializer, request)
+        """Monthly statements of an entry: stored for closed months, computed now for others."""
+        given = read_query(StatementFilterSerializer, request)
         uid = entry_uid(request, policy, given["entry"])
         page = get_statements(policy_slug=policy, uid=uid, month=given["month"], actor=actor_of(request))
         found = [page.chosen, *page.children] if given["month"] else list(page.months)
-        return listed(StatementSerializer(found, many=True, context={"page": page}).data)
+        return list_response(StatementSerializer(found, many=True, context={"page": page}).data)

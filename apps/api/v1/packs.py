@@ -1,4 +1,4 @@
-"""Committee packs: the numbers of a period for an allocation board, with their checksum and signature."""
+"""Committee packs: figures of some months for an allocation board, with checksum and signature; and links to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.shapes import UtcTimeField, asked, entry_uid, list_of, listed, sent
+from apps.api.inputs import entry_uid, read_body, read_query
+from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.views import APIView
 from apps.core import clock
 from apps.packs.content import PackQuery, get_pack
@@ -21,20 +22,25 @@ from apps.packs.models import SharedPack
 
 
 class PackFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; the root by default")
+    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; default: the root")
 
     def get_fields(self) -> dict[str, Any]:
-        """`from` is a word of the language."""
-        says = "A month, 2026-03; at most 12 of them, the last full one by default"
-        months = {name: serializers.CharField(max_length=7, required=False, help_text=says) for name in ("from", "to")}
+        """Add `from` and `to`: `from` is a keyword of Python."""
+        text = "{} month, such as 2026-03; at most 12 months, by default the last complete one"
+        months = {
+            name: serializers.CharField(max_length=7, required=False, help_text=text.format(which))
+            for name, which in (("from", "First"), ("to", "Last"))
+        }
         return {**super().get_fields(), **months}
 
 
 class PackSerializer(serializers.Serializer[Any]):
-    pack = serializers.DictField(help_text="allocations, balance, fairness, held_back, changes, expiring; null: hidden")
-    sha256 = serializers.CharField(help_text="Of the pack as canonical JSON (RFC 8785)")
-    key = serializers.CharField(help_text="Fingerprint of the key that signed it")
-    signed = serializers.CharField(help_text="Both lines of the signed document, as publications have them")
+    pack = serializers.DictField(
+        help_text="allocations, balance, fairness, held_back, changes and expiring; null for hidden numbers"
+    )
+    sha256 = serializers.CharField(help_text="Checksum of `pack` as canonical JSON (RFC 8785)")
+    key = serializers.CharField(help_text="Fingerprint of the signing key")
+    signed = serializers.CharField(help_text="The signed document: two lines, in the format of publications")
 
 
 class PackView(APIView):
@@ -42,8 +48,10 @@ class PackView(APIView):
 
     @extend_schema(operation_id="get_pack", parameters=[PackFilterSerializer], responses=PackSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """Allocated against delivered, who lent and borrowed, changes with reasons, and what ends, of some months."""
-        given = asked(PackFilterSerializer, request)
+        """Allocated and delivered core-hours, lending and borrowing, policy changes with reasons, and allocations that
+        expire, for a period of months.
+        """
+        given = read_query(PackFilterSerializer, request)
         document = get_pack(_query(request, policy, given), actor=actor_of(request))
         sealed = seal_pack(document, at=clock.now())
         return Response(
@@ -57,13 +65,13 @@ class PackView(APIView):
 
 
 class PackLinkFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; the root by default")
+    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; default: the root")
 
 
 class PackLinkSerializer(serializers.ModelSerializer[SharedPack]):
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField(source="entry_path")
-    sha256 = serializers.CharField(source="digest", help_text="Of the pack as canonical JSON")
+    sha256 = serializers.CharField(source="digest", help_text="Checksum of the pack as canonical JSON (RFC 8785)")
     created_by = serializers.CharField(source="created_by_name")
     created_at = UtcTimeField()
     ends_at = UtcTimeField()
@@ -75,7 +83,7 @@ class PackLinkSerializer(serializers.ModelSerializer[SharedPack]):
 
 
 class MadePackLinkSerializer(PackLinkSerializer):
-    url = serializers.SerializerMethodField(help_text="Shown this once: who has it reads the pack without sign-in")
+    url = serializers.SerializerMethodField(help_text="Address that opens the pack without sign-in; never shown again")
 
     class Meta(PackLinkSerializer.Meta):
         fields = (*PackLinkSerializer.Meta.fields, "url")
@@ -99,21 +107,21 @@ class PackLinksView(APIView):
     on_repeat = "refuse"
 
     @extend_schema(
-        operation_id="list_pack_links", parameters=[PackLinkFilterSerializer], responses=list_of(PackLinkSerializer)
+        operation_id="list_pack_links", parameters=[PackLinkFilterSerializer], responses=list_schema(PackLinkSerializer)
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Links to packs of an entry, newest first, for who may share them; without their secrets."""
-        given = asked(PackLinkFilterSerializer, request)
+        """Links to packs of an entry, newest first and without their secrets, for callers who may share them."""
+        given = read_query(PackLinkFilterSerializer, request)
         uid = entry_uid(request, policy, given["entry"]) if given.get("entry") else None
         found = list_pack_links(policy_slug=policy, uid=uid, actor=actor_of(request))
-        return listed(PackLinkSerializer(found, many=True).data)
+        return list_response(PackLinkSerializer(found, many=True).data)
 
     @extend_schema(
         operation_id="make_pack_link", request=NewPackLinkSerializer, responses={201: MadePackLinkSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
-        """A link without sign-in to the pack as it is now; only this answer contains its address."""
-        given = sent(NewPackLinkSerializer, request)
+        """Share the current pack by a link that needs no sign-in. Only this answer contains the address."""
+        given = read_body(NewPackLinkSerializer, request)
         query = _query(request, policy, given)
         row, secret = share_pack(
             query,
@@ -131,6 +139,6 @@ class PackLinkRevocationView(APIView):
 
     @extend_schema(operation_id="revoke_pack_link", request=None, responses={204: None})
     def post(self, request: Request, policy: str, link: int) -> Response:
-        """The link ends now; a second time changes nothing."""
+        """Revoke a link now. Revoking it again changes nothing."""
         revoke_link(policy_slug=policy, link=link, at=clock.now(), actor=actor_of(request))
         return Response(status=204)

@@ -1,6 +1,6 @@
-"""Priorities for signed-in people and `self:read` tokens; those for `priorities:read` come to `apps.api.lookup`.
+"""Priorities, snapshots and recomputes. Look-ups here serve sessions and `self:read` tokens: visible entries only.
 
-Both read the same snapshot in memory and give the same answers; here it is also asked what the person may see.
+Tokens with `priorities:read` are served by `apps.api.lookup` without the framework; both give the same answers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from rest_framework.response import Response
 
 from apps.api import answers
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.inputs import CursorSerializer, InstantField, read_body, read_cursor, read_query
 from apps.api.shapes import (
     TABLE_ANSWERS,
-    InstantField,
     TableFormatField,
     UtcTimeField,
-    asked,
-    decode_cursor,
-    list_of,
-    listed,
-    sent,
+    first_page,
+    list_response,
+    list_schema,
     table_response,
 )
 from apps.api.transport import READS
@@ -53,16 +51,16 @@ _PAGE = 100
     }
 )
 class AlgorithmField(serializers.DictField):
-    """What decided."""
+    """Name and parameters of the algorithm."""
 
 
 @extend_schema_field({"oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}]})
 class NumberField(serializers.FloatField):
-    """Infinity by name, as JSON can carry it."""
+    """A number; infinity is the text "Infinity", because JSON has no number for it."""
 
 
 class IdentitySerializer(serializers.Serializer[Any]):
-    """Names of an account; what isn't there doesn't matter."""
+    """Names of an account; absent names were not compared."""
 
     namespace = serializers.CharField(required=False)
     user = serializers.CharField(required=False)
@@ -90,15 +88,18 @@ class PrioritySerializer(serializers.Serializer[Any]):
     key = serializers.CharField(
         required=False,
         allow_null=True,
-        help_text="Higher is sooner: the padded vector, for gridwide a number of any size, else a place from below",
+        help_text="Sort key, higher is sooner: the padded vector; an integer of any size for gridwide; else the "
+        "position counted from the last",
     )
     provisional = serializers.BooleanField(required=False)
     error = serializers.ChoiceField(["unmapped", "ambiguous"], required=False)
     tried = serializers.ListField(
-        child=IdentitySerializer(), required=False, help_text="Of an unmapped account: what rules were asked for"
+        child=IdentitySerializer(), required=False, help_text="For an unmapped account: names for which no rule matches"
     )
-    choices = ChoiceSerializer(many=True, required=False, help_text="Of an ambiguous name: its entries by namespace")
-    hint = serializers.CharField(required=False, help_text="What to send instead")
+    choices = ChoiceSerializer(
+        many=True, required=False, help_text="For an ambiguous name: its entry in each namespace"
+    )
+    hint = serializers.CharField(required=False, help_text="How to name the account instead")
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -159,7 +160,7 @@ class SinglePriorityView(APIView):
         responses={200: AnswerSerializer, 304: None},
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """Factor, rank and vector of one account or a few."""
+        """Factor, rank and vector of one or a few accounts."""
         snapshot, mask = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         queries = answers.queries_of_address(request._request)
         return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
@@ -178,7 +179,7 @@ class BulkPriorityView(APIView):
         responses={200: AnswerSerializer, 304: None},
     )
     def post(self, request: Request, policy: str) -> HttpResponseBase:
-        """Up to 10,000 accounts in one answer, from one snapshot."""
+        """Priorities of up to 10,000 accounts, all from one snapshot."""
         snapshot, mask = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         queries = answers.queries_of_body(request._request)
         return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
@@ -186,7 +187,7 @@ class BulkPriorityView(APIView):
 
 class AllPrioritiesFilterSerializer(serializers.Serializer[Any]):
     since = serializers.IntegerField(
-        min_value=0, max_value=2**63 - 1, required=False, help_text="A snapshot that you have"
+        min_value=0, max_value=2**63 - 1, required=False, help_text="Number of a snapshot that you have"
     )
     format = TableFormatField()
 
@@ -200,11 +201,13 @@ class AllPrioritiesView(APIView):
         responses={(200, "application/x-ndjson"): str, **TABLE_ANSWERS, 304: None, 410: None},
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """Every leaf as a line; with `since` only what changed, and what is gone; with `format` all as a table."""
+        """All leaves, one JSON object a line. With `since`, lines that changed and leaves that are gone; with `format`
+        a table of all leaves.
+        """
         at = clock.now()
         snapshot, mask = newest_for(policy_slug=policy, at=at, actor=actor_of(request))
         if "format" in request.query_params:
-            format = asked(_PriorityTableSerializer, request)["format"]
+            format = read_query(_PriorityTableSerializer, request)["format"]
             rows = priority_rows(snapshot, mask)
             return answers.with_age(
                 table_response(f"{policy}-priorities", PRIORITY_COLUMNS, rows, format), snapshot, at
@@ -214,7 +217,7 @@ class AllPrioritiesView(APIView):
 
 
 class _PriorityTableSerializer(serializers.Serializer[Any]):
-    """A table holds all: `since` doesn't go with it."""
+    """Parameters of the table, which always has all leaves: `since` is rejected."""
 
     format = TableFormatField()
 
@@ -227,26 +230,23 @@ class SnapshotSerializer(serializers.Serializer[Any]):
     duration_s = serializers.FloatField()
     ranked = serializers.IntegerField(source="n_ranked")
     engine_version = serializers.CharField()
-    is_live = serializers.BooleanField(help_text="False: computed for a past instant on request")
-    watermarks = serializers.DictField(child=serializers.IntegerField(), help_text="What each source had sent")
+    is_live = serializers.BooleanField(help_text="false: computed for a past instant on request")
+    watermarks = serializers.DictField(child=serializers.IntegerField(), help_text="Cursor of each usage source")
     run = serializers.IntegerField(source="run_id", allow_null=True)
-
-
-class CursorSerializer(serializers.Serializer[Any]):
-    cursor = serializers.CharField(required=False, max_length=200)
 
 
 class SnapshotListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": frozenset({PRIORITIES_READ, POLICIES_READ})}
 
-    @extend_schema(operation_id="list_snapshots", parameters=[CursorSerializer], responses=list_of(SnapshotSerializer))
+    @extend_schema(
+        operation_id="list_snapshots", parameters=[CursorSerializer], responses=list_schema(SnapshotSerializer)
+    )
     def get(self, request: Request, policy: str) -> Response:
-        """Those that are kept, newest first."""
-        cursor = asked(CursorSerializer, request).get("cursor")
-        before = None if cursor is None else decode_cursor(cursor, int)
+        """Stored snapshots, newest first."""
+        before = read_cursor(read_query(CursorSerializer, request))
         found = selectors.list_snapshots(policy_slug=policy, before_id=before, limit=_PAGE + 1, actor=actor_of(request))
-        place = found[_PAGE - 1].pk if len(found) > _PAGE else None
-        return listed(SnapshotSerializer(found[:_PAGE], many=True).data, place)
+        page, last = first_page(found, _PAGE, lambda row: row.pk)
+        return list_response(SnapshotSerializer(page, many=True).data, last)
 
 
 class RecomputeSerializer(serializers.Serializer[Any]):
@@ -262,8 +262,8 @@ class RecomputeView(APIView):
 
     @extend_schema(operation_id="recompute", request=RecomputeSerializer, responses={202: AskedRunSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """Ask for a recompute now, or for the snapshot of a past instant; joins one that waits already."""
-        given = sent(RecomputeSerializer, request) if request.data else {"as_of": None}
+        """Request a recompute now, or the snapshot of a past instant; joins a run that is already queued."""
+        given = read_body(RecomputeSerializer, request) if request.data else {"as_of": None}
         run = recompute.request_recompute(
             policy_slug=policy, as_of=given["as_of"], at=clock.now(), actor=actor_of(request)
         )

@@ -1,4 +1,4 @@
-"""Background work, as its owner and administrators see it."""
+"""Background runs, for the person who started them and for administrators."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, Scopes, actor_of
-from apps.api.shapes import UtcTimeField
+from apps.api.shapes import ProblemCodeSerializer, UtcTimeField
 from apps.api.views import APIView
 from apps.runs import selectors
 from apps.runs.models import Run
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
-    done = serializers.IntegerField()
-    total = serializers.IntegerField(allow_null=True)
+    done = serializers.IntegerField(source="progress_done")
+    total = serializers.IntegerField(source="progress_total", allow_null=True, help_text="null: not known")
     message = serializers.CharField(allow_blank=True)
-
-
-class RunErrorSerializer(serializers.Serializer[Any]):
-    code = serializers.CharField()
-    message = serializers.CharField()
 
 
 class RunSerializer(serializers.Serializer[Any]):
@@ -32,20 +27,16 @@ class RunSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     subject = serializers.CharField()
     state = serializers.ChoiceField(Run.State.choices)
-    progress = serializers.SerializerMethodField()
-    counts = serializers.DictField()
+    progress = ProgressSerializer(source="*")
+    counts = serializers.DictField(help_text="Numbers of processed objects, by name")
     result = serializers.DictField()
-    error = serializers.SerializerMethodField()
-    attempts = serializers.IntegerField()
+    error = serializers.SerializerMethodField(help_text="null: no error")
+    attempts = serializers.IntegerField(help_text="How often the run was started")
     created_at = UtcTimeField()
     started_at = UtcTimeField(allow_null=True)
     finished_at = UtcTimeField(allow_null=True)
 
-    @extend_schema_field(ProgressSerializer)
-    def get_progress(self, run: Run) -> dict[str, Any]:
-        return {"done": run.progress_done, "total": run.progress_total, "message": run.message}
-
-    @extend_schema_field(RunErrorSerializer(allow_null=True))
+    @extend_schema_field(ProblemCodeSerializer(allow_null=True))
     def get_error(self, run: Run) -> dict[str, str] | None:
         return {"code": run.error_code, "message": run.error} if run.error_code else None
 
@@ -55,5 +46,5 @@ class RunDetailView(APIView):
 
     @extend_schema(operation_id="get_run", responses=RunSerializer)
     def get(self, request: Request, run: int) -> Response:
-        """State, progress, counts and error."""
+        """State, progress, counts and error of a background run."""
         return Response(RunSerializer(selectors.get_run(run_id=run, actor=actor_of(request))).data)

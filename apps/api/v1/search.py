@@ -1,4 +1,4 @@
-"""Search across entries, people, accounts, change sets and sources, and questions in plain words."""
+"""Search across entries, people, accounts, change sets and usage sources, and answers to questions."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.inputs import read_query
 from apps.api.records import record_serializer
-from apps.api.shapes import asked
 from apps.api.views import APIView
 from apps.search.answers import SearchAnswer
-from apps.search.selectors import LONGEST, ChangeSetHit, Hit, SourceHit, UserHit, search_everything
+from apps.search.selectors import LONGEST, ChangeSetHit, Found, Group, Hit, SourceHit, UserHit, search_everything
 
 _GROUPS = ("entries", "people", "changes", "sources")
 _KINDS = ("entry", "person", "account", "user", "change_set", "source")
 
 
 class SearchFilterSerializer(serializers.Serializer[Any]):
-    q = serializers.CharField(max_length=LONGEST, help_text="A part of a name or path, or a question")
-    policy = serializers.CharField(max_length=64, required=False, help_text="The policy that comes first")
-    only = serializers.ChoiceField(_GROUPS, required=False, help_text="Up to a hundred of this group, no other")
+    q = serializers.CharField(max_length=LONGEST, help_text="Part of a name or path, or a question")
+    policy = serializers.CharField(max_length=64, required=False, help_text="Policy whose hits come first")
+    only = serializers.ChoiceField(_GROUPS, required=False, help_text="Only this group, with up to 100 hits")
 
 
 class SearchHitSerializer(serializers.Serializer[Any]):
-    """What of it applies to the kind; else null."""
+    """One hit. Fields that its kind does not have are null."""
 
     kind = serializers.SerializerMethodField(help_text=" ".join(_KINDS))
     title = serializers.CharField()
-    match = serializers.SerializerMethodField(help_text="begins, word_begins, contains, note or letters")
+    match = serializers.SerializerMethodField(
+        help_text="How the name matches: begins, word_begins, contains, note or letters"
+    )
     policy = serializers.SerializerMethodField()
-    entry = serializers.SerializerMethodField(help_text="Uid of the entry")
+    entry = serializers.SerializerMethodField(help_text="uid of the entry")
     path = serializers.SerializerMethodField()
     rank = serializers.SerializerMethodField()
-    id = serializers.SerializerMethodField(help_text="Number of a change set, slug of a source, name of a user")
+    id = serializers.SerializerMethodField(help_text="Number of a change set, slug of a source, or user name of a user")
 
     def get_kind(self, hit: Hit) -> str:
         if isinstance(hit, ChangeSetHit):
@@ -74,16 +76,18 @@ class SearchHitSerializer(serializers.Serializer[Any]):
         return hit.username if isinstance(hit, UserHit) else None
 
 
-class SearchGroupSerializer(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(_GROUPS)
-    hits = SearchHitSerializer(many=True)
-    n = serializers.IntegerField(allow_null=True, help_text="All there are; null: more than were counted")
-
-
-class FoundSerializer(serializers.Serializer[Any]):
-    query = serializers.CharField()
-    groups = SearchGroupSerializer(many=True)
-    answer = record_serializer(SearchAnswer, exclude=("links",))(allow_null=True)
+SearchGroupSerializer = record_serializer(
+    Group,
+    component="SearchGroup",
+    kind=serializers.ChoiceField(_GROUPS),
+    hits=SearchHitSerializer(many=True),
+    texts={"n": "Number of all hits; null: too many to count"},
+)
+FoundSerializer = record_serializer(
+    Found,
+    groups=SearchGroupSerializer(many=True),
+    answer=record_serializer(SearchAnswer, exclude=("links",))(allow_null=True),
+)
 
 
 class SearchView(APIView):
@@ -91,11 +95,11 @@ class SearchView(APIView):
 
     @extend_schema(operation_id="search", parameters=[SearchFilterSerializer], responses=FoundSerializer)
     def get(self, request: Request) -> Response:
-        """What the caller may see, by name, the group with the best match first; or the answer to a question.
+        """Names that match, the group with the best match first; or the answer to a question.
 
-        A hidden name is answered like one that doesn't exist.
+        Hits that the caller may not see are left out.
         """
-        given = asked(SearchFilterSerializer, request)
+        given = read_query(SearchFilterSerializer, request)
         only = given.get("only")
         found = search_everything(
             query=given["q"],

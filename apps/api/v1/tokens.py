@@ -1,4 +1,4 @@
-"""My tokens: through a signed-in session only, so that a token can't make another."""
+"""API tokens of the caller, for signed-in sessions only: a token can't create another token."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
-from apps.api.shapes import UtcTimeField, list_of, listed, sent
+from apps.api.inputs import read_body
+from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.views import APIView
 from apps.core import clock
 
 
 class TokenSerializer(serializers.Serializer[Any]):
-    """Without the secret, which can't be read again."""
+    """A token without its secret, which is shown only when the token is made or rotated."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
     prefix = serializers.SerializerMethodField()
     last_four = serializers.CharField()
-    scopes = serializers.ListField(child=serializers.CharField())
-    policy = serializers.CharField(source="policy_slug")
-    subtree = serializers.UUIDField(source="subtree_uid", allow_null=True)
-    source_slug = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.CharField(), help_text="What the token may do")
+    policy = serializers.CharField(source="policy_slug", help_text='Policy to which it is limited; "": all policies')
+    subtree = serializers.UUIDField(
+        source="subtree_uid", allow_null=True, help_text="Entry to whose subtree it is limited; null: the whole tree"
+    )
+    source_slug = serializers.CharField(help_text='Usage source to which it is limited; "": all sources')
     created_at = UtcTimeField()
     expires_at = UtcTimeField()
     last_used_at = UtcTimeField(allow_null=True)
@@ -39,7 +42,7 @@ class TokenSerializer(serializers.Serializer[Any]):
 
 
 class MadeTokenSerializer(TokenSerializer):
-    token = serializers.SerializerMethodField(help_text="Shown this once.")
+    token = serializers.SerializerMethodField(help_text="The token with its secret; never shown again")
 
     def get_token(self, token: Token) -> str:
         return str(self.context["text"])
@@ -58,15 +61,15 @@ class TokenListView(APIView):
     scopes: ClassVar[Scopes] = {}
     on_repeat = "refuse"
 
-    @extend_schema(operation_id="list_tokens", responses=list_of(TokenSerializer))
+    @extend_schema(operation_id="list_tokens", responses=list_schema(TokenSerializer))
     def get(self, request: Request) -> Response:
-        """My tokens, newest first."""
-        return listed(TokenSerializer(selectors.list_tokens(actor=actor_of(request)), many=True).data)
+        """The caller's tokens, newest first."""
+        return list_response(TokenSerializer(selectors.list_tokens(actor=actor_of(request)), many=True).data)
 
     @extend_schema(operation_id="make_token", request=NewTokenSerializer, responses={201: MadeTokenSerializer})
     def post(self, request: Request) -> Response:
-        """A new token of the caller; only this answer contains the secret."""
-        given, actor = sent(NewTokenSerializer, request), actor_of(request)
+        """Make a token for the caller. Only this answer contains its secret."""
+        given, actor = read_body(NewTokenSerializer, request), actor_of(request)
         token, text = services.make_token(
             services.NewToken(
                 name=given["name"],
@@ -89,7 +92,7 @@ class TokenRotationView(APIView):
 
     @extend_schema(operation_id="rotate_token", request=None, responses=MadeTokenSerializer)
     def post(self, request: Request, token: int) -> Response:
-        """A new secret; the old one holds for another 24 hours."""
+        """Replace the secret of a token. The old secret stays valid for another 24 hours."""
         return _made(*services.rotate_token(token_id=token, at=clock.now(), actor=actor_of(request)))
 
 
@@ -98,7 +101,7 @@ class TokenRevocationView(APIView):
 
     @extend_schema(operation_id="revoke_token", request=None, responses={204: None})
     def post(self, request: Request, token: int) -> Response:
-        """It ends now; processes that know it follow within 5 seconds."""
+        """Revoke a token now. Server processes that cache it reject it within 5 seconds."""
         services.revoke_token(token_id=token, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 

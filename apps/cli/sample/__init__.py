@@ -1,1 +1,1 @@
-"""A synthetic grid with something to show on every page of a fresh installation."""
+"""The sample site: a synthetic grid with data for all pages of a new installation."""

@@ -1,4 +1,4 @@
-"""What people of the sample grid have promised and are about to decide: core-hours, requests, drafts."""
+"""Allocations, requests, drafts, tokens and webhooks of the sample grid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from apps.policies.requests.share_requests import ask_upward
 from apps.policies.services import make_change_set, propose_change_set
 
 # --- Core-hours -------------------------------------------------------------------------------------------------------
-PART = 16  # of each machine; the rest works for others
+PART = 16  # one in PART cores of each site is available to the grid
 _NOTE = "A sixteenth of the machine belongs to the grid."
 _ROUND = "Autumn round of the allocation committee."
 _ALLOCATED_TO = ("climate", "lattice-qcd", "genomics", "radio-sky", "materials", "fusion")
@@ -42,9 +42,7 @@ _WITHIN = {
 
 
 def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor) -> None:
-    """Capacity by site from the first day on; allocations for half a year in proportion to shares; one ends next
-    month.
-    """
+    """State the capacity of each site, and allocate core-hours for half a year in proportion to shares."""
     zone = ZoneInfo(settings.TIME_ZONE)
     first, today = day_of(at - timedelta(days=DAYS), zone), day_of(at, zone)
     for site in SITES:
@@ -90,12 +88,12 @@ _GUESTS = "guests"
 
 
 def on(at: datetime, days_ago: int, hour: int, minute: int) -> datetime:
-    """An instant of a day before: people decide by day, whenever the sample is loaded."""
+    """An instant some days before `at`, at a time of day: people decide by day, whenever the sample is loaded."""
     return (at - days_ago * _DAY).replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
 def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) -> None:
-    """What is open: each by the person whose decision it is, in the order of time."""
+    """Make drafts, proposals and scheduled changes, each by the person in charge, in chronological order."""
     actors = {name: Actor(user=user, via="command") for name, user in people.items()}
     _admit_guests(uid_of, at=on(at, 6, 13, 20), manager=actors["maria"])
     ask_upward(
@@ -124,7 +122,7 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
 
 
 def refund(entry: UUID, core_h: int, *, at: datetime, note: str, reason: str, actor: Actor) -> None:
-    """Usage of the day before is given back."""
+    """Publish a refund of usage of the previous day."""
     operation = {
         "op": "adjust_usage",
         "entry": str(entry),
@@ -137,7 +135,7 @@ def refund(entry: UUID, core_h: int, *, at: datetime, note: str, reason: str, ac
 
 
 def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) -> None:
-    """A token for each person, and a webhook that is off: nothing leaves this machine."""
+    """Make a token for each person, and a disabled webhook, so that nothing is sent to other machines."""
     scopes = {
         "admin": ("slurm on umea", Token.Scope.PRIORITIES_READ),
         "maria": ("spreadsheet", Token.Scope.POLICIES_READ),
@@ -163,7 +161,7 @@ def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
 
 
 def _admit_guests(uid_of: UidOf, *, at: datetime, manager: Actor) -> None:
-    """A project of which everybody of a group becomes a member with the first job."""
+    """Make a project whose members are all users of a group, from their first job on."""
     climate = uid_of("/climate")
     uid = str(uuid5(climate, _GUESTS))
     rule = {"group": GUESTS, "shares": 1, "archive_after_days": 180}

@@ -1,4 +1,4 @@
-"""The sample grid: organisations, projects, users and six sites; their jobs of three months, the same at every call."""
+"""The sample grid: organisations, projects, users, six sites, and their jobs of three months. Deterministic."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from apps.usage.services import NewImport, start_import
 POLICY_SLUG = "nordgrid"
 POLICY_NAME = "Nordgrid"
 NAMESPACE = "nordgrid"
-MOUNTED = "neutrinos"  # this organisation maintains its projects itself, in a policy of its own
+MOUNTED = "neutrinos"  # this organisation publishes its projects itself; they are mounted here
 SEED = 20_050_120
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A cluster: bigger ones run more of the work; `silent_h` is how long its accounting has been stuck."""
+    """A cluster. Larger ones run more jobs; `silent_h`: hours since its accounting last reported."""
 
     slug: str
     name: str
@@ -44,7 +44,7 @@ SITES = (
     Site("lulea", "Luleå", 512, silent_h=20),
 )
 
-# Virtual organisation, shares, projects. The first ones are those the story is about.
+# Virtual organisation, shares, projects. The first ones have events to show.
 _VOS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("climate", 120, ("seasonal", "sea-ice", "storm-tracks")),
     ("lattice-qcd", 100, ("heavy-quarks", "gluons", "spectra")),
@@ -119,7 +119,7 @@ _LAST = (
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user of one project: the share among its fellows, and how much of the project's work is theirs."""
+    """A user of one project, with shares among its members and their weight in its jobs."""
 
     user: str
     vo: str
@@ -130,31 +130,31 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How a virtual organisation's use follows its target: a factor, and the days of the story it applies to."""
+    """Usage of a virtual organisation relative to its target, and the days to which the factor applies."""
 
     factor: float = 1.0
     first_day: int = 0
     last_day: int = 10_000
     late_factor: float | None = None  # from `late_from_day` on
     late_from_day: int = 10_000
-    follows_projects: bool = True  # its projects keep to their shares
+    follows_projects: bool = True  # usage of projects is in proportion to their shares
 
 
-# Day 0 is the first of 92. Everybody else follows the target, with noise.
+# Day 0 is the first of 92. Other organisations follow their target, with noise.
 STORY: dict[str, Behaviour] = {
-    "climate": Behaviour(follows_projects=False),  # the seasonal forecast is behind: its lead asks for more
+    "climate": Behaviour(follows_projects=False),  # one project is below its target: its lead requests more
     "lattice-qcd": Behaviour(factor=1.0, late_factor=2.1, late_from_day=68),  # over its share for three weeks
-    "radio-sky": Behaviour(last_day=-1),  # idle: its telescope is being repaired
-    "gravity-waves": Behaviour(factor=0.5, first_day=83),  # the newcomer: started nine days ago
+    "radio-sky": Behaviour(last_day=-1),  # idle
+    "gravity-waves": Behaviour(factor=0.5, first_day=83),  # started nine days ago
     "genomics": Behaviour(factor=0.75, follows_projects=False),
     "training": Behaviour(factor=0.2),
-    MOUNTED: Behaviour(factor=0.7),  # its people work at another site, too
+    MOUNTED: Behaviour(factor=0.7),  # its users also work at another site
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The whole sample, the same at every call."""
+    """All members of the sample grid, and its share tree."""
 
     members: tuple[Member, ...] = field(default_factory=lambda: tuple(_members()))
 
@@ -163,12 +163,12 @@ class Grid:
         return {name: shares for name, shares, _ in _VOS}
 
     def project_shares(self, vo: str) -> dict[str, int]:
-        """Each project has ten shares more than the next one."""
+        """Shares of projects: each has ten more than the next one."""
         projects = next(projects for name, _, projects in _VOS if name == vo)
         return {project: 10 * (len(projects) - i) for i, project in enumerate(projects)}
 
     def root(self) -> dict[str, Any]:
-        """The share tree as a nested document; what is below `MOUNTED` comes from its own authority."""
+        """The share tree as a nested document, without entries below `MOUNTED`, which are mounted."""
         return {
             "name": POLICY_NAME,
             "kind": "grid",
@@ -195,7 +195,7 @@ def _members() -> Iterator[Member]:
     names = [first + last for first in _FIRST for last in _LAST]
     rng.shuffle(names)
     fresh = iter(names)
-    wanderers = ["kimberg", "sarastrom"]  # two people who work for two organisations each
+    wanderers = ["kimberg", "sarastrom"]  # two users in two organisations each
     reserved = set(wanderers)
     for vo, _, projects in _VOS:
         for project in projects:
@@ -219,7 +219,7 @@ _HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class SampleJob:
-    """One job in a site's accounting; `end_at` is None while it runs."""
+    """One job of a site. `end_at` is None for a running job."""
 
     site: str
     number: int
@@ -233,7 +233,7 @@ class SampleJob:
 
 
 def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
-    """Every job in order of submission, over the `DAYS` before `end_at`; those that end later are still running."""
+    """Jobs of the `DAYS` before `end_at` in order of submission; jobs that end later are running."""
     rng = random.Random(SEED + 1)
     begin_at = end_at - timedelta(days=DAYS)
     cores = [site.cores for site in SITES]
@@ -256,7 +256,7 @@ def jobs(grid: Grid, *, end_at: datetime) -> Iterator[SampleJob]:
 
 
 def _factor(behaviour: Behaviour, day: int) -> float:
-    """How much of its target an organisation uses on a day of the story."""
+    """Usage of an organisation on a day, relative to its target."""
     if not behaviour.first_day <= day <= behaviour.last_day:
         return 0.0
     late = behaviour.late_factor is not None and day >= behaviour.late_from_day
@@ -264,8 +264,9 @@ def _factor(behaviour: Behaviour, day: int) -> float:
 
 
 def _parts(grid: Grid) -> list[float]:
-    """Of each member: the organisation's shares, split by shares of projects and then by the appetites of people;
-    where projects don't keep to their shares, by appetites alone."""
+    """Weight of each member: the organisation's shares, divided by project shares and then by the members' appetites;
+    by appetites only if the organisation's projects do not follow their shares.
+    """
     appetites: defaultdict[tuple[str, str], float] = defaultdict(float)
     for one in grid.members:
         for project in ("", one.project):
@@ -291,7 +292,7 @@ def _job(
     wait_s = int(rng.expovariate(1 / 2400))
     start_at = submit_at + timedelta(seconds=wait_s)
     stop_at = start_at + timedelta(seconds=run_s)
-    if start_at >= end_at:  # it would still be waiting: let it start with the last hour instead
+    if start_at >= end_at:  # it would be waiting: start it in the last hour
         start_at = end_at - timedelta(seconds=min(wait_s, _HOUR_S))
         stop_at = start_at + timedelta(seconds=run_s)
         submit_at = min(submit_at, start_at)
@@ -313,7 +314,7 @@ SOURCE = "umea-slurm"
 FILE_NAME = "umea-backlog.ndjson"
 MONITORING = AccountKey(namespace=NAMESPACE, user_name="monitoring", group_name="robots")
 ENSEMBLE = AccountKey(namespace=NAMESPACE, user_name="ensemble", group_name="robots")
-GUESTS = "climate-guests"  # a group whose accounts become members by rule
+GUESTS = "climate-guests"  # group whose accounts become members by a membership rule
 N_GOOD, N_REJECTED = 40, 4
 _OTHERS = (("monitoring", "robots"), ("ensemble", "robots"), ("summer-school", GUESTS), ("commissioning", "umea-staff"))
 _FIRST_JOB = 900_001
@@ -330,7 +331,7 @@ def import_backlog(*, at: datetime, admin: Actor) -> None:
 
 
 def attach_robots(uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor, manager: Actor) -> None:
-    """Service accounts are attached by hand; `commissioning` stays unmapped."""
+    """Attach service accounts by hand; `commissioning` stays unmapped."""
     for account, path, reason, actor in (
         (MONITORING, "/operations/tests", "Checks the clusters every hour.", admin),
         (ENSEMBLE, "/climate/seasonal", "Runs the ensemble of the seasonal forecast.", manager),
@@ -341,7 +342,7 @@ def attach_robots(uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor, 
 
 
 def work_at(run_id: int, at: datetime) -> None:
-    """Work on a run here, by the clock of the sample."""
+    """Execute a background run in this process, at an instant of the sample."""
     lease = claim_run(at=at, run_id=run_id, clock=lambda: at)
     if lease is None:
         raise LookupError(f"run {run_id} can't be claimed")
@@ -349,7 +350,7 @@ def work_at(run_id: int, at: datetime) -> None:
 
 
 def _lines(at: datetime) -> Iterator[dict[str, Any]]:
-    """Jobs of three nights ago: those of the VOs, of accounts of no project, and lines that can't be read."""
+    """Lines of a log of three nights ago: jobs of VOs, jobs of accounts without project, and invalid lines."""
     begin_at = (at - timedelta(days=3)).replace(hour=1, minute=0, second=0, microsecond=0)
     members = [one for one in Grid().members if one.vo in ("climate", "fusion", "solar")]
     for number in range(N_GOOD - len(_OTHERS)):

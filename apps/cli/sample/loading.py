@@ -1,4 +1,4 @@
-"""Put the sample grid into an empty installation: people, policy with a past, usage, decisions."""
+"""Loading of the sample grid into an empty installation: users, a policy with history, usage and open decisions."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ from apps.usage.services import NewSource, make_source
 _SNAPSHOT_DAYS = 30
 _CHUNK = 10_000
 _NEWCOMER = "gravity-waves"
-_CUT = ("lattice-qcd", 120)  # what it had before the last round of allocations
+_CUT = ("lattice-qcd", 120)  # its shares before they were cut
 _EXPECTED_EVERY_S = 6 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A sample sign-in, and what it is there to show."""
+    """A user of the sample who can sign in, and the role that the user demonstrates."""
 
     username: str
     first_name: str
@@ -77,10 +77,10 @@ PEOPLE = (
 
 
 def load_sample(*, at: datetime) -> None:
-    """Fill an empty installation, whole or not at all.
+    """Fill an empty installation, in one transaction.
 
     Raises:
-        Conflict: it holds a policy or a source already.
+        Conflict: there is a policy or a usage source already.
     """
     if Policy.all_objects.exists() or Source.all_objects.exists():
         raise Conflict("This installation holds data already; the sample grid goes into an empty one only.")
@@ -108,7 +108,7 @@ def load_sample(*, at: datetime) -> None:
 
 
 def _snapshots_of_past_days(at: datetime) -> None:
-    """One a day, as a site has them that has run for a month: ranks over time begin with the first page."""
+    """Compute a snapshot for each past day, so that ranks over time have data."""
     policy = Policy.all_objects.get(slug=POLICY_SLUG)
     for day in range(_SNAPSHOT_DAYS, 0, -1):
         then = at - timedelta(days=day)
@@ -133,12 +133,12 @@ def _user(person: Person, *, at: datetime) -> User:
     return user
 
 
-# Usage of one person goes up and down: of three quarters of all users the usual tolerance would say over or under.
+# Usage of single persons varies: with the default tolerance, three quarters of all users would be over or under.
 _SETTINGS = {"tolerance": {"leaves": {"relative": 0.5, "points": 5}}}
 
 
 def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
-    """Empty, the first division, a mount, a cut after a round of allocations."""
+    """Publish an empty policy, the first shares, a mount, and a cut of shares."""
     begin_at = at - timedelta(days=DAYS)
     make_policy(slug=POLICY_SLUG, name=POLICY_NAME, at=begin_at, actor=admin, is_sample=True)
     whole = grid.root()
@@ -173,7 +173,7 @@ def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
 
 
 def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, manager: Actor) -> None:
-    """Two refunds, the mount's new version between them, a newcomer."""
+    """Publish two refunds, a new version of the mount between them, and a new organisation."""
     refund(
         _uid("/genomics/assembly"),
         1_200,
@@ -196,7 +196,7 @@ def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, mana
 
 
 def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:
-    """The newcomer as a file that leaves out all others."""
+    """Import the new organisation from a file that lacks all others."""
     newcomer = [vo for vo in whole["children"] if vo["name"] == _NEWCOMER]
     import_policy(
         policy_slug=POLICY_SLUG,
@@ -226,7 +226,7 @@ def _give_roles(*, at: datetime, admin: Actor) -> None:
 
 
 def _uid(path: str) -> UUID:
-    """Of an entry of the policy as it is now."""
+    """uid of a current entry of the policy by its path."""
     tree = load_tree(Policy.all_objects.get(slug=POLICY_SLUG))
     index = tree.index_of_path(path)
     if index is None:
@@ -235,7 +235,7 @@ def _uid(path: str) -> UUID:
 
 
 def _send_usage(sample: Iterable[SampleJob], *, at: datetime) -> None:
-    """Each site's jobs through the front door of usage, as its scheduler would report them."""
+    """Import the jobs of each site through the service that pushes of records use."""
     of_site: dict[str, list[RecordRow]] = {site.slug: [] for site in SITES}
     for job in sample:
         of_site[job.site].append(_record(job))

@@ -1,9 +1,8 @@
-"""The sample grid among others: two authorities that it follows, and what it publishes itself.
+"""Peers of the sample grid: a mounted policy, a subscription, and publications of its own.
 
-The neutrino VO's policy is mounted, the site Turku's usage is subscribed to. This installation publishes the
-documents of both to itself (`federation.inline`). A document depends on its address, the clock and SECRET_KEY alone,
-so it needs neither a table nor the network, and is issued anew for ever: signatures, versions and expiry are those of
-any other authority.
+The neutrino VO's policy is mounted, and the site Turku's usage is subscribed to. This installation simulates both
+peers (`federation.inline`): their documents depend only on address, clock and SECRET_KEY, so they need neither tables
+nor network. Signatures, versions and expiry are as for real peers.
 """
 
 from __future__ import annotations
@@ -57,17 +56,17 @@ _PATH = re.compile(r"/since/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)/neutrinos(\.fairsh
 
 
 def policy_url(begins_at: datetime) -> str:
-    """Where the VO's document is; begins_at: when its first version was issued."""
+    """Address of the VO's publication. begins_at: when its first version was issued."""
     return f"https://{VO_ISSUER}/since/{instant_text(begins_at)}/{VO}.fairshare"
 
 
 def usage_url(begins_at: datetime) -> str:
-    """Where the site's feed is; begins_at: of its first hour."""
+    """Address of the site's usage feed. begins_at: its first hour."""
     return f"https://{SITE_ISSUER}/since/{instant_text(begins_at)}/{VO}/usage"
 
 
 def key_of(issuer: str) -> SigningKey:
-    """Its own in each installation. The oldest known SECRET_KEY, so that a new one with fallbacks changes no key."""
+    """Signing key of a simulated peer, derived from the oldest known SECRET_KEY, so that key rotation keeps it."""
     secret = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS][-1]
     return SigningKey(hmac.new(secret.encode(), f"sample authority {issuer}".encode(), hashlib.sha256).digest())
 
@@ -78,23 +77,23 @@ def register_publishers() -> None:
 
 
 def uid_of(path: str) -> UUID:
-    """Of an entry of the VO; "" is its root."""
+    """uid of an entry of the VO by its path; "" is the root."""
     return uuid5(NAMESPACE_URL, f"https://{VO_ISSUER}/{path}")
 
 
 def _publish_policy(url: str, at: datetime) -> bytes:
-    begins_at, _query = _asked(url, ".fairshare")
+    begins_at, _query = _parsed(url, ".fairshare")
     return sign_document(_policy_document(begins_at, _version(begins_at, at)), key_of(VO_ISSUER))
 
 
 def _publish_usage(url: str, at: datetime) -> bytes:
-    begins_at, query = _asked(url, "/usage")
+    begins_at, query = _parsed(url, "/usage")
     since = int(query.get("since", "0"))
     feed = _Feed(begins_at, at)
     return sign_document(write_usage(feed.document(since, int(query.get("seen", since)))), key_of(SITE_ISSUER))
 
 
-def _asked(url: str, what: str) -> tuple[datetime, dict[str, str]]:
+def _parsed(url: str, what: str) -> tuple[datetime, dict[str, str]]:
     parts = urlsplit(url)
     found = _PATH.fullmatch(parts.path)
     if found is None or found[2] != what:
@@ -104,12 +103,12 @@ def _asked(url: str, what: str) -> tuple[datetime, dict[str, str]]:
 
 
 def _version(begins_at: datetime, at: datetime) -> int:
-    """From 1; a new one every few days, as `federation publish` renews a file."""
+    """Number of the current version, from 1; there is a new one every few days."""
     return 1 + max(0, (at - begins_at) // _RENEWED_EVERY)
 
 
 def _policy_document(begins_at: datetime, version: int) -> dict[str, Any]:
-    """Each version names the one before, so all of them are made."""
+    """The document of a version. Each version refers to the previous one, so all of them are generated."""
     previous: str | None = None
     document: dict[str, Any] = {}
     for number in range(1, version + 1):
@@ -130,7 +129,7 @@ def _policy_document(begins_at: datetime, version: int) -> dict[str, Any]:
 
 
 def _root(*, is_new: bool) -> dict[str, Any]:
-    """The VO's projects and people; is_new: after it gave the simulation more."""
+    """The VO's projects and users. is_new: after the change of shares."""
     shares = Grid().project_shares(VO) | ({"simulation": 12} if is_new else {})
     projects = []
     for project, n in shares.items():
@@ -146,7 +145,7 @@ def _root(*, is_new: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Feed:
-    """Hours of the site up to the last full one. Its number is how many there are; the same at every call."""
+    """Usage of the site up to the last complete hour. Its number is the number of hours. Deterministic."""
 
     begins_at: datetime
     at: datetime
@@ -157,7 +156,7 @@ class _Feed:
         return max(1, (self.at - self.begins_at) // _HOUR)
 
     def document(self, since: int, seen: int) -> UsageDocument:
-        """The usage after number `since`."""
+        """The document with usage after number `since`."""
         since, seen = min(since, self.number), min(max(since, seen), self.number)
         first = (self.begins_at - _EPOCH) // _HOUR
         cores = self._cores()[since:]
@@ -175,7 +174,7 @@ class _Feed:
         )
 
     def _cores(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        """Whole cores by hour and entry. Rows are drawn one after the other: later hours change no earlier one."""
+        """Cores by hour and entry. Rows are drawn in order, so that later hours do not change earlier ones."""
         drawn = np.random.default_rng(SEED).random((self.number, len(self.entries)))
         is_busy, size = drawn > 0.6, np.floor(drawn * 1000) % 7 + 1
         return np.where(is_busy, np.ceil(size * _SITE_LOAD / (0.4 * 4 * len(self.entries))), 0.0)
@@ -207,16 +206,16 @@ def _people() -> list[UUID]:
 
 
 # --- This site --------------------------------------------------------------------------------------------------------
-_PUBLISHED_FOR_S = 90 * 86_400  # Turku reads once, when the sample is loaded
+_PUBLISHED_FOR_S = 90 * 86_400  # Turku fetches once, when the sample is loaded
 
 
 def begins_at(at: datetime) -> datetime:
-    """The first hour of what the others publish: that of the first usage of the sample."""
+    """First hour of the peers' documents: that of the first usage of the sample."""
     return (at - timedelta(days=DAYS)).replace(minute=0, second=0, microsecond=0)
 
 
 def mount_vo(*, at: datetime, begins: datetime, admin: Actor) -> Mount:
-    """The neutrino VO maintains its projects and people itself from the first day on."""
+    """Mount the publication of the neutrino VO from the first day on."""
     mount = make_mount(
         policy_slug=POLICY_SLUG,
         entry=f"/{VO}",
@@ -233,7 +232,7 @@ def mount_vo(*, at: datetime, begins: datetime, admin: Actor) -> Mount:
 
 
 def subscribe_to_site(*, at: datetime, begins: datetime, admin: Actor) -> None:
-    """What the VO's members use at Turku counts for them here, too."""
+    """Subscribe to usage of the VO's members at Turku, so that it counts here, too."""
     row = subscribe(
         policy_slug=POLICY_SLUG,
         entry=f"/{VO}",
@@ -250,7 +249,7 @@ def subscribe_to_site(*, at: datetime, begins: datetime, admin: Actor) -> None:
 
 
 def publish_own(*, at: datetime, admin: User) -> None:
-    """What others may read of the grid, and who did: Turku."""
+    """Publish a part of the grid, and record that Turku has fetched it."""
     actor = Actor(user=admin, via="command")
     publication = make_publication(
         policy_slug=POLICY_SLUG,
@@ -284,7 +283,7 @@ def publish_own(*, at: datetime, admin: User) -> None:
 
 
 def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:
-    """As the worker would at that instant; refused documents stop the load."""
+    """Fetch and ingest as the worker would at that instant. A rejected document stops the loading."""
     url = remote.url if isinstance(remote, Mount) else address_since(remote.url, remote.number, remote.seen_number)
     answer = fetch_requests.local_answer(url, at=at)
     if answer is None:

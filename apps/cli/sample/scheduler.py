@@ -1,4 +1,4 @@
-"""A cluster of the sample grid with an agent in shadow mode: its queue, Slurm's own numbers, and one finding."""
+"""A cluster of the sample grid with an agent in shadow mode: its passes, queue, Slurm's values, and one finding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WEIGHT = 100_000
 _JOBS = 48
 _PASSES = 15
 _BETWEEN = timedelta(hours=12)
-_NOISE = 0.08  # standard deviation of Slurm's factors from ours
+_NOISE = 0.08  # standard deviation of Slurm's factors around ours
 _KIMBERG = ("kimberg", "climate"), ("kimberg", "climate"), ("kimberg", "ocean")
 _CHECKS = [
     {"code": "operator", "severity": "ok", "found": "slurm is an administrator", "remedy": ""},
@@ -35,9 +35,9 @@ _CHECKS = [
 
 
 def connect_shadow(grid: Grid, *, at: datetime) -> None:
-    """Passes of a week, the last a few seconds old; they send nothing, so Slurm's order is its own.
+    """Connect a scheduler in shadow mode with passes of one week, the last a few seconds ago.
 
-    Slurm's numbers come nearer to ours from pass to pass, as where its mapping of accounts is being corrected.
+    Slurm's values approach ours from pass to pass, as while its mapping of accounts is being corrected.
     """
     settings = {"mode": "shadow", "namespace": NAMESPACE, "every_s": 3600}
     begun_at = at - _PASSES * _BETWEEN
@@ -87,7 +87,7 @@ def _report(
 
 
 def _factors(members: Sequence[Member]) -> dict[tuple[str, str], float]:
-    """Of each (user, group) with an entry, by the newest snapshot."""
+    """Factors by (user, group) in the newest snapshot, for accounts with an entry."""
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")
     snapshot = store.load_stored(POLICY_SLUG, newest.pk)
     names = sorted({(one.user, one.vo) for one in members})
@@ -149,7 +149,7 @@ def _values(rng: random.Random, factors: dict[tuple[str, str], float], noise: fl
 
 
 def _own(rng: random.Random, factor: float, noise: float = _NOISE) -> float:
-    """Slurm's: near ours, as of a tree that is nearly the same."""
+    """Slurm's factor: near ours, as from a slightly different tree."""
     return min(max(factor + rng.gauss(0, noise), 0.0), 1.0)
 
 

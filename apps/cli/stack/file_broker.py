@@ -1,4 +1,4 @@
-"""The file broker of kombu, with messages that appear whole: a worker that reads half a message ends."""
+"""Kombu's file broker with atomic writes, because a worker that reads an incomplete message ends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _WAIT_S = 0.2
 
 
 class Channel(filesystem.Channel):
-    # The two classes above name the second argument differently.
+    # Kombu's two base classes have different names for the second argument.
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
-        """Written beside and renamed; readers list names that end in `<queue>.msg` only."""
+        """Write a hidden file and rename it: readers only list names that end in `<queue>.msg`."""
         folder = self.data_folder_out
         name = f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg"
         draft = os.path.join(folder, f".{name}.part")
@@ -30,7 +30,7 @@ class Transport(filesystem.Transport):
     Channel = Channel
 
     def drain_events(self, connection: Any, timeout: float | None = None, **more: Any) -> None:
-        """In short waits: a worker that is asked to stop would else sit out two of two seconds."""
+        """Wait in short intervals, so that a stopping worker does not wait for the whole timeout twice."""
         deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
         while True:
             left_s = max(0.0, deadline - time.monotonic())
@@ -43,6 +43,6 @@ class Transport(filesystem.Transport):
 
 
 def _is_worker_stopping() -> bool:
-    """Celery notes a signal in this module, which only workers load."""
+    """Whether Celery has received a stop signal, which it stores in a module that only workers load."""
     state = sys.modules.get("celery.worker.state")
     return state is not None and (state.should_stop is not None or state.should_terminate is not None)

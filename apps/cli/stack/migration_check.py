@@ -1,4 +1,4 @@
-"""System check: every migration that the database names is a file of this version."""
+"""System check: all migrations in the database exist in this version."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _HINT = (
 
 
 def check_migrations(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Django would begin with such a database and stop half way, or take one with other tables for its own."""
+    """Error if the database has unknown migrations. Django would fail later, or use tables of another version."""
     unknown = sorted({name for alias in databases or () for name in _unknown(alias)})
     if not unknown:
         return []
     more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-    message = f"Another version made this database: it has the migration {unknown[0]}{more}, which this version lacks."
+    message = (
+        f"The database belongs to another version: it has the migration {unknown[0]}{more}, which this version lacks."
+    )
     return [Error(message, hint=_HINT, id="fairshare.E002")]
 
 

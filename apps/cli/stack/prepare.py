@@ -1,4 +1,4 @@
-"""The steps between database and web server, in one process: tables, static files, first people, sample site."""
+"""Preparation of a site before its processes start: tables, static files, OpenAPI document, first users, sample."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
     django.setup()
-    logging.getLogger("apps").setLevel(logging.WARNING)  # the log of a first start is kept short
+    logging.getLogger("apps").setLevel(logging.WARNING)  # fewer lines at the first start
     try:
-        # Misconfiguration, or a database of another version, stops the start here, with its id.
+        # Stop here on misconfiguration or a database of another version.
         call_command("check", stdout=io.StringIO(), databases=["default"])
         call_command("migrate", interactive=False, verbosity=0)
         _collect_static()
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _collect_static() -> None:
-    """Only when a file changed: compressing all of them takes seconds."""
+    """Collect static files if one has changed, because compressing them takes seconds."""
     if settings.WHITENOISE_USE_FINDERS:
         return
     stamp = Path(settings.STATIC_ROOT) / ".collected"
@@ -63,7 +63,7 @@ def _fingerprint_of_static() -> str:
 
 
 def describe_api() -> None:
-    """The OpenAPI description, only for a new release: a web process would take seconds for it at a request."""
+    """Generate the OpenAPI document of a new release, which would take a web process seconds."""
     from apps.core.release import schema_file
 
     for suffix, format in (("yaml", "openapi"), ("json", "openapi-json")):
@@ -73,7 +73,7 @@ def describe_api() -> None:
         for old in private_dir(path.parent).glob(f"*.{suffix}"):
             old.unlink()
         unfinished = path.with_suffix(".new")
-        with contextlib.redirect_stderr(io.StringIO()):  # remarks about names, for developers
+        with contextlib.redirect_stderr(io.StringIO()):  # warnings about names, for developers
             call_command("spectacular", file=str(unfinished), format=format)
         unfinished.replace(path)
 
@@ -86,7 +86,7 @@ def _fill(*, no_sample: bool) -> None:
 
     started_empty = Path(settings.VAR) / _STARTED_EMPTY
     if no_sample and not Policy.all_objects.exists():
-        write_once(started_empty, "The sample site is not wanted here: remove this file to get it.\n")
+        write_once(started_empty, "Started without the sample site. Remove this file to load the sample.\n")
     if not User.objects.filter(is_superuser=True).exists():
         make_user(username="admin", email="", password=password_for("admin"), is_admin=True, actor=COMMAND)
     if not started_empty.exists() and not Policy.all_objects.exists() and "load_sample" in get_commands():

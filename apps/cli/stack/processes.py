@@ -1,7 +1,7 @@
-"""Processes of the stack: what runs on this machine, who dies with whom, and where each one writes.
+"""Processes of the stack: process table, end of children with their parent, and log files.
 
-Each dies with its parent, so that none is orphaned: on Linux the kernel does it (PR_SET_PDEATHSIG), whatever the
-parent died of; elsewhere a thread watches the parent.
+Children end with their parent, so that there are no orphans: on Linux by the kernel (PR_SET_PDEATHSIG), elsewhere by a
+thread that watches the parent.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def name_of(pid: int) -> str:
 
 
 def working_in(directory: Path, name: str) -> list[int]:
-    """Living processes called `name` whose working directory it is: every process of a PostgreSQL server."""
+    """Ids of running processes with this name prefix and working directory, such as those of a PostgreSQL server."""
     found = []
     for pid in pids():
         try:
             inside = os.readlink(_PROC / str(pid) / "cwd") == str(directory)
-        except OSError:  # gone, a zombie, or another user's
+        except OSError:  # it has ended, is a zombie, or belongs to another user
             continue
         if inside and name_of(pid).startswith(name):
             found.append(pid)
@@ -52,8 +52,8 @@ def send(pid: int, sig: signal.Signals) -> None:
         os.kill(pid, sig)
 
 
-def wait_gone(remaining: Callable[[], list[int]], patience_s: float) -> bool:
-    deadline = time.monotonic() + patience_s
+def wait_gone(remaining: Callable[[], list[int]], wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
     while remaining():
         if time.monotonic() > deadline:
             return False
@@ -63,15 +63,15 @@ def wait_gone(remaining: Callable[[], list[int]], patience_s: float) -> bool:
 
 # --- Parent -----------------------------------------------------------------------------------------------------------
 _PR_SET_PDEATHSIG = 1
-#: Set by the supervisor for its children: only below it does a grandchild tie itself to its parent.
+#: Environment variable of the supervisor's children: only they end with their parent.
 SUPERVISED = "_FAIRSHARE_SUPERVISOR"
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def dying_with_parent(sig: signal.Signals) -> Callable[[], None]:
-    """What a child runs between fork and exec, made before the fork so that the child only makes one call.
+    """Function for a child to run between fork and exec, so that it gets the signal when its parent ends.
 
-    The signal comes when the *thread* that forked ends: fork from the main thread.
+    The kernel sends the signal when the *thread* that forked ends: fork from the main thread.
     """
     parent = os.getpid()
 
@@ -85,7 +85,7 @@ def dying_with_parent(sig: signal.Signals) -> Callable[[], None]:
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Tie this process to the parent it was forked by; nothing outside the supervised stack."""
+    """End this process when its parent ends. Does nothing outside the supervised stack."""
     if not os.environ.get(SUPERVISED):
         return
     if _LIBC is not None:
@@ -109,13 +109,15 @@ _OWN = 0o600
 
 
 def open_private_log(path: Path) -> BinaryIO:
-    """To append to, readable by its owner alone; one that others could read is closed to them."""
+    """Open a log for appending, with mode 0600, which is also set for an existing file."""
     log = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWN), "ab")
     os.fchmod(log.fileno(), _OWN)
     return log
 
 
 class LogEcho:
+    """Copies new lines of a log file to the terminal, and rotates the file."""
+
     def __init__(self, path: Path, name: str, say: Callable[[str], None]) -> None:
         self.path = path
         self._prefix = f"{name:<8} | "
@@ -130,7 +132,7 @@ class LogEcho:
             self._read = 0
         if size > self._read:
             with self.path.open("rb") as file:
-                file.seek(max(self._read, size - _CHUNK))  # a flood is in the file; the terminal gets its end
+                file.seek(max(self._read, size - _CHUNK))  # of very long output, only the end is printed
                 text = self._rest + file.read(_CHUNK)
                 self._read = file.tell()
             *lines, self._rest = text.split(b"\n")
@@ -140,7 +142,7 @@ class LogEcho:
             self._rotate()
 
     def _rotate(self) -> None:
-        """Writers append, so a truncated file goes on from its start; one older file is kept."""
+        """Copy the log to one older file and truncate it; writers append."""
         older = self.path.with_suffix(".log.1")
         open_private_log(older).close()
         shutil.copyfile(self.path, older)

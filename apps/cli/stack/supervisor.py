@@ -1,6 +1,6 @@
-"""Keeps the stack up: starts in order, restarts what dies, stops in order, leaves nothing behind.
+"""Supervisor of the stack: starts processes in order, restarts those that end, and stops all in order.
 
-Children die with this process whatever it dies of (`processes.py`), and theirs with them.
+Children and their children end with this process (`processes.py`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.processes import SUPERVISED, LogEcho, dying_with_parent, open_private_log
 
 # --- Definitions ------------------------------------------------------------------------------------------------------
-HOST = "127.0.0.1"  # the first run is private; a reverse proxy serves the world
-# Django's checks are made once a start, in `prepare`; every worker would repeat them.
+HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
+# `prepare` runs Django's checks once a start; workers need not repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
-_WORKERS = 2  # a long import leaves one for recomputes
-_CONNECTIONS = 4096  # at once; idle ones and those with slow bodies cost a file and no thread
-_HEAD_MS = 10_000  # for the head of a request
-STOP_S = 25  # for requests that are being answered when the stack is asked to stop
+_WORKERS = 2  # during a long import, one is left for recomputes
+_CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
+_HEAD_MS = 10_000  # time limit for the head of a request
+STOP_S = 25  # time limit for running requests when the stack stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def manage(*arguments: str) -> tuple[str, ...]:
 
 
 def web(port: int, host: str = HOST) -> Definition:
-    # ASGI without lifespan: what reads bodies under a deadline is ours (`fairshare_web.server`). HTTP/1 alone.
+    # ASGI without lifespan, because `fairshare_web.server` reads bodies under a deadline. HTTP/1 only.
     command = python("-m", "granian", "--interface", "asginl", "--host", host, "--port", str(port), "--no-ws")
     command += ("--http", "1", "--http1-header-read-timeout", str(_HEAD_MS))
     command += ("--backlog", str(_CONNECTIONS), "--backpressure", str(_CONNECTIONS))
@@ -71,20 +71,20 @@ def workers(port: int) -> list[Definition]:
 
 
 def worker(name: str, node: str) -> Definition:
-    """A single process, not a pool: a pool process killed while it holds the queue's lock stops all the others."""
-    # Gossip, mingling and heartbeats would fill the file broker with useless messages.
+    """A worker with a single process: in a pool, a process killed while it holds the queue's lock stops the others."""
+    # Gossip, mingle and heartbeats would only fill the file broker.
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet, "-n", node))
 
 
 def bell() -> Definition:
-    """Wakes the running workers: one takes over a dead one's work before that one is back."""
+    """A message that wakes running workers, so that one takes over the work of a worker that has ended."""
     code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.work_runs', ignore_result=True)"
     return Definition("bell", python("-c", code))
 
 
 def beat() -> Definition:
-    # The schedule is in the database, so there is no file and no second beat to guard against but our own lock.
+    # The schedule is in the database, so beat needs no file.
     command = python(*_CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--max-interval", "5")
     return Definition("beat", command)
 
@@ -96,7 +96,7 @@ _HEALTHY_S = 30.0  # a process that ran this long restarts without a pause
 
 
 class Program(Protocol):
-    """How one kind of child is started and stopped."""
+    """How a child process is started and stopped."""
 
     name: str
 
@@ -110,7 +110,7 @@ class Program(Protocol):
 
 
 class GroupProgram:
-    """A program in a session of its own, so that its whole process group can be ended."""
+    """A program in its own session, so that its whole process group can be ended."""
 
     def __init__(self, definition: Definition, environment: Mapping[str, str], log: Path) -> None:
         self.name = definition.name
@@ -140,18 +140,20 @@ class GroupProgram:
             os.killpg(process.pid, signal.SIGKILL)
 
     def clean_up(self, process: subprocess.Popen[bytes]) -> None:
-        """Called before the dead leader is reaped: until then its number can't be another process group's."""
+        """End the process group before its leader is reaped: until then, no other group can have its id."""
         self.make_stop(process)
 
 
 class Child:
+    """A supervised process: started, restarted with increasing pauses, and stopped."""
+
     def __init__(
-        self, program: Program, report: Callable[[str], None], buried: Callable[[], None] = lambda: None
+        self, program: Program, report: Callable[[str], None], on_end: Callable[[], None] = lambda: None
     ) -> None:
-        """buried: called when the process has died and is reaped, not when it was asked to stop."""
+        """on_end: called when the process has ended by itself and is reaped."""
         self.program = program
         self._report = report
-        self._buried = buried
+        self._on_end = on_end
         self.process: subprocess.Popen[bytes] | None = None
         self._failures = 0
         self._started_at = 0.0
@@ -161,22 +163,22 @@ class Child:
         self.process = process
         self._started_at = time.monotonic()
 
-    def tend(self) -> None:
-        """Start what is due, notice what died."""
+    def update(self) -> None:
+        """Start the process if it is due, or handle its end."""
         if self.process is None:
             if time.monotonic() >= self._start_at:
                 self._start()
         elif has_ended(self.process):
-            self._bury(self.process)
+            self._reap(self.process)
 
     def _start(self) -> None:
         try:
             self.adopt(self.program.launch())
-        except Exception as error:  # whatever keeps it from starting may pass: disk full, out of processes
+        except Exception as error:  # the cause may be temporary, such as a full disk
             self._report(f"{self.program.name} can't start: {error}")
             self._postpone()
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+    def _reap(self, process: subprocess.Popen[bytes]) -> None:
         self.program.clean_up(process)
         status = process.wait()
         self.process = None
@@ -184,7 +186,7 @@ class Child:
             self._failures = 0
         pause_s = self._postpone()
         self._report(f"{self.program.name} ended ({_describe(status)}); starting it again in {pause_s:.1f} s")
-        self._buried()
+        self._on_end()
 
     def _postpone(self) -> float:
         pause_s: float = min(_FIRST_PAUSE_S * 2**self._failures, _LONGEST_PAUSE_S)
@@ -200,7 +202,7 @@ class Child:
         return self.process is None or has_ended(self.process)
 
     def finish(self) -> None:
-        """End what didn't end when asked, its group included, and reap it."""
+        """End the process and its group by SIGKILL, and reap it."""
         if self.process is not None:
             self.program.make_stop(self.process)
             self.process.wait()
@@ -208,7 +210,7 @@ class Child:
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Without reaping it, where the system can check first."""
+    """Whether the process has ended, if possible without reaping it."""
     if process.returncode is not None:
         return True
     if not hasattr(os, "waitid"):
@@ -228,19 +230,19 @@ def _describe(status: int) -> str:
 
 
 # --- All of them ------------------------------------------------------------------------------------------------------
-_ROUND_S = 0.5  # a death and a signal wake the loop at once; the round is for logs and pauses
-STOPPING_S = STOP_S + 3.0  # the web server ends its own worker before
-_STARTING_S = 0.1  # a round while something has yet to start
+_ROUND_S = 0.5  # interval for logs and pauses; signals and ended children wake the loop at once
+STOPPING_S = STOP_S + 3.0  # longer than the web server needs
+_STARTING_S = 0.1  # interval while a process has yet to start
 
 
 def say(line: str) -> None:
-    """A closed terminal is no reason to stop serving."""
+    """Print a line; a closed terminal is ignored."""
     with contextlib.suppress(OSError, ValueError):
         print(line, flush=True)
 
 
 class PostgresProgram:
-    """The database as one of the children: stopped fast, cleaned up by its launcher."""
+    """The embedded database as a supervised process."""
 
     name = "postgres"
 
@@ -258,11 +260,11 @@ class PostgresProgram:
         self._server.stop()
 
     def clean_up(self, process: subprocess.Popen[bytes]) -> None:
-        """The launcher ends stray backends before it starts the next server."""
+        """Nothing: the launcher ends orphaned backends before it starts the next server."""
 
 
 class Signals:
-    """SIGINT, SIGTERM and SIGHUP ask to stop, a second one to hurry; SIGCHLD only wakes the loop."""
+    """Signal handling: SIGINT, SIGTERM and SIGHUP stop the stack, a second one at once; SIGCHLD wakes the loop."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -273,7 +275,7 @@ class Signals:
         self._read.setblocking(False)
         self._write.setblocking(False)
         stops = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup means: stay
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             stops.append(signal.SIGHUP)
         before = {sig: signal.signal(sig, self._stop) for sig in stops}
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -308,25 +310,25 @@ class Supervisor:
         self._ringing: list[subprocess.Popen[bytes]] = []
 
     def add_database(self, server: PostgresServer) -> None:
-        """A running server becomes a child like any other: it too is started again when it dies."""
+        """Supervise a running server: it is restarted when it ends."""
         if server.process is None:
             raise CannotStart("The database was not started.")
         self._database = Child(PostgresProgram(server), _report)
         self._database.adopt(server.process)
 
     def add(self, program: Program, *, bell: Program | None = None) -> None:
-        """bell: what is run once whenever the program has died."""
+        """Supervise a program. bell: run once each time the program has ended."""
         self._children.append(Child(program, _report, lambda: None if bell is None else self._ring(bell)))
 
     def _ring(self, bell: Program) -> None:
-        with contextlib.suppress(OSError):  # out of processes: beat rings, a few seconds later
+        with contextlib.suppress(OSError):  # no more processes: beat wakes workers some seconds later
             self._ringing.append(bell.launch())
 
     def _reap_bells(self) -> None:
         self._ringing = [process for process in self._ringing if process.poll() is None]
 
     def run_once(self, command: Sequence[str], environment: dict[str, str]) -> None:
-        """A step before the children start; a stop request ends it too."""
+        """Run a command before the children start; a stop request ends it."""
         process = subprocess.Popen(
             command,
             env=environment,
@@ -341,15 +343,15 @@ class Supervisor:
             self._tend_database()
             self.signals.sleep(_ROUND_S)
         if process.wait() != 0 and not self.signals.stopping():
-            raise CannotStart("Preparing the database failed; the lines above say where.")
+            raise CannotStart("Preparing the site failed; see the lines above.")
 
     def run(self, when_ready: Callable[[], bool]) -> None:
-        """Until a stop is requested. `when_ready` is called each round until it returns True."""
+        """Supervise until a stop is requested. `when_ready` is called each round until it returns True."""
         is_ready = False
         while not self.signals.stopping():
             self._tend_database()
             for child in self._children:
-                child.tend()
+                child.update()
             self._reap_bells()
             self._pump()
             is_ready = is_ready or when_ready()
@@ -358,15 +360,15 @@ class Supervisor:
 
     def _tend_database(self) -> None:
         if self._database is not None:
-            self._database.tend()
+            self._database.update()
 
     def stop(self) -> None:
-        """Beat, worker and web together, then the database they write to."""
+        """Stop web, workers and beat together, and then the database."""
         if self._children:
             say("Stopping …")
         for child in self._children:
             child.ask_to_stop()
-        hurry = self.signals.received + 1  # one more signal than so far
+        hurry = self.signals.received + 1  # one more signal ends the wait
         deadline = time.monotonic() + STOPPING_S
         while any(not child.is_gone() for child in self._children):
             if time.monotonic() > deadline or self.signals.received >= hurry:

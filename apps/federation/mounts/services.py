@@ -36,6 +36,7 @@ from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import MountedPublication
 
 PREVIEW_S = 10.0
+MOST_PREVIEWED = 200
 _COMMON: Mapping[str, tuple[float, float]] = {
     "every_s": (10, 30 * 86_400),
     "max_age_s": (60, 366 * 86_400),
@@ -47,6 +48,16 @@ _SETTINGS: Mapping[str, tuple[float, float]] = {
     "most_entries": (1, 1_000_000),
     "most_levels": (1, 64),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewEntry:
+    """A child of the root of a previewed document. shares: None for inherited ones."""
+
+    name: str
+    kind: str
+    shares: float | None
+    n_children: int
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,18 @@ class Preview:
     @property
     def n_levels(self) -> int:
         return len(self.document.tree.level_starts) - 2
+
+    @property
+    def name(self) -> str:
+        """Name of the mounted root."""
+        return self.document.tree.name[0]
+
+    @property
+    def entries(self) -> list[PreviewEntry]:
+        """Children of the root, at most `MOST_PREVIEWED`."""
+        tree = self.document.tree
+        nodes = [(tree.node(i), len(tree.children(i))) for i in list(tree.children(0))[:MOST_PREVIEWED]]
+        return [PreviewEntry(node.name, node.kind, node.shares, n_children) for node, n_children in nodes]
 
 
 def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at: datetime, actor: Actor) -> Preview:

@@ -106,6 +106,19 @@ class FeedPreview:
     key: PublicKey
     document: UsageDocument
 
+    @property
+    def n_entries(self) -> int:
+        return len(self.document.entries)
+
+    @property
+    def n_hours(self) -> int:
+        return len(self.document.hours)
+
+    @property
+    def n_running(self) -> int | None:
+        """Number of running jobs; None if they are not reported."""
+        return None if self.document.running is None else len(self.document.running)
+
 
 def preview_feed(*, url: str, policy_slug: str, entry: str, token: str = "", at: datetime, actor: Actor) -> FeedPreview:
     """Fetch and read a feed, for a manager who may subscribe at the entry (a path). Nothing is stored.

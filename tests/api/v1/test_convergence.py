@@ -83,7 +83,7 @@ def test_an_entry_is_selected_by_path_or_uid_and_a_leaf_returns_itself(
         ({"view": "sideways"}, 400, "invalid", "view", "not a valid choice"),
         ({"window_s": "nan"}, 400, "invalid", "window_s", "valid number"),
         ({"window_s": "1e30"}, 400, "invalid", "window_s", "less than or equal to 316224000"),
-        ({"cursor": "!!"}, 400, "bad_cursor", "cursor", "take its `next`"),
+        ({"cursor": "!!"}, 400, "bad_cursor", "cursor", "use its `next`"),
         ({"step": "year"}, 400, "invalid", "step", "not a valid choice"),
         ({"tolerance": "1"}, 400, "unknown_field", "tolerance", "is not known here"),
     ],

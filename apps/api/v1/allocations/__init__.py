@@ -1,1 +1,1 @@
-"""Core-hours and capacity."""
+"""Allocations of core-hours, and capacity."""

@@ -1,4 +1,4 @@
-"""Cores that a site has from one day to another: stated, changed, removed."""
+"""Capacity: the number of cores of a site in a period."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import Scopes, actor_of
-from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
-from apps.api.v1.allocations.views import IF_MATCH, READ_WRITE, ReasonFilterSerializer, seen_tag
+from apps.api.inputs import if_match_header, read_body, read_query, require_if_match
+from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
+from apps.api.v1.allocations.views import READ_WRITE, ReasonFilterSerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.permissions import see
@@ -22,14 +23,14 @@ from apps.policies.models import Capacity
 
 class CapacitySerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField(source="pk")
-    site = serializers.CharField(help_text='"" for the site as a whole')
+    site = serializers.CharField(help_text='"": the whole site')
     starts_on = serializers.DateField()
-    ends_on = serializers.DateField(allow_null=True, help_text="The last day it is there; null for no end")
-    cores = serializers.FloatField(help_text="Rows of the same days add up")
+    ends_on = serializers.DateField(allow_null=True, help_text="Last day; null: no end")
+    cores = serializers.FloatField(help_text="Cores of overlapping periods are added")
     note = serializers.CharField()
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
-    etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
+    etag = serializers.SerializerMethodField(help_text="Value for If-Match")
 
     def get_etag(self, capacity: Capacity) -> str:
         return f'"{capacities.tag_of(capacity)}"'
@@ -56,16 +57,16 @@ class ChangedCapacitySerializer(serializers.Serializer[Any]):
 class CapacityListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
-    @extend_schema(operation_id="list_capacities", responses=list_of(CapacitySerializer))
+    @extend_schema(operation_id="list_capacities", responses=list_schema(CapacitySerializer))
     def get(self, request: Request, policy: str) -> Response:
-        """By first day and site. What can be allocated and delivered is their sum."""
+        """Capacities by first day and site. Their sum is available for allocation and delivery."""
         found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=see)
-        return listed(CapacitySerializer(found, many=True).data)
+        return list_response(CapacitySerializer(found, many=True).data)
 
     @extend_schema(operation_id="state_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Record additional cores from one day to another. For managers of the whole policy."""
-        given = sent(NewCapacitySerializer, request)
+        given = read_body(NewCapacitySerializer, request)
         made = capacities.state_capacity(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
         return _answer(made, 201)
 
@@ -75,28 +76,33 @@ class CapacityDetailView(APIView):
 
     @extend_schema(operation_id="get_capacity", responses=CapacitySerializer)
     def get(self, request: Request, policy: str, capacity: int) -> Response:
+        """One capacity."""
         return _answer(_found(request, policy, capacity))
 
     @extend_schema(
         operation_id="change_capacity",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the capacity")],
         request=ChangedCapacitySerializer,
         responses=CapacitySerializer,
     )
     def patch(self, request: Request, policy: str, capacity: int) -> Response:
-        """Replace what is given. A machine that is switched off gets a last day."""
+        """Change the given fields. Set `ends_on` when a machine is switched off."""
         _found(request, policy, capacity)
-        tag, given = seen_tag(request, "capacity"), sent(ChangedCapacitySerializer, request)
+        tag, given = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
         changed = capacities.change_capacity(
             policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
         )
         return _answer(changed)
 
-    @extend_schema(operation_id="remove_capacity", parameters=[IF_MATCH, ReasonFilterSerializer], responses={204: None})
+    @extend_schema(
+        operation_id="remove_capacity",
+        parameters=[if_match_header("the capacity"), ReasonFilterSerializer],
+        responses={204: None},
+    )
     def delete(self, request: Request, policy: str, capacity: int) -> Response:
-        """It was never there: the past counts it no more either."""
+        """Remove a capacity that was entered by mistake. Past periods no longer include it."""
         _found(request, policy, capacity)
-        tag, given = seen_tag(request, "capacity"), asked(ReasonFilterSerializer, request)
+        tag, given = require_if_match(request, "capacity"), read_query(ReasonFilterSerializer, request)
         capacities.remove_capacity(
             policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
         )
@@ -110,6 +116,4 @@ def _found(request: Request, policy: str, capacity: int) -> Capacity:
 
 
 def _answer(capacity: Capacity, status: int = 200) -> Response:
-    response = Response(CapacitySerializer(capacity).data, status=status)
-    response["ETag"] = f'"{capacities.tag_of(capacity)}"'
-    return response
+    return with_etag(Response(CapacitySerializer(capacity).data, status=status), capacities.tag_of(capacity))

@@ -1,33 +1,37 @@
-"""Core-hours allocated to entries: created, changed, withdrawn; their use; and the shares they convert to."""
+"""Allocations of core-hours to entries, the table of their use, and their conversion to shares."""
 
 from __future__ import annotations
 
-import re
 from datetime import date
 from typing import Any, ClassVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.errors import Refusal
+from apps.api.inputs import (
+    if_match_header,
+    read_body,
+    read_cursor,
+    read_query,
+    require_if_match,
+    visible_entry_uid,
+)
 from apps.api.records import record_serializer
-from apps.api.shapes import UtcTimeField, asked, decode_cursor, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.permissions import see
 from apps.policies.allocations import services
-from apps.policies.allocations.conversion import RESTS, ConvertedLine, draft_shares, get_conversion
+from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine, draft_shares, get_conversion
 from apps.policies.allocations.records import FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
 from apps.policies.models import Allocation
-from apps.policies.selectors import get_policy
-from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END
 from apps.priorities.selectors.allocations import (
     PAGE,
@@ -43,9 +47,7 @@ READ_WRITE: Scopes = {
     "PATCH": frozenset({POLICIES_WRITE}),
     "DELETE": frozenset({POLICIES_WRITE}),
 }
-IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="Its ETag", required=True)
-_TAG = re.compile(r'(?:W/)?"([^"]{1,80})"')
-ENTRY: dict[str, Any] = {"max_length": 9000, "help_text": "Its uid, or its path"}
+ENTRY: dict[str, Any] = {"max_length": 9000, "help_text": "uid or path"}
 
 
 class AllocationSerializer(serializers.Serializer[Any]):
@@ -53,12 +55,12 @@ class AllocationSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField()
     starts_on = serializers.DateField()
-    ends_on = serializers.DateField(help_text="The last day")
+    ends_on = serializers.DateField(help_text="Last day")
     core_h = serializers.FloatField()
     reason = serializers.CharField()
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
-    etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
+    etag = serializers.SerializerMethodField(help_text="Value for If-Match")
 
     def get_etag(self, allocation: Allocation) -> str:
         return f'"{services.tag_of(allocation)}"'
@@ -85,7 +87,7 @@ class ReasonFilterSerializer(serializers.Serializer[Any]):
 
 class DaysSerializer(serializers.Serializer[Any]):
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """`from` is no name that Python lets a class have."""
+        """Add `from` and `to`: `from` is a keyword of Python."""
         days = {"from": "First day", "to": "Last day"}
         more: dict[str, serializers.Field[Any, Any, Any, Any]] = {
             name: serializers.DateField(required=False, help_text=text) for name, text in days.items()
@@ -95,7 +97,7 @@ class DaysSerializer(serializers.Serializer[Any]):
 
 class AllocationFilterSerializer(DaysSerializer):
     entry = serializers.CharField(**ENTRY, required=False)
-    below = serializers.BooleanField(required=False, default=False, help_text="Also of what lies below it")
+    below = serializers.BooleanField(required=False, default=False, help_text="Also allocations of entries below it")
     cursor = serializers.CharField(required=False, default="", allow_blank=True)
 
 
@@ -119,7 +121,7 @@ class NewDraftSerializer(serializers.Serializer[Any]):
         required=False,
         allow_null=True,
         default=None,
-        help_text="Also give the shares the allocations' last days",
+        help_text="What happens to the shares after the last day of their allocation; null: they have no end",
     )
     reason = serializers.CharField(max_length=4000)
 
@@ -135,43 +137,59 @@ _NOT_SENT = ("parent_uid", "name", "level", "n_allocations", "beyond", "target_g
 _RIGHTS = ("hands_out", "may_give", "sees_all_children")
 AllocationRowSerializer = record_serializer(
     AllocationRow,
-    doc="Core-hours. null: not known, or not for the caller to know.",
+    doc="One entry in core-hours. null: not known, or hidden from the caller.",
     exclude=(*_NOT_SENT, *_RIGHTS, "pace_part"),
 )
 OnAllocationsSerializer = record_serializer(
     OnAllocations,
-    doc="Of the topmost entries below the group that have an allocation, on the days of these.",
+    doc="Sum over the topmost entries below the group with an allocation, on the days of these allocations.",
     exclude=("pace_part",),
 )
 
 
-class AllocationTableSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(source="policy_slug")
-    starts_on = serializers.DateField(source="period.starts_on")
-    ends_on = serializers.DateField(source="period.ends_on")
-    as_of = UtcTimeField(source="now")
-    capacity_core_h = serializers.FloatField(allow_null=True)
-    unmapped_core_h = serializers.FloatField(allow_null=True)
-    on_allocations = OnAllocationsSerializer(
-        allow_null=True, help_text="null: no allocations, no usage, or not for the caller to know"
-    )
-    group = AllocationRowSerializer()
-    results = AllocationRowSerializer(many=True, source="rows")
-    next = serializers.CharField(source="next_cursor", allow_null=True)
-
-
+AllocationTableSerializer = record_serializer(
+    AllocationTable,
+    only=(
+        "policy",
+        "starts_on",
+        "ends_on",
+        "as_of",
+        "capacity_core_h",
+        "unmapped_core_h",
+        "on_allocations",
+        "group",
+        "results",
+        "next",
+    ),
+    renamed={
+        "policy": "policy_slug",
+        "starts_on": "period.starts_on",
+        "ends_on": "period.ends_on",
+        "as_of": "now",
+        "next": "next_cursor",
+    },
+    on_allocations=OnAllocationsSerializer(
+        allow_null=True, help_text="null: no allocations, no usage, or hidden from the caller"
+    ),
+    group=AllocationRowSerializer(),
+    results=AllocationRowSerializer(source="rows", many=True),
+)
 ConvertedLineSerializer = record_serializer(ConvertedLine, exclude=("ends_on",))
 
 
-class ConversionSerializer(serializers.Serializer[Any]):
-    of = serializers.UUIDField()
-    has_core_h = serializers.FloatField(allow_null=True)
-    allocated_core_h = serializers.FloatField()
-    rest_core_h = serializers.FloatField()
-    over_committed_core_h = serializers.FloatField()
-    divided_core_h = serializers.FloatField()
-    sum_of_shares = serializers.FloatField()
-    lines = ConvertedLineSerializer(many=True)
+ConversionSerializer = record_serializer(
+    Conversion,
+    exclude=("parent_name", "rest"),
+    texts={
+        "of": "uid of the parent",
+        "has_core_h": "Core-hours of the parent; null: not known",
+        "allocated_core_h": "Core-hours allocated to its children",
+        "rest_core_h": "Unallocated core-hours",
+        "over_committed_core_h": "Core-hours allocated beyond those of the parent",
+        "divided_core_h": "Core-hours that are converted to shares",
+    },
+    lines=ConvertedLineSerializer(many=True),
+)
 
 
 class AllocationListView(APIView):
@@ -180,28 +198,27 @@ class AllocationListView(APIView):
     @extend_schema(
         operation_id="list_allocations",
         parameters=[AllocationFilterSerializer],
-        responses=list_of(AllocationSerializer),
+        responses=list_schema(AllocationSerializer),
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Those of entries that I see, by path; with `from` and `to` those that have a day between them."""
-        given, at, actor = asked(AllocationFilterSerializer, request), clock.now(), actor_of(request)
-        entry = asked_entry(request, policy, given["entry"]) if "entry" in given else None
-        period = asked_period(given, usual=Period(FIRST_DAY, LAST_DAY))
+        """Allocations of entries that the caller may see, by path; with `from` and `to` those of the period."""
+        given, at, actor = read_query(AllocationFilterSerializer, request), clock.now(), actor_of(request)
+        entry = visible_entry_uid(request, policy, given["entry"]) if "entry" in given else None
+        period = read_period(given, default=Period(FIRST_DAY, LAST_DAY))
         found = services.list_allocations(
             policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, visibility=see
         )
-        start = decode_cursor(given["cursor"], int) if given["cursor"] else 0
-        shown = found[max(start, 0) : max(start, 0) + PAGE]
-        more = max(start, 0) + PAGE if len(found) > max(start, 0) + PAGE else None
-        return listed([_said(*each) for each in shown], more)
+        start = max(read_cursor(given) or 0, 0)
+        next_start = start + PAGE if len(found) > start + PAGE else None
+        return list_response([_json(*each) for each in found[start : start + PAGE]], next_start)
 
     @extend_schema(
         operation_id="give_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
-        """Allocate core-hours. By a manager above the entry; over-allocation isn't refused, the table flags it."""
-        given, at, actor = sent(NewAllocationSerializer, request), clock.now(), actor_of(request)
-        entry = asked_entry(request, policy, given.pop("entry"))
+        """Allocate core-hours to an entry, by a manager above it. Over-allocation is allowed; the table flags it."""
+        given, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
+        entry = visible_entry_uid(request, policy, given.pop("entry"))
         made = services.give_allocation(
             policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, visibility=see
         )
@@ -213,32 +230,35 @@ class AllocationDetailView(APIView):
 
     @extend_schema(operation_id="get_allocation", responses=AllocationSerializer)
     def get(self, request: Request, policy: str, allocation: UUID) -> Response:
+        """One allocation."""
         return _answer(request, policy, allocation)
 
     @extend_schema(
         operation_id="change_allocation",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the allocation")],
         request=ChangedAllocationSerializer,
         responses=AllocationSerializer,
     )
     def patch(self, request: Request, policy: str, allocation: UUID) -> Response:
-        """Replace what is given."""
+        """Change the given fields of an allocation."""
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
-        tag, given = seen_tag(request, "allocation"), sent(ChangedAllocationSerializer, request)
+        tag, given = require_if_match(request, "allocation"), read_body(ChangedAllocationSerializer, request)
         services.change_allocation(
             policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
         return _answer(request, policy, allocation)
 
     @extend_schema(
-        operation_id="withdraw_allocation", parameters=[IF_MATCH, ReasonFilterSerializer], responses={204: None}
+        operation_id="withdraw_allocation",
+        parameters=[if_match_header("the allocation"), ReasonFilterSerializer],
+        responses={204: None},
     )
     def delete(self, request: Request, policy: str, allocation: UUID) -> Response:
-        """Withdraw it; the log keeps it."""
+        """Withdraw an allocation. The audit log keeps it."""
         at, actor = clock.now(), actor_of(request)
         _found(request, policy, allocation)
-        tag, given = seen_tag(request, "allocation"), asked(ReasonFilterSerializer, request)
+        tag, given = require_if_match(request, "allocation"), read_query(ReasonFilterSerializer, request)
         services.withdraw_allocation(
             policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
         )
@@ -252,13 +272,13 @@ class AllocationTableView(APIView):
         operation_id="get_allocation_table", parameters=[TableFilterSerializer], responses=AllocationTableSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """A group, its children, and the allocations below them: sub-allocated, kept, expected, delivered."""
-        given = asked(TableFilterSerializer, request)
+        """A group and its children in core-hours: allocated, sub-allocated, reserved, expected and delivered."""
+        given = read_query(TableFilterSerializer, request)
         table: AllocationTable = get_allocation_table(
             policy_slug=policy,
-            of=asked_entry(request, policy, given["of"]),
+            of=visible_entry_uid(request, policy, given["of"]),
             zone=zone(),
-            period=asked_period(given, usual=this_year()),
+            period=read_period(given, default=this_year()),
             cursor=given["cursor"] or None,
             actor=actor_of(request),
         )
@@ -272,14 +292,14 @@ class AllocationSharesView(APIView):
         operation_id="convert_allocations", parameters=[ConversionFilterSerializer], responses=ConversionSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Allocations of the children of an entry, as shares; nothing is saved."""
-        given = asked(ConversionFilterSerializer, request)
+        """Convert allocations of an entry's children to shares. Nothing is stored."""
+        given = read_query(ConversionFilterSerializer, request)
         found = get_conversion(
             policy_slug=policy,
-            parent_uid=asked_entry(request, policy, given["of"]),
+            parent_uid=visible_entry_uid(request, policy, given["of"]),
             rest=given["rest"],
             zone=zone(),
-            period=asked_period(given, usual=this_year()),
+            period=read_period(given, default=this_year()),
             at=clock.now(),
             actor=actor_of(request),
             visibility=see,
@@ -288,11 +308,11 @@ class AllocationSharesView(APIView):
 
     @extend_schema(operation_id="draft_allocations", request=NewDraftSerializer, responses={201: DraftSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """The conversion as a draft. For a future period it takes effect on its first day."""
-        given = sent(NewDraftSerializer, request)
+        """Make a draft of the conversion. For a future period, it takes effect on the first day."""
+        given = read_body(NewDraftSerializer, request)
         draft = draft_shares(
             policy_slug=policy,
-            parent_uid=asked_entry(request, policy, given["of"]),
+            parent_uid=visible_entry_uid(request, policy, given["of"]),
             rest=given["rest"],
             zone=zone(),
             period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"),
@@ -306,19 +326,8 @@ class AllocationSharesView(APIView):
 
 
 def zone() -> ZoneInfo:
-    """In which days begin and end."""
+    """The site's time zone, which defines days."""
     return ZoneInfo(settings.TIME_ZONE)
-
-
-def seen_tag(request: Request, what: str) -> str:
-    """The state that the caller has read."""
-    text = request.headers.get("If-Match", "").strip()
-    if not text:
-        message = f"Send If-Match with the ETag of the {what} that you have read."
-        problem = FieldProblem("If-Match", "is missing")
-        raise Refusal(message, code="precondition_required", status=428, fields=[problem])
-    match = _TAG.fullmatch(text)
-    return match[1] if match else ""
 
 
 def period_of(starts_on: date, ends_on: date, first: str = "from", last: str = "to") -> Period:
@@ -329,8 +338,8 @@ def period_of(starts_on: date, ends_on: date, first: str = "from", last: str = "
     return Period(starts_on, ends_on)
 
 
-def asked_period(given: dict[str, Any], *, usual: Period) -> Period:
-    return period_of(given.get("from", usual.starts_on), given.get("to", usual.ends_on))
+def read_period(given: dict[str, Any], *, default: Period) -> Period:
+    return period_of(given.get("from", default.starts_on), given.get("to", default.ends_on))
 
 
 def _refusal(where: str, message: str) -> Invalid:
@@ -341,31 +350,17 @@ def this_year() -> Period:
     return whole_year(day_of(clock.now(), zone()))
 
 
-def asked_entry(request: Request, policy_slug: str, text: str) -> UUID:
-    """An entry by uid or path, if the caller sees it."""
-    actor = actor_of(request)
-    policy = get_policy(slug=policy_slug, actor=actor)
-    tree = load_tree(policy)
-    try:
-        i = tree.index_of_uid(UUID(text))
-    except ValueError:
-        i = tree.index_of_path(text)
-    return tree.uuid(see(policy=policy, tree=tree, at=clock.now(), actor=actor).require(i))
-
-
 def _found(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
     return services.get_allocation(
         policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), visibility=see
     )
 
 
-def _said(allocation: Allocation, path: str) -> Any:
+def _json(allocation: Allocation, path: str) -> Any:
     allocation.path = path  # type: ignore[attr-defined]
     return AllocationSerializer(allocation).data
 
 
 def _answer(request: Request, policy: str, uid: UUID, status: int = 200) -> Response:
     allocation, path = _found(request, policy, uid)
-    response = Response(_said(allocation, path), status=status)
-    response["ETag"] = f'"{services.tag_of(allocation)}"'
-    return response
+    return with_etag(Response(_json(allocation, path), status=status), services.tag_of(allocation))

@@ -1,1 +1,1 @@
-"""Change sets, reviews, publishing."""
+"""Change sets: drafts, review, publication and follow-up."""

@@ -1,4 +1,4 @@
-"""What follows a publication: whose rank it changes, notices to them, and watches of what was edited."""
+"""Follow-up of a publication: changed ranks, notices to the people concerned, and watches of edited entries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of, sentence_of
+from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of
 from apps.analytics.review import get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.shapes import UtcTimeField, list_of, listed, sent
+from apps.api.inputs import read_body
+from apps.api.records import record_serializer
+from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.v1.changesets.views import READ_WRITE, found_for
 from apps.api.views import APIView
 from apps.core import clock
@@ -23,32 +25,32 @@ from apps.notices.watches import DAYS, LONGEST_DAYS, watch_entry
 MOST_MOVES = 1_000
 
 
-class RankMoveSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField(source="uid")
-    path = serializers.CharField()
-    rank_before = serializers.IntegerField(source="before")
-    rank_after = serializers.IntegerField(source="after")
-    rank_expected = serializers.IntegerField(
-        source="expected", allow_null=True, help_text="As the preview had it; null until the recompute"
-    )
-    reason = serializers.SerializerMethodField()
-
-    def get_reason(self, move: RankMove) -> str:
-        return sentence_of(move.reason, move.step, move.targets, move.places)
+RankMoveSerializer = record_serializer(
+    RankMove,
+    only=("entry", "path", "rank_before", "rank_after", "rank_expected", "reason"),
+    renamed={
+        "entry": "uid",
+        "rank_before": "before",
+        "rank_after": "after",
+        "rank_expected": "expected",
+        "reason": "sentence",
+    },
+    texts={"rank_expected": "Rank in the preview; null until the recompute", "reason": "The reason in words"},
+)
 
 
 class FollowupSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(["waiting", "running", "slow", "failed", "done"])
     revision = serializers.IntegerField()
     published_at = UtcTimeField()
-    due_at = UtcTimeField(help_text="When priorities follow, by the usual time of a recompute")
+    due_at = UtcTimeField(help_text="Expected time of the recompute")
     served_snapshot = serializers.IntegerField(
-        allow_null=True, help_text="The first one of this revision; null before, when ranks are predicted"
+        allow_null=True, help_text="First snapshot of this revision; null: not yet, and ranks are predicted"
     )
     n_ranked = serializers.IntegerField()
-    n_compared = serializers.IntegerField(help_text="Leaves with a rank before and after, visible to the caller")
+    n_compared = serializers.IntegerField(help_text="Number of visible leaves with a rank before and after")
     n_moved = serializers.IntegerField()
-    moves = RankMoveSerializer(many=True, help_text="Those that move furthest, the first 1,000")
+    moves = RankMoveSerializer(many=True, help_text="The 1,000 leaves that move furthest")
     n_notified = serializers.IntegerField()
 
 
@@ -86,10 +88,10 @@ class FollowupView(APIView):
 
     @extend_schema(operation_id="get_followup_of_change_set", responses=FollowupSerializer)
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """For 14 days after the publication: whether priorities follow, and who moved of those the caller sees."""
+        """State of the recompute after a publication, and leaves whose rank changed, for 14 days."""
         found = _followup(request, policy, change_set)
         if found.now > found.revision.published_at + FOLLOWED_FOR:
-            raise NotFound(f"Nothing follows change set {change_set} any more.")
+            raise NotFound(f"The follow-up of change set {change_set} has ended.")
         after = found.after
         return Response(
             FollowupSerializer(
@@ -116,35 +118,35 @@ class RankNoticesView(APIView):
         operation_id="preview_rank_notices",
         parameters=[OpenApiParameter("only_down", bool), OpenApiParameter("group", str)],
         responses={
-            200: list_of(RankNoticeSerializer),
-            409: OpenApiResponse(description="Priorities don't follow yet (`not_recomputed`)"),
+            200: list_schema(RankNoticeSerializer),
+            409: OpenApiResponse(description="Priorities are not recomputed yet (`not_recomputed`)"),
         },
     )
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """What each person would read, for those who may publish the change."""
+        """Preview the notice to each person whose rank changed, for callers who may publish the change set."""
         found = _followup(request, policy, change_set)
         given = NewRankNoticesSerializer(data=request.query_params)
         given.is_valid(raise_exception=True)
         prepared: list[RankNotice] = preview_rank_notices(found, **given.validated_data)
-        return listed(RankNoticeSerializer(prepared, many=True).data)
+        return list_response(RankNoticeSerializer(prepared, many=True).data)
 
     @extend_schema(operation_id="send_rank_notices", request=NewRankNoticesSerializer, responses=SentSerializer)
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Send them. Of one revision nobody gets a second one."""
-        found, given = _followup(request, policy, change_set), sent(NewRankNoticesSerializer, request)
+        """Send notices to people whose rank changed. Each person gets at most one notice about a revision."""
+        found, given = _followup(request, policy, change_set), read_body(NewRankNoticesSerializer, request)
         return Response({"n_notified": send_rank_notices(found, **given, at=found.now, actor=actor_of(request))})
 
 
 class FollowupWatchView(APIView):
-    scopes: ClassVar[Scopes] = {}  # a person's own rule
+    scopes: ClassVar[Scopes] = {}  # sessions only: the watch is a rule of the person
 
     @extend_schema(
         operation_id="watch_entry_of_change_set", request=NewWatchSerializer, responses={201: WatchSerializer}
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Watch an entry for some days: a notice of mine when it leaves or reaches its target."""
+        """Watch an entry for some days: the caller gets a notice when it leaves or reaches its target."""
         found_for(request, policy, change_set)
-        given = sent(NewWatchSerializer, request)
+        given = read_body(NewWatchSerializer, request)
         made = watch_entry(
             policy_slug=policy, uid=given["entry"], days=given["days"], at=clock.now(), actor=actor_of(request)
         )

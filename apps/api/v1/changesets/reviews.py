@@ -1,4 +1,4 @@
-"""The review of a change set: its checks, its effect, comments; and its steps from proposed to reverted."""
+"""Review of a change set: checks, effect on ranks, comments; and its steps from proposal to revert."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.records import serializer_of
-from apps.api.shapes import UtcTimeField, list_of, listed, sent
+from apps.api.inputs import if_match_header, read_body, read_version
+from apps.api.records import record_serializer, serializer_of
+from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.v1.changesets.views import (
-    IF_MATCH_OF_STEP,
     READ_WRITE,
     ChangeSetDetailSerializer,
     answer,
     found_for,
-    version_of,
 )
 from apps.api.v1.priorities import AskedRunSerializer
 from apps.api.views import APIView
@@ -42,35 +41,35 @@ _STATES = ("ready", "stale", "asked", "failed", "absent", "no_snapshot", "confli
 CheckSerializer = serializer_of(Check)
 
 
-class LeafEffectSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField()
-    path = serializers.CharField()
-    ranks_without = serializers.ListField(
-        child=serializers.IntegerField(allow_null=True), help_text="At each horizon, as things are"
-    )
-    ranks_with = serializers.ListField(
-        child=serializers.IntegerField(allow_null=True), help_text="At each horizon, with the change"
-    )
-    factor_before = serializers.FloatField(allow_null=True)
-    factor_after = serializers.FloatField(allow_null=True)
-    reason = serializers.CharField()
+LeafEffectSerializer = record_serializer(
+    LeafLine,
+    component="LeafEffect",
+    only=("entry", "path", "ranks_without", "ranks_with", "factor_before", "factor_after", "reason"),
+    renamed={"entry": "uid", "ranks_without": "without", "ranks_with": "with_it", "reason": "reason_text"},
+    texts={
+        "ranks_without": "Rank at each horizon without the change",
+        "ranks_with": "Rank at each horizon with the change",
+    },
+)
 
 
 class AheadSerializer(serializers.Serializer[Any]):
-    """Ranks now and later, if demand stays as in the last 14 days."""
+    """Ranks now and later if demand stays as in the last 14 days."""
 
-    state = serializers.ChoiceField(_STATES, help_text="`absent`: POST here to have it worked out")
+    state = serializers.ChoiceField(_STATES, help_text="absent: not computed; request it by POST")
     problem = serializers.CharField()
     as_of = UtcTimeField(allow_null=True)
     head_revision = serializers.IntegerField(allow_null=True)
     horizons_days = serializers.ListField(child=serializers.IntegerField())
-    n_moving = serializers.IntegerField(help_text="Leaves that the caller sees and that move at any horizon")
-    leaves = LeafEffectSerializer(many=True, help_text="Those that move furthest, the first 1,000")
+    n_moving = serializers.IntegerField(help_text="Number of visible leaves that move at any horizon")
+    leaves = LeafEffectSerializer(many=True, help_text="The 1,000 leaves that move furthest")
 
 
 class CommentSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
-    operation = serializers.IntegerField(allow_null=True, help_text="The number of the edit it is about, from 0")
+    operation = serializers.IntegerField(
+        allow_null=True, help_text="Index of the operation, from 0; null: the whole change set"
+    )
     author = serializers.CharField(source="author_name")
     text = serializers.CharField()
     created_at = UtcTimeField()
@@ -84,10 +83,10 @@ class NewCommentSerializer(serializers.Serializer[Any]):
 class ChangeSetCheckListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
-    @extend_schema(operation_id="list_checks_of_change_set", responses=list_of(CheckSerializer))
+    @extend_schema(operation_id="list_checks_of_change_set", responses=list_schema(CheckSerializer))
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """What passes, warns or blocks, for the caller now."""
-        return listed(CheckSerializer(_page(request, policy, change_set).checks, many=True).data)
+        """Checks of the change set for the caller: passed, warning or blocking."""
+        return list_response(CheckSerializer(_page(request, policy, change_set).checks, many=True).data)
 
 
 class ChangeSetEffectView(APIView):
@@ -95,7 +94,7 @@ class ChangeSetEffectView(APIView):
 
     @extend_schema(operation_id="get_effect_of_change_set", responses=AheadSerializer)
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """Ranks with and without it, now and after 1, 7 and 30 days; of a decided change set there is nothing."""
+        """Ranks with and without the change, now and after 1, 7 and 30 days. Empty for decided change sets."""
         page = _page(request, policy, change_set)
         effect = page.effect if page.review.is_open else change_effect_runs.Effect("decided")
         found = effect.projection
@@ -108,14 +107,14 @@ class ChangeSetEffectView(APIView):
                     "head_revision": effect.head_number or None,
                     "horizons_days": list(found.horizons_days) if found is not None else [],
                     "n_moving": page.n_moving if found is not None else 0,
-                    "leaves": [_leaf(line) for line in page.leaves(MOST_LEAVES)] if found is not None else [],
+                    "leaves": page.leaves(MOST_LEAVES) if found is not None else [],
                 }
             ).data
         )
 
     @extend_schema(operation_id="work_out_effect_of_change_set", request=None, responses={202: AskedRunSerializer})
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Have it worked out in the background, as large policies need."""
+        """Compute the effect in the background, as necessary for large policies."""
         found = found_for(request, policy, change_set)
         run = change_effect_runs.request_effect(change_set_id=found.pk, at=clock.now(), actor=actor_of(request))
         return Response({"run": run.pk}, status=202)
@@ -124,17 +123,17 @@ class ChangeSetEffectView(APIView):
 class ChangeSetCommentListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
-    @extend_schema(operation_id="list_comments_of_change_set", responses=list_of(CommentSerializer))
+    @extend_schema(operation_id="list_comments_of_change_set", responses=list_schema(CommentSerializer))
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """In the order in which they were made."""
-        return listed(CommentSerializer(found_for(request, policy, change_set).comments.all(), many=True).data)
+        """Comments, oldest first."""
+        return list_response(CommentSerializer(found_for(request, policy, change_set).comments.all(), many=True).data)
 
     @extend_schema(
         operation_id="comment_on_change_set", request=NewCommentSerializer, responses={201: CommentSerializer}
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Plain text, about the whole or about one edit; it stays there when the change set is rebased."""
-        found, given = found_for(request, policy, change_set), sent(NewCommentSerializer, request)
+        """Comment on the change set or on one operation, in plain text. A rebase keeps comments in place."""
+        found, given = found_for(request, policy, change_set), read_body(NewCommentSerializer, request)
         comment = lifecycle.comment_on(id=found.pk, **given, at=clock.now(), actor=actor_of(request))
         return Response(CommentSerializer(comment).data, status=201)
 
@@ -142,18 +141,6 @@ class ChangeSetCommentListView(APIView):
 def _page(request: Request, policy: str, change_set: int) -> ReviewPage:
     found = found_for(request, policy, change_set)
     return get_review_page(id=found.pk, actor=actor_of(request), at=clock.now())
-
-
-def _leaf(line: LeafLine) -> dict[str, Any]:
-    return {
-        "entry": line.uid,
-        "path": f"{line.above.rstrip('/')}/{line.name}",
-        "ranks_without": line.without,
-        "ranks_with": line.with_it,
-        "factor_before": line.factors[0],
-        "factor_after": line.factors[1],
-        "reason": f"{line.reason}: {line.reason_name}" if line.reason_name else line.reason,
-    }
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -165,19 +152,19 @@ class PublicationSerializer(ReasonSerializer):
     effective_at = UtcTimeField(
         required=False,
         allow_null=True,
-        help_text="Later, or null for now, whatever was set before. Left out: as the change set says",
+        help_text="When it takes effect; null: now. Default: `effective_at` of the change set",
     )
 
 
 class ChoiceSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField(allow_null=True, help_text="As the conflict names it; null for settings")
+    entry = serializers.UUIDField(allow_null=True, help_text="`entry` of the conflict; null for settings")
     field = serializers.CharField(max_length=64)
     take = serializers.ChoiceField(["mine", "theirs"])
 
 
 class RebaseSerializer(serializers.Serializer[Any]):
     choices = ChoiceSerializer(
-        many=True, required=False, help_text="One for each conflict; without conflicts none is needed"
+        many=True, required=False, help_text="One choice for each conflict; not needed without conflicts"
     )
 
 
@@ -186,7 +173,8 @@ class EmptySerializer(serializers.Serializer[Any]):
 
 
 def _step(request: Any = ReasonSerializer) -> Any:
-    return {"parameters": [IF_MATCH_OF_STEP], "request": request, "responses": ChangeSetDetailSerializer}
+    header = if_match_header("the change set", is_required=False)
+    return {"parameters": [header], "request": request, "responses": ChangeSetDetailSerializer}
 
 
 class ProposalView(APIView):
@@ -194,8 +182,8 @@ class ProposalView(APIView):
 
     @extend_schema(operation_id="propose_change_set", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Ask the people who may publish it to decide."""
-        return _take(services.propose_change_set, request, policy, change_set)
+        """Propose a draft to the people who may publish it."""
+        return _run_step(services.propose_change_set, request, policy, change_set)
 
 
 class ApprovalView(APIView):
@@ -203,8 +191,8 @@ class ApprovalView(APIView):
 
     @extend_schema(operation_id="approve_change_set", **_step(EmptySerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """A second person's approval of this version; authors can't approve their own."""
-        return _take(lifecycle.approve_change_set, request, policy, change_set, EmptySerializer)
+        """Approve this version as a second person. Authors can't approve their own change sets."""
+        return _run_step(lifecycle.approve_change_set, request, policy, change_set, EmptySerializer)
 
 
 class ReturnView(APIView):
@@ -212,12 +200,12 @@ class ReturnView(APIView):
 
     @extend_schema(operation_id="request_changes", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Back to its author, as a draft; `reason` says what should change, and becomes a comment."""
+        """Return a proposal to its author as a draft. `reason` becomes a comment."""
 
         def send_back(*, reason: str = "", **more: Any) -> ChangeSet:
             return lifecycle.request_changes(text=reason, **more)
 
-        return _take(send_back, request, policy, change_set)
+        return _run_step(send_back, request, policy, change_set)
 
 
 class PublicationView(APIView):
@@ -225,9 +213,9 @@ class PublicationView(APIView):
 
     @extend_schema(operation_id="publish_change_set", **_step(PublicationSerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Publish it on the head as it is now, or schedule it.
+        """Publish the change set on the current head, or schedule it.
 
-        409 lists changes by others since its base, or says that a second person is needed first (`needs_approval`).
+        409 lists conflicts with revisions published since its base, or requires a second person (`needs_approval`).
         """
         planned = found_for(request, policy, change_set).effective_at
 
@@ -236,7 +224,7 @@ class PublicationView(APIView):
                 return lifecycle.schedule_change_set(effective_at=effective_at, at=at, **more)
             return services.publish_change_set(at_once=True, at=at, **more)
 
-        return _take(publish, request, policy, change_set, PublicationSerializer)
+        return _run_step(publish, request, policy, change_set, PublicationSerializer)
 
 
 class WithdrawalView(APIView):
@@ -244,8 +232,8 @@ class WithdrawalView(APIView):
 
     @extend_schema(operation_id="withdraw_change_set", **_step())
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Give it up; it stays readable."""
-        return _take(services.withdraw_change_set, request, policy, change_set)
+        """Withdraw the change set. It stays readable."""
+        return _run_step(services.withdraw_change_set, request, policy, change_set)
 
 
 class RebaseView(APIView):
@@ -253,7 +241,10 @@ class RebaseView(APIView):
 
     @extend_schema(operation_id="rebase_change_set", **_step(RebaseSerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Set it upon the head. 409 names conflicts that need a choice: `theirs` drops the edit, `mine` keeps it."""
+        """Rebase the change set onto the head.
+
+        409 lists conflicts that need a choice: `theirs` drops the operation, `mine` keeps it.
+        """
 
         def rebase(*, choices: list[dict[str, Any]] | None = None, **more: Any) -> ChangeSet:
             chosen: dict[str, Side] = {
@@ -261,7 +252,7 @@ class RebaseView(APIView):
             }
             return lifecycle.rebase_change_set(choices=chosen, **more)
 
-        return _take(rebase, request, policy, change_set, RebaseSerializer)
+        return _run_step(rebase, request, policy, change_set, RebaseSerializer)
 
 
 class RevertView(APIView):
@@ -271,26 +262,26 @@ class RevertView(APIView):
         operation_id="revert_change_set", request=ReasonSerializer, responses={201: ChangeSetDetailSerializer}
     )
     def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """A new draft that undoes the revision it became; what changed since is a conflict when that is published."""
+        """Make a draft that reverts the published change set. Later changes of the same fields are conflicts."""
         number = revert.current_number(found_for(request, policy, change_set))
-        given = sent(ReasonSerializer, request) if request.data else {}
+        given = read_body(ReasonSerializer, request) if request.data else {}
         draft = revert.revert_revision(
             policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
         )
         return answer(request, draft, 201)
 
 
-def _take(
+def _run_step(
     step: Callable[..., ChangeSet | Revision],
     request: Request,
     policy: str,
     change_set: int,
     kind: type[serializers.Serializer[Any]] = ReasonSerializer,
 ) -> Response:
-    """If-Match is optional here: with it, only the version that the caller has read goes on."""
-    found, version = found_for(request, policy, change_set), version_of(request)
-    given = sent(kind, request) if request.data else {}
+    """Run a step on the version in If-Match, or on the current version without the header."""
+    found, version = found_for(request, policy, change_set), read_version(request)
+    given = read_body(kind, request) if request.data else {}
     seen = found.version if version is None else version
     done = step(id=found.pk, version=seen, **given, at=clock.now(), actor=actor_of(request))
-    # Not asked for again: what was sent back is its author's alone.
+    # The returned object is used: after a return to its author, the caller may no longer read the change set.
     return answer(request, done.change_set if isinstance(done, Revision) else done)

@@ -1,22 +1,21 @@
-"""Change sets: the only way a policy changes."""
+"""Change sets, by which policies change: list, make, read and edit."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.errors import Refusal
-from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
+from apps.api.inputs import if_match_header, read_body, read_query, require_version
+from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
-from apps.core.errors import FieldProblem, NotFound
+from apps.core.errors import NotFound
 from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.models import ChangeSet
@@ -27,14 +26,6 @@ READ_WRITE: Scopes = {
     "POST": frozenset({POLICIES_WRITE}),
     "PATCH": frozenset({POLICIES_WRITE}),
 }
-_TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
-IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The change set's ETag")
-IF_MATCH_OF_STEP = OpenApiParameter(
-    "If-Match",
-    str,
-    OpenApiParameter.HEADER,
-    description="The change set's ETag. Not asked for here; where it is sent, only the version that was read goes on.",
-)
 
 
 class ChangeSetSerializer(serializers.Serializer[Any]):
@@ -43,12 +34,14 @@ class ChangeSetSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(ChangeSet.State.choices)
     version = serializers.IntegerField()
     base_revision = serializers.IntegerField(source="base_number")
-    revision = serializers.SerializerMethodField(help_text="What it became, when published")
+    revision = serializers.SerializerMethodField(help_text="Revision that it became; null: not published")
     reason = serializers.CharField()
     operations = serializers.ListField(child=serializers.DictField())
     effective_at = UtcTimeField(allow_null=True)
     asks = serializers.UUIDField(
-        source="asks_entry_uid", allow_null=True, help_text="The entry for which more is asked upward"
+        source="asks_entry_uid",
+        allow_null=True,
+        help_text="Request from below: the entry for which more is requested; null: no request",
     )
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
@@ -60,15 +53,19 @@ class ChangeSetSerializer(serializers.Serializer[Any]):
 
 
 class EffectSerializer(serializers.Serializer[Any]):
-    """Three layers: what the operations say, what follows for targets, what would follow for priorities."""
+    """Effect in three layers: edited fields, changed targets, and changed priorities."""
 
     base_revision = serializers.IntegerField()
-    stated = serializers.ListField(child=serializers.DictField())
+    stated = serializers.ListField(child=serializers.DictField(), help_text="Fields that the operations change")
     n_stated = serializers.IntegerField()
-    effective = serializers.ListField(child=serializers.DictField())
+    effective = serializers.ListField(child=serializers.DictField(), help_text="Entries whose targets change")
     n_effective = serializers.IntegerField()
-    n_outside_view = serializers.IntegerField()
-    simulated = serializers.ListField(child=serializers.DictField(), allow_null=True)
+    n_outside_view = serializers.IntegerField(help_text="Number of changes that the caller may not see")
+    simulated = serializers.ListField(
+        child=serializers.DictField(),
+        allow_null=True,
+        help_text="Ranks on the current head; null: published, withdrawn, or not computed",
+    )
 
 
 class ApprovalSerializer(serializers.Serializer[Any]):
@@ -77,7 +74,7 @@ class ApprovalSerializer(serializers.Serializer[Any]):
 
 
 class ConflictSerializer(serializers.Serializer[Any]):
-    """As a refusal to publish names it."""
+    """A field that both this change set and a later revision changed, as in a 409 to publishing."""
 
     entry = serializers.CharField(allow_null=True, help_text="uid; null for settings")
     path = serializers.CharField()
@@ -89,10 +86,12 @@ class ConflictSerializer(serializers.Serializer[Any]):
 
 class ChangeSetDetailSerializer(ChangeSetSerializer):
     origin = serializers.ChoiceField(ChangeSet.Origin.choices)
-    held_for = serializers.CharField(help_text="Why it couldn't be published when it was due")
-    decided_by = serializers.CharField(source="decided_name", help_text="Who scheduled it")
-    approvals = serializers.SerializerMethodField(help_text="Of the present version: an edit removes them")
-    conflicts = serializers.SerializerMethodField(help_text="With what others published since its base: rebase it")
+    held_for = serializers.CharField(help_text='Why it was not published when it was due; "": no problem')
+    decided_by = serializers.CharField(source="decided_name", help_text="Person who scheduled it")
+    approvals = serializers.SerializerMethodField(help_text="Approvals of the current version; edits remove them")
+    conflicts = serializers.SerializerMethodField(
+        help_text="Conflicts with revisions published since its base, to be resolved by a rebase"
+    )
     effect = serializers.SerializerMethodField()
 
     @extend_schema_field(ApprovalSerializer(many=True))
@@ -119,8 +118,8 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
         required=False,
         default=None,
         allow_null=True,
-        help_text="A request from below: the uid or path of an entry that the caller leads. Its operations are "
-        "set_shares and set_dates of that entry; proposing it sends it to the managers above the entry.",
+        help_text="Makes it a request from below: uid or path of an entry that the caller manages. Its operations are "
+        "set_shares and set_dates of that entry; proposing it sends it to managers above the entry.",
     )
 
 
@@ -139,25 +138,27 @@ class ChangeSetListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
     @extend_schema(
-        operation_id="list_change_sets", parameters=[ChangeSetFilterSerializer], responses=list_of(ChangeSetSerializer)
+        operation_id="list_change_sets",
+        parameters=[ChangeSetFilterSerializer],
+        responses=list_schema(ChangeSetSerializer),
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The newest 200 that I may see."""
-        state, actor = asked(ChangeSetFilterSerializer, request).get("state"), actor_of(request)
+        """The newest 200 change sets that the caller may see."""
+        state, actor = read_query(ChangeSetFilterSerializer, request).get("state"), actor_of(request)
         found = selectors.list_change_sets(
             policy=selectors.get_policy(slug=policy, actor=actor),
             states=[state] if state else [],
             at=clock.now(),
             actor=actor,
         )
-        return listed(ChangeSetSerializer(found, many=True).data)
+        return list_response(ChangeSetSerializer(found, many=True).data)
 
     @extend_schema(
         operation_id="make_change_set", request=NewChangeSetSerializer, responses={201: ChangeSetDetailSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
-        """A draft with its effect; nothing changes before it is published."""
-        given = sent(NewChangeSetSerializer, request)
+        """Make a draft. The answer contains its effect; the policy changes when it is published."""
+        given = read_body(NewChangeSetSerializer, request)
         change_set = services.make_change_set(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
         return answer(request, change_set, 201)
 
@@ -167,23 +168,19 @@ class ChangeSetDetailView(APIView):
 
     @extend_schema(operation_id="get_change_set", responses=ChangeSetDetailSerializer)
     def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """With the effect that it has on its base."""
+        """One change set with its effect, approvals and conflicts."""
         return answer(request, found_for(request, policy, change_set))
 
     @extend_schema(
         operation_id="update_change_set",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the change set")],
         request=ChangedChangeSetSerializer,
         responses=ChangeSetDetailSerializer,
     )
     def patch(self, request: Request, policy: str, change_set: int) -> Response:
-        """Change a draft; If-Match says of which version."""
-        found, version = found_for(request, policy, change_set), version_of(request)
-        if version is None:
-            message = "Send If-Match with the ETag of the change set that you have read."
-            problem = FieldProblem("If-Match", "is missing")
-            raise Refusal(message, code="precondition_required", status=428, fields=[problem])
-        given = sent(ChangedChangeSetSerializer, request)
+        """Edit a draft."""
+        found, version = found_for(request, policy, change_set), require_version(request, "change set")
+        given = read_body(ChangedChangeSetSerializer, request)
         services.update_change_set(id=found.pk, version=version, **given, at=clock.now(), actor=actor_of(request))
         return answer(request, found_for(request, policy, change_set))
 
@@ -195,15 +192,6 @@ def found_for(request: Request, policy: str, change_set: int) -> ChangeSet:
     return found
 
 
-def version_of(request: Request) -> int | None:
-    """The version that the caller has seen; None without the header, 0 (never one) for a tag that isn't ours."""
-    text = request.headers.get("If-Match", "").strip()
-    if not text:
-        return None
-    match = _TAG.fullmatch(text)
-    return int(match[1]) if match else 0
-
-
 def answer(request: Request, change_set: ChangeSet, status: int = 200) -> Response:
     actor = actor_of(request)
     context = {
@@ -211,17 +199,16 @@ def answer(request: Request, change_set: ChangeSet, status: int = 200) -> Respon
         "conflicts": conflicts_to_show(change_set, actor=actor, at=clock.now()),
     }
     response = Response(ChangeSetDetailSerializer(change_set, context=context).data, status=status)
-    response["ETag"] = f'"{change_set.version}"'
-    return response
+    return with_etag(response, change_set.version)
 
 
 def _effect(change_set: ChangeSet, actor: Actor) -> dict[str, Any]:
-    """What it says and what follows, against its base; and what would follow for ranks on today's head."""
+    """Edited fields and changed targets against its base, and the simulated ranks on the current head."""
     layers = services.effect_of(change_set, at=clock.now(), actor=actor)
     is_open = change_set.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
     return {**layers, "simulated": simulate_change_set(change_set, actor=actor) if is_open else None}
 
 
 def _has_effect(change_set: ChangeSet) -> bool:
-    """A first revision has no base, and a whole document says only how much it changed."""
+    """False for a first revision, which has no base, and for whole documents, which list no single operations."""
     return change_set.base_number > 0 and all(operation["op"] != "document" for operation in change_set.operations)

@@ -1,1 +1,1 @@
-"""Peers, mounts, subscriptions, publications."""
+"""Federation: peers, mounts, subscriptions, publications, feeds and keys."""

@@ -1,4 +1,4 @@
-"""The table of peers, and the grid view of an entry: what the pages of the federation show."""
+"""The table of peers, and the grid view: one entry's targets, actual shares and deliveries at all sites."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
+from apps.api.inputs import read_query
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import (
     FIGURE_ANSWERS,
     FigureFilterSerializer,
-    UtcTimeField,
-    asked,
     figure_response,
-    list_of,
-    listed,
+    list_response,
+    list_schema,
 )
 from apps.api.v1.federation.mounts import MANAGE
 from apps.api.views import APIView
@@ -32,54 +31,62 @@ from apps.figures.flow import grid_flow
 
 class GridFilterSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
-    levels = serializers.IntegerField(min_value=1, max_value=MOST_LEVELS, default=1, help_text="Below the entry")
+    entry = serializers.CharField(max_length=9000, default="/", help_text="Path")
+    levels = serializers.IntegerField(
+        min_value=1, max_value=MOST_LEVELS, default=1, help_text="Number of levels below the entry"
+    )
 
 
 class GridFlowFilterSerializer(FigureFilterSerializer):
     policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, default="/", help_text="Its path")
+    entry = serializers.CharField(max_length=9000, default="/", help_text="Path")
 
 
-GridSiteSerializer = record_serializer(SiteColumn, name="GridSite", exclude=("subscription_id", "path"))
+GridSiteSerializer = record_serializer(SiteColumn, component="GridSite", exclude=("subscription_id", "path"))
 
 
-class GridRowSerializer(serializers.Serializer[Any]):
-    uid = serializers.UUIDField()
-    path = serializers.CharField()
-    name = serializers.CharField()
-    kind = serializers.CharField()
-    depth = serializers.IntegerField()
-    target = serializers.FloatField(allow_null=True)
-    actual = serializers.FloatField(allow_null=True)
-    deviation_points = serializers.FloatField(allow_null=True)
-    core_s = serializers.ListField(
-        child=serializers.FloatField(), allow_null=True, help_text="By site, in their order; null: hidden"
-    )
-
-
-class GridSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField()
-    revision = serializers.IntegerField()
-    path = serializers.CharField()
-    uid = serializers.UUIDField()
-    scope = serializers.ChoiceField(["local", "global"])
-    fallback_since = UtcTimeField(allow_null=True, help_text="This site's usage alone counts since then")
-    as_of = UtcTimeField(allow_null=True)
-    since = UtcTimeField(allow_null=True, help_text="The window's beginning; null: ever")
-    sites = GridSiteSerializer(many=True)
-    results = GridRowSerializer(many=True)
-    n_more = serializers.IntegerField(help_text="Entries that aren't listed")
+_OF_ENTRY = ("uid", "path", "name", "kind", "target", "actual", "deviation_points")
+GridRowSerializer = record_serializer(
+    GridRow,
+    only=("uid", "path", "name", "kind", "depth", "target", "actual", "deviation_points", "core_s"),
+    renamed={name: f"entry.{name}" for name in _OF_ENTRY},
+    texts={"core_s": "Delivered core-seconds by site, in the order of `sites`; null: hidden"},
+)
+GridSerializer = record_serializer(
+    Grid,
+    only=(
+        "policy",
+        "revision",
+        "path",
+        "uid",
+        "scope",
+        "fallback_since",
+        "as_of",
+        "since",
+        "sites",
+        "results",
+        "n_more",
+    ),
+    renamed={"policy": "policy_slug"},
+    texts={
+        "fallback_since": "Local-only fallback since then; null: usage of all sites counts",
+        "since": "Start of the window; null: unlimited",
+        "n_more": "Number of entries that are not listed",
+    },
+    scope=serializers.ChoiceField(["local", "global"]),
+    sites=GridSiteSerializer(many=True),
+    results=GridRowSerializer(source="rows", many=True),
+)
 
 
 class PeerListView(APIView):
     scopes = MANAGE
 
-    @extend_schema(operation_id="list_peers", responses=list_of(serializer_of(Peer)))
+    @extend_schema(operation_id="list_peers", responses=list_schema(serializer_of(Peer)))
     def get(self, request: Request) -> Response:
-        """Mounted peers, subscribed peers and, for administrators, readers of ours: age, version, state."""
+        """Peers with age, version and state: mounts, subscriptions and, for administrators, readers."""
         found = list_peers(at=clock.now(), actor=actor_of(request))
-        return listed(serializer_of(Peer)(found, many=True).data)
+        return list_response(serializer_of(Peer)(found, many=True).data)
 
 
 class GridView(APIView):
@@ -87,8 +94,8 @@ class GridView(APIView):
 
     @extend_schema(operation_id="get_grid", parameters=[GridFilterSerializer], responses=GridSerializer)
     def get(self, request: Request) -> Response:
-        """Targets against actual shares over all sites, and what each site delivered, of an entry and those below."""
-        given = asked(GridFilterSerializer, request)
+        """Targets, actual shares over all sites, and core-seconds by site, of an entry and the entries below it."""
+        given = read_query(GridFilterSerializer, request)
         found = load_grid(
             policy_slug=given["policy"],
             entry=given["entry"],
@@ -96,7 +103,7 @@ class GridView(APIView):
             at=clock.now(),
             actor=actor_of(request),
         )
-        return Response(GridSerializer(_described(found)).data)
+        return Response(GridSerializer(found).data)
 
 
 class GridFlowView(APIView):
@@ -104,38 +111,7 @@ class GridFlowView(APIView):
 
     @extend_schema(operation_id="get_grid_flow", parameters=[GridFlowFilterSerializer], responses=FIGURE_ANSWERS)
     def get(self, request: Request) -> HttpResponseBase:
-        """The Sankey diagram of the grid view: core-hours from each site to each child of the entry."""
-        given = asked(GridFlowFilterSerializer, request)
+        """Sankey diagram of core-hours from each site to each child of the entry."""
+        given = read_query(GridFlowFilterSerializer, request)
         found = load_grid(policy_slug=given["policy"], entry=given["entry"], at=clock.now(), actor=actor_of(request))
         return figure_response(request, grid_flow(found))
-
-
-def _described(found: Grid) -> dict[str, Any]:
-    return {
-        "policy": found.policy_slug,
-        "revision": found.revision,
-        "path": found.path,
-        "uid": found.uid,
-        "scope": found.scope,
-        "fallback_since": found.fallback_since,
-        "as_of": found.as_of,
-        "since": found.since,
-        "sites": found.sites,
-        "results": [_row(row) for row in found.rows],
-        "n_more": found.n_more,
-    }
-
-
-def _row(row: GridRow) -> dict[str, Any]:
-    entry = row.entry
-    return {
-        "uid": entry.uid,
-        "path": entry.path,
-        "name": entry.name,
-        "kind": entry.kind,
-        "depth": row.depth,
-        "target": entry.target,
-        "actual": entry.actual,
-        "deviation_points": entry.deviation_points,
-        "core_s": None if row.core_s is None else list(row.core_s),
-    }

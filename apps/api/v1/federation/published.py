@@ -1,4 +1,4 @@
-"""What this site publishes: signed documents, unchanged; and the administration of them and of their keys."""
+"""Publications and usage feeds of this site: the signed documents, their administration, and signing keys."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from rest_framework.response import Response
 
 from apps.api.authentication import ADMIN, ANY, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.inputs import read_body, read_query
 from apps.api.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
-from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
+from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.v1.federation.mounts import ADMINISTER, ActionSerializer
 from apps.api.views import APIView
 from apps.core import clock
@@ -42,7 +43,7 @@ Published = TypeVar("Published", Publication, UsageFeed)
 
 
 class SignedRenderer(BaseRenderer):
-    """Only so that a caller may ask for this media type: the bytes never come this way."""
+    """Makes the media type acceptable; views return the signed bytes without a renderer."""
 
     media_type = MEDIA_TYPE
     format = "signed"
@@ -53,11 +54,11 @@ class SignedRenderer(BaseRenderer):
 
 
 _IF_NONE_MATCH = OpenApiParameter(
-    "If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of the document that the caller has"
+    "If-None-Match", str, OpenApiParameter.HEADER, description="ETag of the document that the caller has"
 )
 _ANSWERS = {
     (200, MEDIA_TYPE): OpenApiTypes.BINARY,
-    304: OpenApiResponse(description="The caller has just this document already"),
+    304: OpenApiResponse(description="The caller already has this document"),
 }
 
 
@@ -67,18 +68,18 @@ class SinceSerializer(serializers.Serializer[Any]):
         max_value=_MOST_NUMBER,
         required=False,
         default=0,
-        help_text="The number of the last ingested document; 0 for everything",
+        help_text="Number of the last ingested document; 0: everything",
     )
     seen = serializers.IntegerField(
         min_value=0,
         max_value=_MOST_NUMBER,
         required=False,
-        help_text="The number of `newest` in that document, where there was more to send; else equal to `since`",
+        help_text="Number of `newest` in that document, if more documents followed; default: `since`",
     )
 
 
 class SignedDocumentView(APIView):
-    """Open to all, because publications may be; closed ones are filtered by the room of federation."""
+    """Needs no sign-in, because publications may be open; `apps.federation` protects closed ones."""
 
     permission_classes = (AllowAny,)
     renderer_classes = (SignedRenderer, JSONRenderer)
@@ -87,8 +88,10 @@ class SignedDocumentView(APIView):
 class PublicationDocumentView(SignedDocumentView):
     @extend_schema(operation_id="read_publication", parameters=[_IF_NONE_MATCH], responses=_ANSWERS)
     def get(self, request: Request, name: str) -> HttpResponse:
-        """The current document of a publication (`fairshare-policy/1`), signed. For anyone where it is open, else for
-        administrators and for tokens of the scope `federation` whose policy and subtree contain its entry.
+        """The current signed document of a publication (`fairshare-policy/1`).
+
+        Open publications need no sign-in. Others are for administrators, and for tokens with the scope `federation`
+        whose policy and subtree contain the entry.
         """
         actor, now = actor_of(request), clock.now()
         publication = _readable(lambda: get_publication(name=name, actor=actor, at=now))
@@ -110,27 +113,29 @@ class FeedDocumentView(SignedDocumentView):
         responses={
             **_ANSWERS,
             409: OpenApiResponse(
-                description="The feed hasn't come to this number, or has forgotten it: read it from 0"
+                description="The feed has not reached this number, or no longer stores it: read from 0"
             ),
         },
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        """Usage of an entry and all below it since a number (`fairshare-usage/1`), signed; for the same callers."""
+        """Signed usage of an entry and all below it since a number (`fairshare-usage/1`), for the same callers as a
+        publication.
+        """
         actor, now = actor_of(request), clock.now()
         feed = _readable(lambda: get_feed(name=name, actor=actor, at=now))
-        given = asked(SinceSerializer, request)
+        given = read_query(SinceSerializer, request)
         since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
-        told = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
-        record_reading(feed, number=since if told is None else told.number, actor=actor, at=now)
+        document = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
+        record_reading(feed, number=since if document is None else document.number, actor=actor, at=now)
         _fetch_back(request, now)
-        if told is None:
+        if document is None:
             return not_modified(known)
-        return packed_response(request._request, lambda: told.data, content_type=MEDIA_TYPE, tag=told.etag)
+        return packed_response(request._request, lambda: document.data, content_type=MEDIA_TYPE, tag=document.etag)
 
 
 def _readable(found: Callable[[], Published]) -> Published:
-    """Who may publish it gets the code `closed`; others get the same 404 as for an unknown name."""
+    """Return what `found` returns. Callers who may publish get the code `closed`; others the usual 404."""
     try:
         return found()
     except NotFound as error:
@@ -140,14 +145,14 @@ def _readable(found: Callable[[], Published]) -> Published:
 
 
 def _fetch_back(request: Request, now: datetime) -> None:
-    """A peer that asks is back: what of it failed is fetched at once."""
+    """Fetch documents of the requesting peer at once if their last fetch failed: the peer is reachable again."""
     issuer = request.headers.get(ISSUER_HEADER, "")
     if issuer.isprintable() and 0 < len(issuer) <= _LONGEST_NAME:
         retry_failed_fetches(issuer, at=now)
 
 
 def _named(made: Callable[[], Answer]) -> Answer:
-    """A site without a name can't sign anything yet: that is ours to mend, and the other side tries again."""
+    """Turn a missing site name into 503, so that the peer retries: only this site's administrator can set it."""
     try:
         return made()
     except Invalid as error:
@@ -157,26 +162,26 @@ def _named(made: Callable[[], Answer]) -> Answer:
 
 
 # --- Administration ---------------------------------------------------------------------------------------------------
-NAME = "Lower-case letters, digits, points and hyphens, as in vo-a.example"
+NAME = "Lower-case letters, digits, points and hyphens, such as vo-a.example"
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
-    reader = serializers.CharField(help_text='Name of the token; "" where it is open')
-    version = serializers.IntegerField(help_text="Of the publication, or number of the feed")
+    reader = serializers.CharField(help_text='Name of the token; "": open')
+    version = serializers.IntegerField(help_text="Version of the publication, or number of the feed")
     at = UtcTimeField()
 
 
 class PublishedSerializer(serializers.Serializer[Any]):
-    """What publications and feeds have in common."""
+    """Fields that publications and feeds share."""
 
     name = serializers.CharField()
     policy = serializers.CharField(source="policy.slug")
     entry = serializers.UUIDField(source="entry_uid")
-    path = serializers.SerializerMethodField(help_text='Where the entry is now; "" when it has left the tree')
-    is_open = serializers.BooleanField(help_text="Open to all; else a token is needed")
-    expires_after_s = serializers.IntegerField()
+    path = serializers.SerializerMethodField(help_text='Current path of the entry; "": it is archived')
+    is_open = serializers.BooleanField(help_text="true: readable without a token")
+    expires_after_s = serializers.IntegerField(help_text="Validity of a document after its issue")
     made_at = UtcTimeField()
-    readings = serializers.SerializerMethodField(help_text="Who read it last, newest first")
+    readings = serializers.SerializerMethodField(help_text="Last reading by each reader, newest first")
 
     def get_path(self, published: Any) -> str:
         tree = load_tree(published.policy)
@@ -190,16 +195,18 @@ class PublishedSerializer(serializers.Serializer[Any]):
 
 class PublishedVersionSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
-    digest = serializers.CharField(help_text="SHA-256 of the canonical document, which the next version names")
-    revision = serializers.IntegerField(source="revision_number", help_text="The last one that it was made or held for")
+    digest = serializers.CharField(help_text="SHA-256 of the canonical document; the next version refers to it")
+    revision = serializers.IntegerField(
+        source="revision_number", help_text="Last revision of the policy with this content"
+    )
     n_entries = serializers.IntegerField()
     issued_at = UtcTimeField()
     expires_at = UtcTimeField()
-    key = serializers.CharField(source="key_fingerprint")
+    key = serializers.CharField(source="key_fingerprint", help_text="Fingerprint of the signing key")
 
 
 class PublicationSerializer(PublishedSerializer):
-    document = serializers.SerializerMethodField(help_text="The newest version; null before the first request")
+    document = serializers.SerializerMethodField(help_text="Newest version; null: not requested yet")
 
     @extend_schema_field(PublishedVersionSerializer(allow_null=True))
     def get_document(self, publication: Publication) -> Any:
@@ -209,22 +216,22 @@ class PublicationSerializer(PublishedSerializer):
 
 class NewPublicationSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its path")
+    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Path")
     name = serializers.CharField(max_length=128, help_text=NAME)
     is_open = serializers.BooleanField(required=False, default=False)
     expires_after_s = serializers.IntegerField(required=False, default=7 * 86_400)
 
 
 class FeedSerializer(PublishedSerializer):
-    capacity_cores = serializers.FloatField(help_text="What this site declares that it has")
-    sends_running = serializers.BooleanField()
-    keeps_days = serializers.IntegerField(help_text="Older hours aren't sent")
-    number = serializers.IntegerField(help_text="Grows by one whenever something changed")
+    capacity_cores = serializers.FloatField(help_text="Declared capacity of this site")
+    sends_running = serializers.BooleanField(help_text="Running jobs are reported")
+    keeps_days = serializers.IntegerField(help_text="Number of days after which hours are no longer sent")
+    number = serializers.IntegerField(help_text="Increases by one with each change")
 
 
 class NewFeedSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its path")
+    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Path")
     name = serializers.CharField(max_length=128, help_text=NAME)
     capacity_cores = serializers.FloatField()
     sends_running = serializers.BooleanField(required=False, default=True)
@@ -235,25 +242,27 @@ class NewFeedSerializer(serializers.Serializer[Any]):
 
 class KeySerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
-    fingerprint = serializers.CharField(help_text="Others compare it when they mount: send it through another channel")
+    fingerprint = serializers.CharField(
+        help_text="Send it to other sites through another channel: they compare it before mounting"
+    )
     made_at = UtcTimeField()
 
 
 class PublicationListView(APIView):
     scopes: ClassVar[Scopes] = ADMINISTER
 
-    @extend_schema(operation_id="list_publications", responses=list_of(PublicationSerializer))
+    @extend_schema(operation_id="list_publications", responses=list_schema(PublicationSerializer))
     def get(self, request: Request) -> Response:
-        """Published subtrees."""
+        """Publications of this site: subtrees that other sites may mount."""
         found = publications.list_publications(actor=actor_of(request))
-        return listed(PublicationSerializer(found, many=True).data)
+        return list_response(PublicationSerializer(found, many=True).data)
 
     @extend_schema(
         operation_id="make_publication", request=NewPublicationSerializer, responses={201: PublicationSerializer}
     )
     def post(self, request: Request) -> Response:
-        """Publish an entry and all below it; an existing publication gets these terms. For administrators."""
-        given = sent(NewPublicationSerializer, request)
+        """Publish an entry and all below it, or change an existing publication. For administrators."""
+        given = read_body(NewPublicationSerializer, request)
         made = publications.make_publication(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
         )
@@ -265,14 +274,14 @@ class PublicationDetailView(APIView):
 
     @extend_schema(operation_id="get_publication", responses=PublicationSerializer)
     def get(self, request: Request, name: str) -> Response:
-        """Its newest version, and who read it."""
+        """One publication with its newest version and its readers."""
         found = publications.list_publications(actor=actor_of(request))
         return Response(PublicationSerializer(_chosen(found, name)).data)
 
     @extend_schema(operation_id="drop_publication", parameters=[ActionSerializer], responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Stop publishing. Sites that mounted it keep their current version, with its age."""
-        reason = asked(ActionSerializer, request)["reason"]
+        """Stop publishing. Sites that mounted it keep their current version, which becomes stale."""
+        reason = read_query(ActionSerializer, request)["reason"]
         publications.drop_publication(name=name, reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
@@ -280,15 +289,15 @@ class PublicationDetailView(APIView):
 class FeedListView(APIView):
     scopes: ClassVar[Scopes] = ADMINISTER
 
-    @extend_schema(operation_id="list_feeds", responses=list_of(FeedSerializer))
+    @extend_schema(operation_id="list_feeds", responses=list_schema(FeedSerializer))
     def get(self, request: Request) -> Response:
-        """Entries whose local usage is sent to others."""
-        return listed(FeedSerializer(feeds.list_feeds(actor=actor_of(request)), many=True).data)
+        """Usage feeds of this site: entries whose local usage is sent to other sites."""
+        return list_response(FeedSerializer(feeds.list_feeds(actor=actor_of(request)), many=True).data)
 
     @extend_schema(operation_id="make_feed", request=NewFeedSerializer, responses={201: FeedSerializer})
     def post(self, request: Request) -> Response:
-        """Send the local usage of an entry and all below it; an existing feed gets these terms."""
-        given = sent(NewFeedSerializer, request)
+        """Offer the local usage of an entry and all below it as a feed, or change an existing feed."""
+        given = read_body(NewFeedSerializer, request)
         made = feeds.make_feed(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
         return Response(FeedSerializer(made).data, status=201)
 
@@ -298,12 +307,12 @@ class FeedDetailView(APIView):
 
     @extend_schema(operation_id="get_feed", responses=FeedSerializer)
     def get(self, request: Request, name: str) -> Response:
-        """How far it has come, and who read it."""
+        """One feed with its current number and its readers."""
         return Response(FeedSerializer(_chosen(feeds.list_feeds(actor=actor_of(request)), name)).data)
 
     @extend_schema(operation_id="drop_feed", responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
-        """Stop sending; readers keep what they have."""
+        """Stop a feed. Readers keep the usage that they have ingested."""
         _chosen(feeds.list_feeds(actor=actor_of(request)), name)
         feeds.drop_feed(name=name, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
@@ -312,15 +321,15 @@ class FeedDetailView(APIView):
 class KeyListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": ANY, "POST": frozenset({ADMIN})}
 
-    @extend_schema(operation_id="list_keys", responses=list_of(KeySerializer))
+    @extend_schema(operation_id="list_keys", responses=list_schema(KeySerializer))
     def get(self, request: Request) -> Response:
-        """Fingerprints of the keys of this authority, oldest first; the last one signs."""
-        return listed(KeySerializer(trust.list_keys(), many=True).data)
+        """Signing keys of this site, oldest first; the last one signs."""
+        return list_response(KeySerializer(trust.list_keys(), many=True).data)
 
     @extend_schema(operation_id="rotate_key", request=ActionSerializer, responses={201: KeySerializer})
     def post(self, request: Request) -> Response:
-        """A new key, signed by the present one: sites that trust that one follow. For administrators."""
-        reason = sent(ActionSerializer, request)["reason"]
+        """Make a new key, signed by the current one, so that peers follow automatically. For administrators."""
+        reason = read_body(ActionSerializer, request)["reason"]
         trust.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
         return Response(KeySerializer(trust.list_keys()[-1]).data, status=201)
 
@@ -328,5 +337,5 @@ class KeyListView(APIView):
 def _chosen(found: Sequence[Published], name: str) -> Published:
     chosen = next((each for each in found if each.name == name), None)
     if chosen is None:
-        raise NotFound("There is none of this name.")
+        raise NotFound("Nothing with this name is published.")
     return chosen

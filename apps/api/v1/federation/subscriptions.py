@@ -1,4 +1,4 @@
-"""Subscriptions to usage of other sites, held hours, capacity; and the steps that mounts and subscriptions share."""
+"""Subscriptions to usage feeds of other sites, and the actions that mounts and subscriptions share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
-from apps.api.shapes import UtcTimeField, asked, decode_cursor, list_of, listed, sent
+from apps.api.inputs import read_body, read_cursor, read_query
+from apps.api.records import record_serializer
+from apps.api.shapes import UtcTimeField, first_page, list_response, list_schema
 from apps.api.v1.federation.mounts import (
     LONGEST_REASON,
     MANAGE,
@@ -33,7 +35,7 @@ from apps.federation.mounts import services
 from apps.federation.usage_feeds import subscriptions
 from apps.federation.usage_feeds.subscriptions import FeedPreview
 
-_ENTRY = "Its path: a mount, below one, or published here for others to mount"
+_ENTRY = "Path of an entry that is mounted, below a mount, or published here"
 
 
 class FeedPreviewRequestSerializer(serializers.Serializer[Any]):
@@ -43,21 +45,23 @@ class FeedPreviewRequestSerializer(serializers.Serializer[Any]):
     token = token_field()
 
 
-class FeedPreviewSerializer(serializers.Serializer[Any]):
-    url = serializers.CharField()
-    fingerprint = serializers.CharField(help_text="Compare it with what that site sent you through another channel")
-    issuer = serializers.CharField()
-    feed = serializers.CharField()
-    site = serializers.CharField()
-    entry = serializers.UUIDField(help_text="The site whose usage it reports")
-    number = serializers.IntegerField()
-    more = serializers.BooleanField(help_text="There is more than one document holds")
-    capacity_cores = serializers.FloatField(help_text="As that site declares it")
-    issued_at = UtcTimeField()
-    expires_at = UtcTimeField()
-    n_entries = serializers.IntegerField()
-    n_hours = serializers.IntegerField()
-    n_running = serializers.IntegerField(allow_null=True, help_text="Jobs that run now; null: not reported")
+_HEAD = ("issuer", "feed", "site", "entry", "number", "more", "capacity_cores", "issued_at", "expires_at")
+FeedPreviewSerializer = record_serializer(
+    FeedPreview,
+    only=("url", "fingerprint", *_HEAD, "n_entries", "n_hours", "n_running"),
+    renamed={
+        "fingerprint": "key.fingerprint",
+        **{name: f"document.head.{name}" for name in _HEAD},
+        "entry": "document.head.root",
+    },
+    texts={
+        "fingerprint": "Compare it with the fingerprint that the site sent through another channel",
+        "entry": "uid of the entry whose usage the feed reports",
+        "more": "More documents follow",
+        "capacity_cores": "Capacity that the site declares",
+        "n_running": "Number of running jobs; null: not reported",
+    },
+)
 
 
 class NewSubscriptionSerializer(SettingsSerializer):
@@ -66,16 +70,16 @@ class NewSubscriptionSerializer(SettingsSerializer):
     url = serializers.CharField(max_length=2048)
     issuer = serializers.CharField(max_length=128)
     feed = serializers.CharField(max_length=128)
-    fingerprint = serializers.CharField(max_length=200, help_text="Of its key, after a comparison")
-    capacity_cores = serializers.FloatField(help_text="What the caller agrees that site has")
+    fingerprint = serializers.CharField(
+        max_length=200, help_text="Fingerprint of its key, after a comparison through another channel"
+    )
+    capacity_cores = serializers.FloatField(help_text="Agreed capacity of that site; hours with more usage are held")
     token = token_field()
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
 class ChangedSubscriptionSerializer(SettingsSerializer):
-    token = serializers.CharField(
-        max_length=4000, required=False, allow_blank=True, help_text='In place of the present one; "": none'
-    )
+    token = serializers.CharField(max_length=4000, required=False, allow_blank=True, help_text='New token; "": none')
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -86,9 +90,9 @@ class CapacityAgreementSerializer(serializers.Serializer[Any]):
 
 class HeldHourSerializer(serializers.Serializer[Any]):
     hour_at = UtcTimeField()
-    number = serializers.IntegerField(help_text="Of the document that reported it")
-    cpu_s = serializers.FloatField(help_text="Told")
-    most_cpu_s = serializers.FloatField(help_text="What the agreed capacity allows")
+    number = serializers.IntegerField(help_text="Number of the document that reported it")
+    cpu_s = serializers.FloatField(help_text="Reported core-seconds")
+    most_cpu_s = serializers.FloatField(help_text="Core-seconds that the agreed capacity allows")
     found_at = UtcTimeField()
 
 
@@ -100,28 +104,28 @@ class FeedPreviewView(APIView):
         operation_id="preview_subscription", request=FeedPreviewRequestSerializer, responses=FeedPreviewSerializer
     )
     def post(self, request: Request) -> Response:
-        """Preview a feed before its key is trusted. Nothing is stored."""
-        given = sent(FeedPreviewRequestSerializer, request)
+        """Fetch a feed and preview it, before its key is trusted. Nothing is stored."""
+        given = read_body(FeedPreviewRequestSerializer, request)
         found = subscriptions.preview_feed(
             policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request)
         )
-        return Response(FeedPreviewSerializer(_preview(found)).data)
+        return Response(FeedPreviewSerializer(found).data)
 
 
 class SubscriptionListView(APIView):
     scopes: ClassVar[Scopes] = MANAGE
 
-    @extend_schema(operation_id="list_subscriptions", responses=list_of(SubscriptionSerializer))
+    @extend_schema(operation_id="list_subscriptions", responses=list_schema(SubscriptionSerializer))
     def get(self, request: Request) -> Response:
-        """Those that the caller decides about; a token needs the scope `federation` besides."""
+        """Subscriptions that the caller manages. Tokens also need the scope `federation`."""
         now = clock.now()
         found = subscriptions.list_subscriptions(actor=actor_of(request), at=now)
-        return listed(SubscriptionSerializer(found, many=True, context={"at": now}).data)
+        return list_response(SubscriptionSerializer(found, many=True, context={"at": now}).data)
 
     @extend_schema(operation_id="subscribe", request=NewSubscriptionSerializer, responses={201: SubscriptionSerializer})
     def post(self, request: Request) -> Response:
-        """Subscribe to an entry's usage at another site, under the key whose fingerprint was compared."""
-        given = sent(NewSubscriptionSerializer, request)
+        """Subscribe to an entry's usage at another site, and trust the key of this fingerprint."""
+        given = read_body(NewSubscriptionSerializer, request)
         settings = split_settings(given, SettingsSerializer)
         now = clock.now()
         made = subscriptions.subscribe(
@@ -135,15 +139,15 @@ class SubscriptionDetailView(APIView):
 
     @extend_schema(operation_id="get_subscription", responses=SubscriptionSerializer)
     def get(self, request: Request, subscription: int) -> Response:
-        """Number, age, capacity and what is held."""
+        """One subscription with its number, age, capacity and held hours."""
         return _answer(request, subscription)
 
     @extend_schema(
         operation_id="change_subscription", request=ChangedSubscriptionSerializer, responses=SubscriptionSerializer
     )
     def patch(self, request: Request, subscription: int) -> Response:
-        """Limits and interval; omitted values stay."""
-        given = sent(ChangedSubscriptionSerializer, request)
+        """Change limits, interval or token. Omitted values do not change."""
+        given = read_body(ChangedSubscriptionSerializer, request)
         reason, token = given.pop("reason"), given.pop("token", None)
         control.change_settings(
             kind="subscription",
@@ -160,11 +164,11 @@ class SubscriptionDetailView(APIView):
 class HeldHourListView(APIView):
     scopes: ClassVar[Scopes] = MANAGE
 
-    @extend_schema(operation_id="list_held_hours", responses=list_of(HeldHourSerializer))
+    @extend_schema(operation_id="list_held_hours", responses=list_schema(HeldHourSerializer))
     def get(self, request: Request, subscription: int) -> Response:
-        """Hours in which it reports more than its capacity, newest first: their sums don't count. At most 1,000."""
+        """Hours with more usage than the agreed capacity, which do not count; newest first, at most 1,000."""
         row = subscriptions.get_subscription(subscription_id=subscription, actor=actor_of(request), at=clock.now())
-        return listed(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
+        return list_response(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
 
 
 class CapacityAgreementView(APIView):
@@ -172,8 +176,8 @@ class CapacityAgreementView(APIView):
 
     @extend_schema(operation_id="agree_capacity", request=CapacityAgreementSerializer, responses=SubscriptionSerializer)
     def post(self, request: Request, subscription: int) -> Response:
-        """The agreed capacity of that site. All its usage is read again: held hours within it are released."""
-        given = sent(CapacityAgreementSerializer, request)
+        """Change the agreed capacity of the site. All its usage is read again, and held hours within it count."""
+        given = read_body(CapacityAgreementSerializer, request)
         control.agree_capacity(
             subscription=subscription,
             cores=given["cores"],
@@ -190,46 +194,28 @@ def _answer(request: Request, subscription: int) -> Response:
     return Response(SubscriptionSerializer(found, context={"at": now}).data)
 
 
-def _preview(found: FeedPreview) -> dict[str, Any]:
-    document, head = found.document, found.document.head
-    return {
-        "url": found.url,
-        "fingerprint": found.key.fingerprint,
-        "issuer": head.issuer,
-        "feed": head.feed,
-        "site": head.site,
-        "entry": head.root,
-        "number": head.number,
-        "more": head.more,
-        "capacity_cores": head.capacity_cores,
-        "issued_at": head.issued_at,
-        "expires_at": head.expires_at,
-        "n_entries": len(document.entries),
-        "n_hours": len(document.hours),
-        "n_running": None if document.running is None else len(document.running),
-    }
-
-
-# --- Steps of a mount or a subscription -------------------------------------------------------------------------------
+# --- Actions on a mount or a subscription -----------------------------------------------------------------------------
 SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
     "mount": MountSerializer,
     "subscription": SubscriptionSerializer,
 }
-# Step → what is called, and what it means. Each asks for a reason, which the audit log keeps.
+# By step: the service, and the description in OpenAPI. Each needs a reason for the audit log.
 _STEPS: dict[str, tuple[Callable[..., Any], str]] = {
-    "pause": (control.pause, "Stop fetching until it is resumed; the current content stays."),
-    "resume": (control.resume, "Asked again at once, with what is trusted as it was."),
-    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen."),
-    "thaw": (control.unfreeze, "Apply what was fetched while it was frozen; the next fetch is due immediately."),
+    "pause": (control.pause, "Stop fetching until it is resumed. The current content stays."),
+    "resume": (control.resume, "Resume fetching at once. The trusted key stays."),
+    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen (`thaw`)."),
+    "thaw": (control.unfreeze, "Apply documents again. The next fetch is due at once."),
     "begin-anew": (
         control.reset_history,
-        "Accept what is served now as a new history, after a fork or a restore.",
+        "Accept the current document as a new history, after a fork or a restore from backup at the other site.",
     ),
 }
 
 
 class TrustKeySerializer(serializers.Serializer[Any]):
-    fingerprint = serializers.CharField(max_length=200, help_text="As compared through another channel")
+    fingerprint = serializers.CharField(
+        max_length=200, help_text="Fingerprint, after a comparison through another channel"
+    )
     reason = serializers.CharField(max_length=LONGEST_REASON)
 
 
@@ -237,11 +223,11 @@ class NoteSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_REASON, required=False, default="", allow_blank=True)
 
 
-_FETCHES = list_of(FetchSerializer)
+_FETCHES = list_schema(FetchSerializer)
 
 
 class RemoteView(APIView):
-    """`kind` says of which of the two; the id has its name in the route."""
+    """A view of a mount or a subscription. The route names its id like the kind."""
 
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
     kind: ClassVar[Kind]
@@ -258,7 +244,7 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
     action, meaning = _STEPS[step]
 
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        action(reason=sent(ActionSerializer, request)["reason"], **self.named(request))
+        action(reason=read_body(ActionSerializer, request)["reason"], **self.named(request))
         return self.answer(request)
 
     post.__doc__ = meaning
@@ -270,8 +256,8 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
 
 def trust_key_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """Trust another key, which was compared through another channel."""
-        control.trust_key(**sent(TrustKeySerializer, request), **self.named(request))
+        """Trust another key, after a comparison through another channel."""
+        control.trust_key(**read_body(TrustKeySerializer, request), **self.named(request))
         return self.answer(request)
 
     described = extend_schema(operation_id=f"trust_key_of_{kind}", request=TrustKeySerializer, responses=SHAPES[kind])(
@@ -282,8 +268,8 @@ def trust_key_view(kind: Kind) -> type[RemoteView]:
 
 def fetch_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """Fetch it now, ahead of its interval. The answer is the run to follow."""
-        given = sent(NoteSerializer, request)
+        """Fetch now, ahead of the interval. Returns the background run."""
+        given = read_body(NoteSerializer, request)
         run = control.fetch_now(reason=given["reason"], **self.named(request))
         return Response(RunSerializer(run).data, status=202)
 
@@ -295,15 +281,14 @@ def fetch_view(kind: Kind) -> type[RemoteView]:
 
 def timeline_view(kind: Kind) -> type[RemoteView]:
     def get(self: RemoteView, request: Request, **_: int) -> Response:
-        """Results of its fetches, newest first; the last 500 are kept."""
-        given = asked(PageSerializer, request)
+        """Results of its fetches, newest first; the last 500 are stored."""
+        given = read_query(PageSerializer, request)
         fetches = control.get_remote(**self.named(request)).fetches.order_by("-id")
-        if "cursor" in given:
-            fetches = fetches.filter(id__lt=decode_cursor(given["cursor"], int))
-        found = list(fetches[: given["limit"] + 1])
-        shown = found[: given["limit"]]
-        following = shown[-1].pk if len(found) > len(shown) else None
-        return listed(FetchSerializer(shown, many=True).data, following)
+        before = read_cursor(given)
+        if before is not None:
+            fetches = fetches.filter(id__lt=before)
+        page, last = first_page(list(fetches[: given["limit"] + 1]), given["limit"], lambda fetch: fetch.pk)
+        return list_response(FetchSerializer(page, many=True).data, last)
 
     described = extend_schema(operation_id=f"list_fetches_of_{kind}", parameters=[PageSerializer], responses=_FETCHES)(
         get
@@ -314,7 +299,7 @@ def timeline_view(kind: Kind) -> type[RemoteView]:
 def end_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
         named = self.named(request)
-        reason = sent(ActionSerializer, request)["reason"]
+        reason = read_body(ActionSerializer, request)["reason"]
         more: dict[str, Any] = {"reason": reason, "at": named["at"], "actor": named["actor"]}
         if kind == "mount":
             services.unmount(mount_id=named["remote_id"], **more)
@@ -323,8 +308,8 @@ def end_view(kind: Kind) -> type[RemoteView]:
         return Response(status=204)
 
     name, meaning = {
-        "mount": ("unmount", "What lies below becomes ours, as it is now."),
-        "subscription": ("unsubscribe", "Its usage is removed: sums, running jobs and the source."),
+        "mount": ("unmount", "Remove a mount. Its entries stay, under local control."),
+        "subscription": ("unsubscribe", "Remove a subscription and all its usage: sums, running jobs and the source."),
     }[kind]
     post.__doc__ = meaning
     described = extend_schema(operation_id=name, request=ActionSerializer, responses={204: None})(post)

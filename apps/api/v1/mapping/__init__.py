@@ -1,1 +1,1 @@
-"""Mapping rules, attached accounts."""
+"""Mapping of accounts to entries: rules, versions and attached accounts."""

@@ -1,9 +1,10 @@
-"""The mapping of a policy: rules, trials of changes, versions, and accounts attached by hand."""
+"""The mapping of a policy: rules, previews of changes, versions, unmapped accounts, and accounts attached by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -13,11 +14,20 @@ from rest_framework.response import Response
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.errors import Refusal
-from apps.api.shapes import InstantField, UtcTimeField, asked, decode_cursor, entry_uid, list_of, listed, sent
+from apps.api.inputs import (
+    CursorSerializer,
+    InstantField,
+    entry_uid,
+    field_refusal,
+    if_match_header,
+    read_body,
+    read_cursor,
+    read_query,
+    read_version,
+    require_version,
+)
+from apps.api.shapes import UtcTimeField, first_page, list_response, list_schema, with_etag
 from apps.api.v1.mapping.serializers import (
-    IF_MATCH,
-    IF_MATCH_OF_ONE,
     AccountNameSerializer,
     AssignmentListSerializer,
     ChangedMappingRuleSerializer,
@@ -34,14 +44,13 @@ from apps.api.v1.mapping.serializers import (
     plan_json,
     rule_json,
     rule_of,
-    seen_version,
     stated_json,
     unmapped_json,
     version_json,
 )
 from apps.api.views import APIView
 from apps.core import clock
-from apps.core.errors import FieldProblem, NotFound
+from apps.core.errors import NotFound
 from apps.mapping import attachments as attaching
 from apps.mapping.changes import (
     AddRule,
@@ -67,12 +76,8 @@ _WRITE = frozenset({POLICIES_WRITE})
 _VERSIONS = 50
 
 
-class CursorSerializer(serializers.Serializer[Any]):
-    cursor = serializers.CharField(max_length=200, required=False)
-
-
 class VersionFilterSerializer(CursorSerializer):
-    at = InstantField(required=False, help_text="Only the version that held at this instant")
+    at = InstantField(required=False, help_text="Only the version that was current at this instant")
 
 
 class MappingRuleListView(APIView):
@@ -80,33 +85,34 @@ class MappingRuleListView(APIView):
 
     @extend_schema(operation_id="list_mapping_rules", responses=MappingRulesSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """In the order in which they are asked, as far as the caller reads names where they lead."""
+        """Rules in the order of their evaluation, for entries where the caller may read names."""
         page = get_mapping_page(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         rules = [rule_json(page.rights, line, line.rule) for line in page.rules if line.rule is not None]
-        return _tagged(Response({"version": page.version, "results": rules, "next": None}), page.version)
+        return with_etag(Response({"version": page.version, "results": rules, "next": None}), page.version)
 
     @extend_schema(
         operation_id="replace_mapping_rules",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the mapping")],
         request=MappingRuleListSerializer,
         responses=MappingChangeSerializer,
     )
     def put(self, request: Request, policy: str) -> Response:
-        """All of them at once. Exact rules are asked first and default ones last, whatever their place."""
+        """Replace all rules. Exact rules are evaluated first and default rules last, whatever their position."""
         version = _seen(request, policy)
-        given = sent(MappingRuleListSerializer, request)
+        given = read_body(MappingRuleListSerializer, request)
         return _made(request, policy, ReplaceRules(_rules(request, policy, given["rules"])), given["reason"], version)
 
     @extend_schema(
         operation_id="add_mapping_rule",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the mapping")],
         request=NewMappingRuleSerializer,
         responses={201: MappingChangeSerializer},
     )
     def post(self, request: Request, policy: str) -> Response:
+        """Add a rule: before the rule at `position`, or as the last of its kind."""
         version = _seen(request, policy)
-        given = sent(NewMappingRuleSerializer, request)
-        edit = AddRule(_rule(request, policy, given), _place(given))
+        given = read_body(NewMappingRuleSerializer, request)
+        edit = AddRule(_rule(request, policy, given), _index(given))
         return _made(request, policy, edit, given["reason"], version, status=201)
 
 
@@ -115,31 +121,32 @@ class MappingRuleDetailView(APIView):
 
     @extend_schema(
         operation_id="change_mapping_rule",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the mapping")],
         request=ChangedMappingRuleSerializer,
         responses=MappingChangeSerializer,
     )
     def patch(self, request: Request, policy: str, position: int) -> Response:
-        """Another rule in its place, or the same one in another place. Positions are those of the version sent."""
+        """Replace a rule, move it, or both. Positions are those of the version in If-Match."""
         version = _seen(request, policy)
-        given = sent(ChangedMappingRuleSerializer, request)
+        given = read_body(ChangedMappingRuleSerializer, request)
         edit: Edit
         if "rule" in given:
-            edit = ChangeRule(position - 1, _rule(request, policy, given["rule"]), _place(given))
+            edit = ChangeRule(position - 1, _rule(request, policy, given["rule"]), _index(given))
         elif "position" in given:
             edit = MoveRule(position - 1, given["position"] - 1)
         else:
-            raise _refusal("rule", "or position must be given")
+            raise field_refusal("rule", "or position must be given")
         return _made(request, policy, edit, given["reason"], version)
 
     @extend_schema(
         operation_id="remove_mapping_rule",
-        parameters=[IF_MATCH, MappingReasonSerializer],
+        parameters=[if_match_header("the mapping"), MappingReasonSerializer],
         responses=MappingChangeSerializer,
     )
     def delete(self, request: Request, policy: str, position: int) -> Response:
+        """Remove a rule."""
         version = _seen(request, policy)
-        given = asked(MappingReasonSerializer, request)
+        given = read_query(MappingReasonSerializer, request)
         return _made(request, policy, RemoveRule(position - 1), given["reason"], version)
 
 
@@ -149,19 +156,19 @@ class MappingTrialView(APIView):
 
     @extend_schema(operation_id="try_mapping", request=MappingTrialSerializer, responses=MappingPlanSerializer)
     def post(self, request: Request, policy: str) -> Response:
-        """Which accounts would move from where to where, and the affected usage. Nothing is changed."""
-        given = sent(MappingTrialSerializer, request)
+        """Preview a change of the mapping: accounts that would move between entries, and their usage. Read-only."""
+        given = read_body(MappingTrialSerializer, request)
         if len(given) != 1:
-            raise _refusal("body", "must have one of rules, assignments, restore")
+            raise field_refusal("body", "must have one of rules, assignments, restore")
         edit: Edit
         if "rules" in given:
             edit = ReplaceRules(_rules(request, policy, given["rules"]))
         elif "assignments" in given:
-            edit = Assign(_places(request, policy, given["assignments"]))
+            edit = Assign(_assigned(request, policy, given["assignments"]))
         else:
             edit = Restore(given["restore"])
         plan = preview_change(policy_slug=policy, edit=edit, at=clock.now(), actor=actor_of(request))
-        return _tagged(Response(plan_json(plan)), plan.version)
+        return with_etag(Response(plan_json(plan)), plan.version)
 
 
 class UnmappedAccountListView(APIView):
@@ -170,18 +177,18 @@ class UnmappedAccountListView(APIView):
     @extend_schema(
         operation_id="list_unmapped_accounts",
         parameters=[CursorSerializer],
-        responses=list_of(UnmappedAccountSerializer),
+        responses=list_schema(UnmappedAccountSerializer),
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Accounts without an entry, the most usage first, each with what is suggested for it.
+        """Accounts that no rule maps to an entry, the most usage first, with suggested entries.
 
-        Who maps a part of the policy gets those that may belong there.
+        Managers of a part of the policy get the accounts that may belong there.
         """
-        given = asked(CursorSerializer, request)
-        after = max(decode_cursor(given["cursor"], int), 0) if "cursor" in given else 0
+        given = read_query(CursorSerializer, request)
+        after = max(read_cursor(given) or 0, 0)
         page = get_mapping_page(policy_slug=policy, after=min(after, 2**31), at=clock.now(), actor=actor_of(request))
         rows = [unmapped_json(page.rights, line) for line in page.unmapped[:PAGE]]
-        return _tagged(listed(rows, page.next_after), page.version)
+        return with_etag(list_response(rows, page.next_after), page.version)
 
 
 class AssignmentListView(APIView):
@@ -189,15 +196,15 @@ class AssignmentListView(APIView):
 
     @extend_schema(
         operation_id="assign_accounts",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the mapping")],
         request=AssignmentListSerializer,
         responses={201: MappingChangeSerializer},
     )
     def post(self, request: Request, policy: str) -> Response:
-        """Several accounts attached to entries as one version."""
+        """Attach several accounts to entries in one version of the mapping."""
         version = _seen(request, policy)
-        given = sent(AssignmentListSerializer, request)
-        edit = Assign(_places(request, policy, given["assignments"]))
+        given = read_body(AssignmentListSerializer, request)
+        edit = Assign(_assigned(request, policy, given["assignments"]))
         return _made(request, policy, edit, given["reason"], version, status=201)
 
 
@@ -207,23 +214,24 @@ class MappingVersionListView(APIView):
     @extend_schema(
         operation_id="list_mapping_versions",
         parameters=[VersionFilterSerializer],
-        responses=list_of(MappingVersionSerializer),
+        responses=list_schema(MappingVersionSerializer),
     )
     def get(self, request: Request, policy: str) -> Response:
-        """What was mapped when, the newest first; the caller's own changes where they don't read the whole."""
-        given = asked(VersionFilterSerializer, request)
+        """Versions of the mapping, newest first. Callers who may not read the whole mapping get their own changes."""
+        given = read_query(VersionFilterSerializer, request)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         if "at" in given:
             rights.require_anywhere()
             try:
                 line = get_version_line(rights, version_at(rights.policy, given["at"]).number)
             except NotFound:
-                return listed([])
-            return listed([version_json(line)])
-        before = max(min(decode_cursor(given["cursor"], int), 2**31 - 1), 0) if "cursor" in given else None
+                return list_response([])
+            return list_response([version_json(line)])
+        before = read_cursor(given)
+        before = None if before is None else max(min(before, 2**31 - 1), 0)
         found = list_version_lines(rights, before=before, limit=_VERSIONS + 1)
-        following = found[_VERSIONS - 1].version.number if len(found) > _VERSIONS else None
-        return listed([version_json(line) for line in found[:_VERSIONS]], following)
+        page, last = first_page(found, _VERSIONS, lambda line: line.version.number)
+        return list_response([version_json(line) for line in page], last)
 
 
 class MappingVersionDetailView(APIView):
@@ -231,7 +239,7 @@ class MappingVersionDetailView(APIView):
 
     @extend_schema(operation_id="get_mapping_version", responses=MappingVersionDetailSerializer)
     def get(self, request: Request, policy: str, version: int) -> Response:
-        """What it changed, and all rules after it, of those that the caller reads."""
+        """One version: its changes, and all rules after it, as far as the caller may read them."""
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         line = get_version_line(rights, version)
         rules = line.rules if rights.may_name(0) else []
@@ -243,24 +251,24 @@ class MappingRestoreView(APIView):
 
     @extend_schema(
         operation_id="restore_mapping_version",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the mapping")],
         request=MappingReasonSerializer,
         responses={201: MappingChangeSerializer},
     )
     def post(self, request: Request, policy: str, version: int) -> Response:
-        """Rules and attached accounts as they were after it: a new version."""
+        """Restore rules and attached accounts as they were after a version. This makes a new version."""
         seen = _seen(request, policy)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         get_version_line(rights, version)
         return _made(
-            request, policy, Restore(version), sent(MappingReasonSerializer, request)["reason"], seen, status=201
+            request, policy, Restore(version), read_body(MappingReasonSerializer, request)["reason"], seen, status=201
         )
 
 
 def _seen(request: Request, policy: str) -> int | None:
-    """Of a mapping that the caller may read: what isn't there for them asks for no version."""
+    """The version in If-Match; 404 first if the caller may not read the mapping."""
     rights_in(policy, at=clock.now(), actor=actor_of(request)).require_anywhere()
-    return seen_version(request)
+    return require_version(request, "mapping")
 
 
 def _made(
@@ -269,15 +277,10 @@ def _made(
     number = make_change(
         policy_slug=policy, edit=edit, reason=reason, version=version, at=clock.now(), actor=actor_of(request)
     )
-    return _tagged(Response({"version": number}, status=status), number)
+    return with_etag(Response({"version": number}, status=status), number)
 
 
-def _tagged(response: Response, version: int) -> Response:
-    response["ETag"] = f'"{version}"'
-    return response
-
-
-def _place(given: Mapping[str, Any]) -> int | None:
+def _index(given: Mapping[str, Any]) -> int | None:
     return given["position"] - 1 if "position" in given else None
 
 
@@ -285,24 +288,24 @@ def _rule(request: Request, policy: str, given: dict[str, Any]) -> Rule:
     return rule_of(given, entry_uid(request, policy, given["entry"]))
 
 
+def _entry_uids(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[str, UUID]:
+    return {text: entry_uid(request, policy, text) for text in {one["entry"] for one in given}}
+
+
 def _rules(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> list[Rule]:
-    uids = {text: entry_uid(request, policy, text) for text in {one["entry"] for one in given}}
+    uids = _entry_uids(request, policy, given)
     return [rule_of(one, uids[one["entry"]]) for one in given]
 
 
-def _places(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[int, Any]:
-    """By id; an unknown name gets an id that no account has, and so the answer for missing ones."""
-    uids = {text: entry_uid(request, policy, text) for text in {one["entry"] for one in given}}
+def _assigned(request: Request, policy: str, given: Sequence[dict[str, Any]]) -> dict[int, UUID]:
+    """Entries by account id. Unknown accounts get negative ids, which the service rejects as missing."""
+    uids = _entry_uids(request, policy, given)
     keys = [canonical(AccountKey(*one["account"].values())) for one in given]
     rows = Account.objects.filter(
         namespace__in={key.namespace for key in keys}, user_name__in={k.user_name for k in keys}
     )
     ids = {AccountKey(*row[1:]): row[0] for row in rows.values_list("pk", *AccountKey._fields)}
     return {ids.get(key, -at): uids[one["entry"]] for at, (key, one) in enumerate(zip(keys, given, strict=True), 1)}
-
-
-def _refusal(where: str, message: str) -> Refusal:
-    return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
 
 
 # --- Attachments ------------------------------------------------------------------------------------------------------
@@ -318,7 +321,7 @@ class MappingSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     account = serializers.SerializerMethodField()
     entry = serializers.UUIDField(source="entry_uid")
-    path = serializers.SerializerMethodField(help_text="null: the entry is archived, and rules decide")
+    path = serializers.SerializerMethodField(help_text="null: the entry is archived, and rules apply")
     reason = serializers.CharField()
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
@@ -336,12 +339,14 @@ class MappingSerializer(serializers.Serializer[Any]):
 
 class NewMappingSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
-    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path")
+    entry = serializers.CharField(max_length=9000, help_text="uid or path")
     reason = serializers.CharField(max_length=2000)
 
 
 class MappingFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, required=False, help_text="Its uid, or its path: there and below")
+    entry = serializers.CharField(
+        max_length=9000, required=False, help_text="uid or path; attachments at this entry and below it"
+    )
     cursor = serializers.CharField(max_length=200, required=False)
 
 
@@ -353,33 +358,32 @@ class MappingListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
     @extend_schema(
-        operation_id="list_mappings", parameters=[MappingFilterSerializer], responses=list_of(MappingSerializer)
+        operation_id="list_mappings", parameters=[MappingFilterSerializer], responses=list_schema(MappingSerializer)
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Accounts attached by hand, at entries where the caller reads names."""
-        given = asked(MappingFilterSerializer, request)
+        """Accounts attached by hand, at entries where the caller may read names."""
+        given = read_query(MappingFilterSerializer, request)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
-        after = decode_cursor(given["cursor"], int) if "cursor" in given else 0
-        rows = attaching.list_attachments(rights, entry_uid=uid, after=after, limit=_PAGE + 1)
-        following = rows[_PAGE - 1].pk if len(rows) > _PAGE else None
-        return listed(MappingSerializer(rows[:_PAGE], many=True, context={"tree": rights.tree}).data, following)
+        rows = attaching.list_attachments(rights, entry_uid=uid, after=read_cursor(given) or 0, limit=_PAGE + 1)
+        page, last = first_page(rows, _PAGE, lambda row: row.pk)
+        return list_response(MappingSerializer(page, many=True, context={"tree": rights.tree}).data, last)
 
     @extend_schema(
         operation_id="attach_account",
-        parameters=[IF_MATCH_OF_ONE],
+        parameters=[if_match_header("the mapping", is_required=False)],
         request=NewMappingSerializer,
         responses={201: MappingSerializer},
     )
     def post(self, request: Request, policy: str) -> Response:
-        """From the next recompute on the account counts there, whatever rules say."""
-        given = sent(NewMappingSerializer, request)
+        """Attach an account to an entry, with priority over rules, from the next recompute on."""
+        given = read_body(NewMappingSerializer, request)
         made = attaching.attach_account(
             policy_slug=policy,
             entry_uid=entry_uid(request, policy, given["entry"]),
             account=AccountKey(*given["account"].values()),
             reason=given["reason"],
-            version=seen_version(request, is_asked_for=False),
+            version=read_version(request),
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -391,21 +395,25 @@ class MappingDetailView(APIView):
 
     @extend_schema(operation_id="get_mapping", responses=MappingSerializer)
     def get(self, request: Request, policy: str, mapping: int) -> Response:
+        """One attached account."""
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
         row = attaching.get_attachment(rights, mapping)
         return Response(MappingSerializer(row, context={"tree": rights.tree}).data)
 
     @extend_schema(
-        operation_id="detach_account", parameters=[IF_MATCH_OF_ONE], request=DetachSerializer, responses={204: None}
+        operation_id="detach_account",
+        parameters=[if_match_header("the mapping", is_required=False)],
+        request=DetachSerializer,
+        responses={204: None},
     )
     def delete(self, request: Request, policy: str, mapping: int) -> Response:
-        """The rules decide again where the account counts."""
-        given = sent(DetachSerializer, request)
+        """Detach an account. Rules apply to it again."""
+        given = read_body(DetachSerializer, request)
         attaching.detach_account(
             policy_slug=policy,
             attachment_id=mapping,
             reason=given["reason"],
-            version=seen_version(request, is_asked_for=False),
+            version=read_version(request),
             at=clock.now(),
             actor=actor_of(request),
         )

@@ -1,19 +1,14 @@
-"""Serializers of rules, moves, suggestions and versions of the mapping."""
+"""Serializers of mapping rules, moves, suggestions and versions, and the functions that fill them."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
-from rest_framework.request import Request
 
 from apps.accounts.account_ids import AccountKey
-from apps.api.errors import Refusal
 from apps.api.shapes import UtcTimeField, reach_json
-from apps.core.errors import FieldProblem
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
@@ -22,17 +17,7 @@ from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
 from apps.mapping.selectors import RuleLine, Suggestion, UnmappedLine
 from apps.mapping.versions import VersionLine
 
-IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, description="The mapping's version, quoted", required=True
-)
-IF_MATCH_OF_ONE = OpenApiParameter(
-    "If-Match",
-    str,
-    OpenApiParameter.HEADER,
-    description="The mapping's version, quoted. Not asked for here; where it is sent, only that version goes on.",
-)
 MOST_MOVES = 1_000
-_TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
 
 
 class AccountNameSerializer(serializers.Serializer[Any]):
@@ -45,27 +30,31 @@ class AccountNameSerializer(serializers.Serializer[Any]):
 
 
 class RuleFieldsSerializer(serializers.Serializer[Any]):
-    """All that isn't empty must hold."""
+    """A mapping rule. An account matches if it matches all conditions that are not empty."""
 
     kind = serializers.ChoiceField(KINDS)
-    source = serializers.CharField(  # type: ignore[assignment]  # the field's own name for something else
-        max_length=64, required=False, default="", allow_blank=True, help_text="A source's slug, for its namespace"
+    source = serializers.CharField(  # type: ignore[assignment]
+        max_length=64,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Slug of a usage source, for accounts of its namespace",
     )
     namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
     user = serializers.CharField(
-        max_length=256, required=False, default="", allow_blank=True, help_text="A user name or DN, or a pattern"
+        max_length=256, required=False, default="", allow_blank=True, help_text="User name or DN, or a pattern of them"
     )
     group = serializers.CharField(max_length=256, required=False, default="", allow_blank=True)
     fqan = serializers.CharField(
-        max_length=512, required=False, default="", allow_blank=True, help_text="What lies below it counts too"
+        max_length=512, required=False, default="", allow_blank=True, help_text="FQAN; also matches FQANs below it"
     )
-    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path; / for the whole policy")
+    entry = serializers.CharField(max_length=9000, help_text="uid or path of the target; / for the whole policy")
     suffix = serializers.CharField(
         max_length=LONGEST_SUFFIX,
         required=False,
         default="",
         allow_blank=True,
-        help_text="How it goes on below the entry: {user}, {group}, {project}",
+        help_text="Path below the entry, with {user}, {group}, {project}",
     )
     shares = serializers.FloatField(min_value=0, max_value=MOST_SHARES, required=False, default=1.0)
     archive_after_idle_days = serializers.IntegerField(
@@ -78,13 +67,13 @@ class NewMappingRuleSerializer(RuleFieldsSerializer):
         min_value=1,
         max_value=MOST_RULES,
         required=False,
-        help_text="Before the rule there now; else the last of its kind",
+        help_text="Insert before the rule at this position; default: as the last of its kind",
     )
     reason = serializers.CharField(max_length=2000)
 
 
 class ChangedMappingRuleSerializer(serializers.Serializer[Any]):
-    """A whole rule in place of the old one, or its new position alone."""
+    """A complete rule that replaces the old one, a new position, or both."""
 
     rule = RuleFieldsSerializer(required=False)
     position = serializers.IntegerField(min_value=1, max_value=MOST_RULES, required=False)
@@ -98,7 +87,7 @@ class MappingRuleListSerializer(serializers.Serializer[Any]):
 
 class AssignmentSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
-    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path")
+    entry = serializers.CharField(max_length=9000, help_text="uid or path")
 
 
 class AssignmentListSerializer(serializers.Serializer[Any]):
@@ -107,13 +96,13 @@ class AssignmentListSerializer(serializers.Serializer[Any]):
 
 
 class MappingTrialSerializer(serializers.Serializer[Any]):
-    """One of these."""
+    """Exactly one of these."""
 
     rules = serializers.ListField(child=RuleFieldsSerializer(), max_length=MOST_RULES, required=False)
     assignments = serializers.ListField(
         child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED, required=False
     )
-    restore = serializers.IntegerField(min_value=1, required=False, help_text="A version to bring back")
+    restore = serializers.IntegerField(min_value=1, required=False, help_text="Number of a version")
 
 
 class MappingReasonSerializer(serializers.Serializer[Any]):
@@ -129,22 +118,22 @@ class RuleProblemSerializer(serializers.Serializer[Any]):
 class MappingRuleSerializer(serializers.Serializer[Any]):
     position = serializers.IntegerField()
     kind = serializers.ChoiceField(KINDS)
-    source = serializers.CharField()  # type: ignore[assignment]  # as above
+    source = serializers.CharField()  # type: ignore[assignment]
     namespace = serializers.CharField()
     user = serializers.CharField()
     group = serializers.CharField()
     fqan = serializers.CharField()
     entry = serializers.UUIDField()
-    path = serializers.CharField(allow_null=True, help_text="null: the entry is archived, and the rule passed over")
+    path = serializers.CharField(allow_null=True, help_text="null: the entry is archived, and the rule has no effect")
     suffix = serializers.CharField()
     shares = serializers.FloatField()
     archive_after_idle_days = serializers.IntegerField(allow_null=True)
     reach = serializers.UUIDField(
-        allow_null=True, help_text="The entry below which it moves accounts of others; null: the whole policy"
+        allow_null=True, help_text="Entry below which the rule may move accounts; null: the whole policy"
     )
     reach_path = serializers.CharField(allow_null=True)
-    accounts = serializers.IntegerField(help_text="That it decides about now")
-    core_s = serializers.FloatField(help_text="What these used in the last 30 days")
+    accounts = serializers.IntegerField(help_text="Number of accounts that the rule maps now")
+    core_s = serializers.FloatField(help_text="Usage of these accounts in the last 30 days")
     problems = RuleProblemSerializer(many=True)
 
 
@@ -156,32 +145,36 @@ class MappingRulesSerializer(serializers.Serializer[Any]):
 
 class MoveSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
-    before = serializers.CharField(allow_null=True, help_text="A path; null: no entry, or one the caller doesn't see")
+    before = serializers.CharField(
+        allow_null=True, help_text="Path; null: no entry, or one that the caller may not see"
+    )
     after = serializers.CharField(allow_null=True)
-    core_s = serializers.FloatField(help_text="What it used in the last 30 days")
+    core_s = serializers.FloatField(help_text="Usage of the account in the last 30 days")
 
 
 class MappingPlanSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
-    accounts = serializers.IntegerField(help_text="That would count elsewhere, of those that the caller reads")
-    core_s = serializers.FloatField(help_text="What these used in the last 30 days")
-    accounts_of_others = serializers.IntegerField(
-        allow_null=True, help_text="Further accounts that would count elsewhere; null: fewer than five"
+    accounts = serializers.IntegerField(
+        help_text="Number of accounts that would move, of those that the caller may read"
     )
-    refusal = serializers.CharField(help_text='Why the caller may not make it; "" when they may')
-    moves = MoveSerializer(many=True, help_text="The most usage first: free accounts and the caller's own")
+    core_s = serializers.FloatField(help_text="Usage of these accounts in the last 30 days")
+    accounts_of_others = serializers.IntegerField(
+        allow_null=True, help_text="Number of other accounts that would move; null: fewer than five"
+    )
+    refusal = serializers.CharField(help_text='Why the caller may not make this change; "": allowed')
+    moves = MoveSerializer(many=True, help_text="Moves that the caller may read, the most usage first; at most 1,000")
 
 
 class SuggestionSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField()
     path = serializers.CharField()
-    why = serializers.CharField(help_text="A stable code")
-    sure = serializers.FloatField(help_text="0 to 1")
+    why = serializers.CharField(help_text="Reason as a stable code")
+    sure = serializers.FloatField(help_text="Confidence, 0 to 1")
 
 
 class UnmappedAccountSerializer(serializers.Serializer[Any]):
     account = AccountNameSerializer()
-    core_s = serializers.FloatField(help_text="What it used in the last 30 days")
+    core_s = serializers.FloatField(help_text="Usage of the account in the last 30 days")
     jobs = serializers.FloatField()
     last_at = UtcTimeField(allow_null=True)
     suggestions = SuggestionSerializer(many=True)
@@ -198,7 +191,7 @@ class PlacementSerializer(serializers.Serializer[Any]):
 
 
 class StatedRuleSerializer(RuleFieldsSerializer):
-    entry = serializers.CharField(help_text="Its uid")
+    entry = serializers.CharField(help_text="uid")
 
 
 class MappingVersionSerializer(serializers.Serializer[Any]):
@@ -213,20 +206,7 @@ class MappingVersionSerializer(serializers.Serializer[Any]):
 
 
 class MappingVersionDetailSerializer(MappingVersionSerializer):
-    rules = StatedRuleSerializer(many=True, help_text="All of them, as they were after it")
-
-
-def seen_version(request: Request, *, is_asked_for: bool = True) -> int | None:
-    """The version that the caller has read: 428 without one, and −1, which no mapping has, for what is none."""
-    text = request.headers.get("If-Match", "").strip()
-    if not text and is_asked_for:
-        message = "Send If-Match with the ETag of the mapping that you have read."
-        problem = FieldProblem("If-Match", "is missing")
-        raise Refusal(message, code="precondition_required", status=428, fields=[problem])
-    if not text:
-        return None
-    match = _TAG.fullmatch(text)
-    return int(match[1]) if match else -1
+    rules = StatedRuleSerializer(many=True, help_text="All rules after this version")
 
 
 def rule_of(given: dict[str, Any], uid: UUID) -> Rule:

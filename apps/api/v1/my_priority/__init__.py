@@ -1,1 +1,1 @@
-"""My priority, its walk, forecast and figures."""
+"""The caller's priorities: explanations, comparisons and forecasts."""

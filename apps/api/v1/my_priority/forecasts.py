@@ -1,4 +1,4 @@
-"""What priorities become: forecasts of accounts, and suppositions tried out. All of it is read, nothing is kept."""
+"""Forecasts of accounts, and what-if estimates. Read-only."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from apps.analytics.forecast import (
 )
 from apps.analytics.what_if import RankRange, ScenarioResult, read_scenario, run_scenario
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.inputs import read_query
 from apps.api.records import serializer_of
-from apps.api.shapes import SaidSerializer, UtcTimeField, asked
+from apps.api.shapes import SentenceSerializer, UtcTimeField
 from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.explain import Recovery, RecoveryRange
@@ -37,13 +38,13 @@ _OUTCOMES = ["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace"
 
 class RecoverySerializer(serializers.Serializer[Any]):
     outcome = serializers.ChoiceField(_OUTCOMES)
-    in_s = serializers.FloatField(allow_null=True, help_text="Seconds after as_of; null where it never is, or too far")
+    in_s = serializers.FloatField(allow_null=True, help_text="Seconds after as_of; null: never, or too far ahead")
     at = UtcTimeField(allow_null=True)
 
 
 class RecoveryRangeSerializer(serializers.Serializer[Any]):
     soonest = RecoverySerializer()
-    middle = RecoverySerializer(help_text="At the middle day's pace of the group")
+    middle = RecoverySerializer(help_text="At the group's usage of a median day")
     latest = RecoverySerializer()
 
 
@@ -61,16 +62,20 @@ class ForecastLevelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     target = serializers.FloatField(allow_null=True)
     actual = serializers.FloatField(allow_null=True)
-    tolerance = serializers.FloatField(allow_null=True, help_text="Half its width, as a part of the group")
-    share = serializers.FloatField(allow_null=True, help_text="Of its group's usage, assumed to continue")
-    share_seen = serializers.FloatField(allow_null=True, help_text="That it had on the last days")
-    days = serializers.IntegerField(help_text="Days the pace is measured over, at most 28")
-    daily_usage = DailyUsageSerializer(allow_null=True, help_text="Of the group, in the policy's metric")
+    tolerance = serializers.FloatField(
+        allow_null=True, help_text="Half the width of the tolerance band, as a fraction of the group"
+    )
+    share = serializers.FloatField(allow_null=True, help_text="Assumed share of its group's usage from now on, 0..1")
+    share_seen = serializers.FloatField(allow_null=True, help_text="Its share of its group's usage on the last days")
+    days = serializers.IntegerField(help_text="Number of days from which usage is estimated, at most 28")
+    daily_usage = DailyUsageSerializer(
+        allow_null=True, help_text="Usage of the group a day, in the policy's metric: extremes and quartiles"
+    )
     method = serializers.ChoiceField(["closed_form", "hour_by_hour"], allow_null=True)
     to_target = RecoveryRangeSerializer(allow_null=True)
-    to_tolerance = RecoveryRangeSerializer(allow_null=True, help_text="null within it")
+    to_tolerance = RecoveryRangeSerializer(allow_null=True, help_text="null: it is within its tolerance")
     sentence = serializers.CharField()
-    sentences = SaidSerializer(many=True)
+    sentences = SentenceSerializer(many=True)
 
 
 class SoFarSerializer(serializers.Serializer[Any]):
@@ -80,10 +85,12 @@ class SoFarSerializer(serializers.Serializer[Any]):
 
 class FactorAheadSerializer(serializers.Serializer[Any]):
     sentence = serializers.CharField()
-    sentences = SaidSerializer(many=True)
-    level = serializers.CharField(allow_null=True, help_text="The entry whose effect on the factor changes most")
+    sentences = SentenceSerializer(many=True)
+    level = serializers.CharField(
+        allow_null=True, help_text="Path of the entry whose effect on the factor changes most"
+    )
     points = serializer_of(FactorPoint)(
-        many=True, help_text="As recomputed then; empty where usage is too much to read"
+        many=True, help_text="Factor as it would be recomputed then; empty if there is too much usage to read"
     )
 
 
@@ -96,15 +103,18 @@ class ForecastSerializer(serializers.Serializer[Any]):
     snapshot = serializers.IntegerField()
     revision = serializers.IntegerField()
     as_of = UtcTimeField()
-    has_days = serializers.BooleanField(help_text="false: what ran day by day isn't put together yet")
-    deciding = serializers.CharField(allow_null=True, help_text="The entry of the level that is the main reason")
+    has_days = serializers.BooleanField(help_text="false: the daily series is not built yet")
+    deciding = serializers.CharField(
+        allow_null=True, help_text="Path of the entry at the level that decides the rank most"
+    )
     sentence = serializers.CharField()
-    sentences = SaidSerializer(many=True)
+    sentences = SentenceSerializer(many=True)
     levels = ForecastLevelSerializer(many=True)
-    curve = serializer_of(CurvePoint)(many=True, help_text="Part of the group, of the level that decides")
-    so_far = SoFarSerializer(many=True)
+    curve = serializer_of(CurvePoint)(many=True, help_text="Forecast share of the deciding level's entry")
+    so_far = SoFarSerializer(many=True, help_text="Its share on past days")
     factor_ahead = FactorAheadSerializer(
-        allow_null=True, help_text="If everybody goes on as in the last 14 days; null where levels decide the order"
+        allow_null=True,
+        help_text="Factor if usage stays as in the last 14 days; null if the algorithm orders level by level",
     )
 
 
@@ -114,21 +124,23 @@ class ForecastListSerializer(serializers.Serializer[Any]):
 
 class PlaceSerializer(serializers.Serializer[Any]):
     rank = serializers.IntegerField(allow_null=True)
-    rank_to = serializers.IntegerField(allow_null=True, help_text="Above rank where ranks are rounded to steps")
+    rank_to = serializers.IntegerField(
+        allow_null=True, help_text="Last of a range of ranks, if ranks are rounded to steps"
+    )
     factor = serializers.FloatField(allow_null=True)
 
 
 class TriedSideSerializer(serializers.Serializer[Any]):
     now = PlaceSerializer()
     then = PlaceSerializer()
-    back = RecoverySerializer(allow_null=True, help_text="When `level` meets its target")
+    back = RecoverySerializer(allow_null=True, help_text="When `level` is on its target again")
 
 
 class SupposedSerializer(serializers.Serializer[Any]):
     core_h = serializers.FloatField(allow_null=True)
     days = serializers.FloatField()
-    load = serializers.FloatField(help_text="1 for as lately")
-    level = serializers.CharField(allow_null=True)
+    load = serializers.FloatField(help_text="Usage of its group relative to the last days; 1: unchanged")
+    level = serializers.CharField(allow_null=True, help_text="Path of the entry with another target")
     target = serializers.FloatField(allow_null=True, help_text="0..1")
 
 
@@ -141,19 +153,24 @@ class TriedSerializer(serializers.Serializer[Any]):
     as_of = UtcTimeField()
     then_at = UtcTimeField()
     of = serializers.IntegerField()
-    basis = serializers.ChoiceField(["last_days", "present_usage"], help_text="Where the others' pace is measured")
+    basis = serializers.ChoiceField(
+        ["last_days", "present_usage"], help_text="Data from which usage of others is estimated"
+    )
     is_estimate = serializers.BooleanField()
     supposed = SupposedSerializer()
     level = serializers.CharField(allow_null=True)
 
     def get_fields(self) -> dict[str, Any]:
-        """`with` is no name of Python's."""
+        """Add `without` and `with`, a keyword of Python."""
         return {**super().get_fields(), "without": TriedSideSerializer(), "with": TriedSideSerializer()}
 
 
 class MyForecastFilterSerializer(serializers.Serializer[Any]):
     share = serializers.FloatField(
-        required=False, min_value=0, max_value=1, help_text="Instead of that of the last days, 0..1"
+        required=False,
+        min_value=0,
+        max_value=1,
+        help_text="Assumed share of the group's usage, 0..1; default: that of the last days",
     )
 
 
@@ -166,12 +183,18 @@ class WhatIfFilterSerializer(serializers.Serializer[Any]):
     account = serializers.CharField(max_length=1024)
     namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
     core_h = serializers.CharField(
-        max_length=40, required=False, help_text="Hours it runs evenly, of what the metric counts, 0 to 1e9"
+        max_length=40, required=False, help_text="Usage of the account, in hours of the metric, 0 to 1e9"
     )
-    days = serializers.CharField(max_length=40, required=False, help_text="In how many days, 1 to 365; 7 unless given")
-    load = serializers.CharField(max_length=40, required=False, help_text="Its group's pace, percent of now, to 1000")
-    level = serializers.CharField(max_length=4096, required=False, help_text="Path of the entry with another target")
-    target = serializers.CharField(max_length=40, required=False, help_text="That target in percent, 0 to 100")
+    days = serializers.CharField(
+        max_length=40, required=False, help_text="Days over which that usage is spread, 1 to 365; default 7"
+    )
+    load = serializers.CharField(
+        max_length=40, required=False, help_text="Usage of its group in percent of the current one, to 1000"
+    )
+    level = serializers.CharField(
+        max_length=4096, required=False, help_text="Path of an entry on the account's path that gets another target"
+    )
+    target = serializers.CharField(max_length=40, required=False, help_text="Target of `level` in percent, 0 to 100")
 
 
 class ForecastView(APIView):
@@ -179,8 +202,11 @@ class ForecastView(APIView):
 
     @extend_schema(operation_id="get_forecast", parameters=[ForecastFilterSerializer], responses=ForecastListSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """When each level of an account comes back to its target if things go on; empty for one that isn't yours."""
-        given = asked(ForecastFilterSerializer, request)
+        """When each level of an account reaches its target again if usage continues as on the last days.
+
+        Empty for accounts that are not the caller's.
+        """
+        given = read_query(ForecastFilterSerializer, request)
         found = get_forecasts(
             policy_slug=policy,
             account=AccountQuery(given["account"], namespace=given["namespace"]),
@@ -188,7 +214,7 @@ class ForecastView(APIView):
             actor=actor_of(request),
             at=clock.now(),
         )
-        return _private({"results": [forecast_json(each) for each in found]})
+        return Response({"results": [forecast_json(each) for each in found]})
 
 
 class MyForecastView(APIView):
@@ -198,10 +224,10 @@ class MyForecastView(APIView):
         operation_id="get_my_forecast", parameters=[MyForecastFilterSerializer], responses=ForecastListSerializer
     )
     def get(self, request: Request) -> Response:
-        """The forecasts of all of the caller's accounts."""
-        given = asked(MyForecastFilterSerializer, request)
+        """Forecasts of all accounts of the caller."""
+        given = read_query(MyForecastFilterSerializer, request)
         found = get_my_forecasts(share=given.get("share"), actor=actor_of(request), at=clock.now())
-        return _private({"results": [forecast_json(each) for each in found]})
+        return Response({"results": [forecast_json(each) for each in found]})
 
 
 class WhatIfView(APIView):
@@ -209,27 +235,23 @@ class WhatIfView(APIView):
 
     @extend_schema(operation_id="try_what_if", parameters=[WhatIfFilterSerializer], responses=TriedSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """Rank and factor now and in a week with a supposition and without it: an estimate, and nothing is kept."""
-        given = asked(WhatIfFilterSerializer, request)
+        """Estimate rank and factor now and in a week, with and without a change of usage or of a target."""
+        given = read_query(WhatIfFilterSerializer, request)
         account = AccountQuery(given.pop("account"), namespace=given.pop("namespace"))
         tried = run_scenario(
             policy_slug=policy, account=account, scenario=read_scenario(given), actor=actor_of(request), at=clock.now()
         )
-        return _private(tried_json(tried))
+        return Response(tried_json(tried))
 
 
-def _private(told: dict[str, Any]) -> Response:
-    return Response(told)
-
-
-# --- Forecasts as they are sent ---------------------------------------------------------------------------------------
+# --- JSON of forecasts ------------------------------------------------------------------------------------------------
 _QUARTILES = ("soonest", "middle", "latest")
 
 
 def forecast_json(found: Forecast) -> dict[str, Any]:
-    """One account's entry, level by level, and the curve of the level that decides."""
+    """Forecast of one account, level by level, with the curve of the deciding level."""
     shown = found.shown
-    said = [] if shown is None else list(shown.messages)
+    messages = [] if shown is None else list(shown.messages)
     return {
         "account": found.account,
         "namespace": found.namespace or None,
@@ -241,8 +263,8 @@ def forecast_json(found: Forecast) -> dict[str, Any]:
         "as_of": instant(found.as_of),
         "has_days": found.has_days,
         "deciding": None if found.deciding is None else found.levels[found.deciding].path,
-        "sentence": text_of(said),
-        "sentences": [one.json() for one in said],
+        "sentence": text_of(messages),
+        "sentences": [one.json() for one in messages],
         "levels": [_level(each, found.as_of) for each in found.levels],
         "curve": []
         if shown is None
@@ -270,7 +292,7 @@ def recovery_json(found: Recovery, as_of: datetime) -> dict[str, Any]:
 
 def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
     outlook = level.outlook
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "entry": level.path,
         "entry_uid": str(level.uid),
         "name": level.name,
@@ -288,11 +310,11 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
         "sentences": [one.json() for one in level.messages],
     }
     if outlook is None:
-        return told
+        return answer
     daily = dict(
         zip(("least", "p25", "p50", "p75", "most"), (p.group_rate * 86_400 for p in outlook.paces), strict=True)
     )
-    return told | {
+    return answer | {
         "tolerance": outlook.state.slack,
         "share": outlook.share,
         "share_seen": outlook.share_seen,
@@ -307,10 +329,10 @@ def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
     return {name: recovery_json(getattr(found, name), as_of) for name in _QUARTILES}
 
 
-# --- Suppositions as they are sent ------------------------------------------------------------------------------------
+# --- JSON of what-if estimates ---------------------------------------------------------------------------------------
 def tried_json(tried: ScenarioResult) -> dict[str, Any]:
-    """Without it and with it, now and in a week; an estimate that nothing is kept of."""
-    asked, found = tried.scenario, tried.forecast
+    """An estimate with and without the change, now and in a week."""
+    scenario, found = tried.scenario, tried.forecast
     shown = found.shown
     return {
         "account": found.account,
@@ -324,11 +346,11 @@ def tried_json(tried: ScenarioResult) -> dict[str, Any]:
         "basis": tried.basis,
         "is_estimate": True,
         "supposed": {
-            "core_h": asked.core_h,
-            "days": asked.days,
-            "load": asked.load,
-            "level": asked.level or None,
-            "target": asked.target,
+            "core_h": scenario.core_h,
+            "days": scenario.days,
+            "load": scenario.load,
+            "level": scenario.level or None,
+            "target": scenario.target,
         },
         "without": _side(tried, tried.now, tried.then, tried.back),
         "with": _side(tried, tried.now_if, tried.then_if, tried.back_if),

@@ -1,4 +1,4 @@
-"""The caller's priorities, the walk root→leaf, how two accounts differ, and where to submit the next job."""
+"""The caller's priorities, explanations level by level, comparison of two leaves, and where to submit the next job."""
 
 from __future__ import annotations
 
@@ -11,23 +11,16 @@ from rest_framework.response import Response
 
 from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, AfterJob, list_ranks_after_job, outlook_of
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.records import serializer_of
-from apps.api.shapes import (
-    MomentSerializer,
-    SaidSerializer,
-    ScopeSerializer,
-    UtcTimeField,
-    ValuesField,
-    asked,
-    moment_of,
-)
+from apps.api.inputs import moment_of, read_query
+from apps.api.records import record_serializer, serializer_of
+from apps.api.shapes import MomentSerializer, ScopeSerializer, SentenceSerializer, UtcTimeField, ValuesField
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob
-from apps.priorities.jobs import WaitingJob, list_waiting_jobs
+from apps.priorities.jobs import WaitingJobs, list_waiting_jobs
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 _NUMBER: dict[str, Any] = {
@@ -38,12 +31,12 @@ _NUMBER: dict[str, Any] = {
 
 @extend_schema_field({"type": "object", "additionalProperties": _NUMBER})
 class ColumnsField(serializers.DictField):
-    """The algorithm's own numbers, by its scheduler's names."""
+    """The algorithm's own numbers, under the names that its scheduler uses."""
 
 
 @extend_schema_field({"oneOf": [{"type": "number"}, {"type": "string", "enum": ["parent"]}]})
 class SharesField(serializers.CharField):
-    """A number, or `parent`."""
+    """A number, or `parent` for inherited shares."""
 
 
 class MessageSerializer(serializers.Serializer[Any]):
@@ -57,12 +50,12 @@ class AdjustmentTellingSerializer(serializers.Serializer[Any]):
     amount_s = serializers.FloatField()
     at = UtcTimeField()
     note = serializers.CharField()
-    counted = serializers.FloatField(help_text="After aging")
+    counted = serializers.FloatField(help_text="Current amount, after decay, in the policy's metric")
     sentence = serializers.CharField()
 
 
 class LevelEffectSerializer(serializers.Serializer[Any]):
-    """What one level does to F = 2^(−R / damping factor); the ratio R of the root is 1."""
+    """Effect of one level on the factor F = 2^(−R / damping factor); the ratio R of the root is 1."""
 
     ratio_above = serializers.FloatField(allow_null=True, help_text="R of the level above; null: it has no shares")
     ratio = serializers.FloatField(allow_null=True, help_text="R of this level; null: it has no shares")
@@ -70,7 +63,7 @@ class LevelEffectSerializer(serializers.Serializer[Any]):
     k = serializers.FloatField(allow_null=True, help_text="The exponent of r_l, where the formula applies")
     factor_above = serializers.FloatField()
     factor = serializers.FloatField()
-    log2_change = NumberField(help_text="Of log2 F by this level; -Infinity where F becomes 0")
+    log2_change = NumberField(help_text="Change of log2 F by this level; -Infinity if F becomes 0")
 
 
 class WalkStepSerializer(serializers.Serializer[Any]):
@@ -78,33 +71,33 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     kind = serializers.CharField()
     shares = SharesField()
-    target = serializers.FloatField(allow_null=True, help_text="Of its parent, 0..1")
+    target = serializers.FloatField(allow_null=True, help_text="Fraction of its parent, 0..1")
     target_global = serializers.FloatField(allow_null=True)
-    actual = serializers.FloatField(allow_null=True, help_text="Of what its siblings used together, 0..1")
+    actual = serializers.FloatField(allow_null=True, help_text="Fraction of the usage of its group, 0..1")
     deviation_points = serializers.FloatField(allow_null=True, help_text="(actual − target) · 100: above 0 is over")
     priority = NumberField(allow_null=True)
     columns = ColumnsField()
     state = serializers.ChoiceField(["over", "under", "on", "idle", "unknown"])
-    n_ahead = serializers.IntegerField(allow_null=True, help_text="Of the others at this level")
+    n_ahead = serializers.IntegerField(allow_null=True, help_text="Number of siblings that are ahead")
     n_siblings = serializers.IntegerField()
-    n_equal = serializers.IntegerField(allow_null=True, help_text="Of the others, those with the same component")
+    n_equal = serializers.IntegerField(allow_null=True, help_text="Number of siblings with the same component")
     n_rounded = serializers.IntegerField(
-        allow_null=True, help_text="Of these, those that are equal only as whole numbers at the policy's resolution"
+        allow_null=True, help_text="Number of siblings that are equal only after rounding to the policy's resolution"
     )
-    effect = LevelEffectSerializer(allow_null=True, help_text="Where the algorithm makes one number of the whole path")
-    compared_by = ScopeSerializer(help_text="Whose usage it and its siblings are compared by")
+    effect = LevelEffectSerializer(allow_null=True, help_text="null: the algorithm orders level by level")
+    compared_by = ScopeSerializer(help_text="Usage by which it and its siblings are compared")
     message = MessageSerializer()
     sentence = serializers.CharField()
-    sentences = SaidSerializer(many=True)
+    sentences = SentenceSerializer(many=True)
     adjustments = AdjustmentTellingSerializer(many=True)
-    suppressed = serializers.BooleanField(help_text="true: its usage is hidden; its numbers are null")
+    suppressed = serializers.BooleanField(help_text="Its usage is hidden, and its numbers are null")
 
 
 # --- Own priorities ---------------------------------------------------------------------------------------------------
 class TokenOfMineSerializer(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
-    policy = serializers.CharField(allow_null=True, help_text="The one it is bound to")
-    subtree = serializers.CharField(allow_null=True, help_text="uid of the entry it is bound to")
+    policy = serializers.CharField(allow_null=True, help_text="Policy to which it is limited")
+    subtree = serializers.CharField(allow_null=True, help_text="uid of the entry to whose subtree it is limited")
 
 
 class MyAccountSerializer(serializers.Serializer[Any]):
@@ -123,18 +116,22 @@ class MyAccountSerializer(serializers.Serializer[Any]):
     explained_by = serializers.ChoiceField(
         ["levels", "ratio", "number"],
         allow_null=True,
-        help_text="How the algorithm makes an order: level by level, or by one number of the whole path",
+        help_text="How the algorithm orders: level by level, or by one number for the whole path",
     )
     deciding = serializers.CharField(
         allow_null=True,
-        help_text="The entry of the main reason: the level at which most of those ahead part, or, for a ratio, the one "
-        "with the largest change of log2 of the factor",
+        help_text="Path of the entry that decides most: at the level at which most leaves ahead branch off, or, for a "
+        "ratio, with the largest change of log2 of the factor",
     )
     sentence = serializers.CharField()
-    sentences = SaidSerializer(many=True, help_text="Verdict, reason, and what one's own use adds")
-    when = SaidSerializer(many=True, help_text="When fairshare no longer holds the jobs back, or why there is no date")
-    changes = SaidSerializer(many=True, help_text="What would change the rank, the most helpful first")
-    stale = SaidSerializer(allow_null=True, help_text="Why these numbers may be behind")
+    sentences = SentenceSerializer(many=True, help_text="Verdict, reason, and effect of the caller's own usage")
+    when = SentenceSerializer(
+        many=True, help_text="When fairshare no longer holds jobs back, or why there is no such date"
+    )
+    changes = SentenceSerializer(many=True, help_text="Changes that would improve the rank, the most effective first")
+    stale = SentenceSerializer(
+        allow_null=True, help_text="Why these numbers may be out of date; null: they are current"
+    )
     snapshot = serializers.IntegerField(allow_null=True)
     revision = serializers.IntegerField(allow_null=True)
     as_of = UtcTimeField(allow_null=True)
@@ -151,19 +148,21 @@ class MyExplanationSerializer(MyAccountSerializer):
     priorities = serializers.ListField(child=NumberField())
     vector = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
     key = serializers.CharField(allow_null=True)
-    usage_s = serializers.FloatField(help_text="In the policy's metric, after aging")
+    usage_s = serializers.FloatField(help_text="Usage in the policy's metric, after decay")
     steps = MyStepSerializer(many=True)
     smallest_job = serializer_of(PathJob)(
-        allow_null=True, help_text="That shows in the vector; null where nothing is rounded"
+        allow_null=True, help_text="Smallest job that changes the vector; null if nothing is rounded"
     )
-    number = SaidSerializer(allow_null=True, help_text="What the scheduler gets, and how it is made")
+    number = SentenceSerializer(
+        allow_null=True, help_text="The number that the scheduler receives, and how it is computed"
+    )
 
 
 class MeSerializer(serializers.Serializer[Any]):
     username = serializers.CharField()
     name = serializers.CharField(allow_blank=True)
-    token = TokenOfMineSerializer(allow_null=True, help_text="null: a session asks")
-    at = serializers.CharField(allow_null=True, help_text="The instant or revision asked for")
+    token = TokenOfMineSerializer(allow_null=True, help_text="null: a signed-in session")
+    at = serializers.CharField(allow_null=True, help_text="`at` of the request")
     accounts = MyAccountSerializer(many=True, help_text="Best first")
 
 
@@ -174,14 +173,14 @@ class MyExplanationsSerializer(MeSerializer):
 class MeFilterSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64, required=False)
     at = serializers.CharField(
-        max_length=64, required=False, help_text="A time with its zone; with a policy also a revision"
+        max_length=64, required=False, help_text="Past instant with UTC offset; with `policy` also a revision"
     )
 
 
 class MyExplanationFilterSerializer(MeFilterSerializer):
     account = serializers.CharField(max_length=1024, required=False, default="")
     namespace = serializers.CharField(max_length=128, required=False, default="")
-    entry = serializers.CharField(max_length=4096, required=False, default="", help_text="Its path")
+    entry = serializers.CharField(max_length=4096, required=False, default="", help_text="Path of an entry")
 
 
 class MeView(APIView):
@@ -189,10 +188,10 @@ class MeView(APIView):
 
     @extend_schema(operation_id="get_me", parameters=[MeFilterSerializer], responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        """The caller, and each of their accounts with its rank; `at` selects a past instant, with present rights."""
-        given = asked(MeFilterSerializer, request)
-        told = get_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
-        return Response(told)
+        """The caller's accounts with their ranks. `at` selects a past instant; rights are always the current ones."""
+        given = read_query(MeFilterSerializer, request)
+        answer = get_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
+        return Response(answer)
 
 
 class MyExplanationView(APIView):
@@ -202,9 +201,11 @@ class MyExplanationView(APIView):
         operation_id="explain_me", parameters=[MyExplanationFilterSerializer], responses=MyExplanationsSerializer
     )
     def get(self, request: Request) -> Response:
-        """The caller's accounts with every level of the path, the number the scheduler gets, and what to do."""
-        given = asked(MyExplanationFilterSerializer, request)
-        told = explain_me(
+        """The caller's accounts, explained: every level of the path, the number that the scheduler receives, and
+        changes that would improve the rank.
+        """
+        given = read_query(MyExplanationFilterSerializer, request)
+        answer = explain_me(
             actor=actor_of(request),
             at=moment_of(given.get("at")),
             policy_slug=given.get("policy"),
@@ -213,19 +214,21 @@ class MyExplanationView(APIView):
             entry=given["entry"],
             outlook_of=outlook_of,
         )
-        return Response(told)
+        return Response(answer)
 
 
 class ExplainedSerializer(PrioritySerializer):
-    """A look-up's answer with the walk; unmapped accounts have none."""
+    """Result of a look-up with its explanation level by level, which unmapped accounts lack."""
 
     steps = MyStepSerializer(many=True, required=False)
     explained_by = serializers.ChoiceField(
-        ["levels", "ratio", "number"], required=False, help_text="Level by level, or one number of the whole path"
+        ["levels", "ratio", "number"],
+        required=False,
+        help_text="How the algorithm orders: level by level, or by one number for the whole path",
     )
-    deciding = serializers.CharField(required=False, allow_null=True, help_text="The entry of the main reason")
+    deciding = serializers.CharField(required=False, allow_null=True, help_text="Path of the entry that decides most")
     sentence = serializers.CharField(required=False)
-    sentences = SaidSerializer(many=True, required=False)
+    sentences = SentenceSerializer(many=True, required=False)
 
 
 class ExplanationSerializer(serializers.Serializer[Any]):
@@ -241,7 +244,7 @@ class ExplanationSerializer(serializers.Serializer[Any]):
 class ExplainFilterSerializer(serializers.Serializer[Any]):
     account = serializers.CharField(max_length=1024)
     namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
-    at = serializers.CharField(max_length=64, required=False, help_text="A revision, or a time with its zone")
+    at = serializers.CharField(max_length=64, required=False, help_text="Past revision, or instant with UTC offset")
 
 
 class ExplainView(APIView):
@@ -251,8 +254,8 @@ class ExplainView(APIView):
         operation_id="explain_priority", parameters=[ExplainFilterSerializer], responses=ExplanationSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The walk from the root to the account's entry: one object a level, numbers that add up, and sentences."""
-        given = asked(ExplainFilterSerializer, request)
+        """Explain an account's priority level by level from the root to its entry, in numbers and sentences."""
+        given = read_query(ExplainFilterSerializer, request)
         at = moment_of(given.pop("at", None))
         return Response(explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))
 
@@ -266,7 +269,7 @@ class SideSerializer(serializers.Serializer[Any]):
 
 
 class TurnSerializer(serializers.Serializer[Any]):
-    """Single changes at the deciding level, each enough by itself; null: none of its kind is."""
+    """Changes at the deciding level, each sufficient to reverse the order; null: no change of this kind is."""
 
     ahead_gains_usage_s = serializers.FloatField(allow_null=True)
     behind_sheds_usage_s = serializers.FloatField(allow_null=True)
@@ -281,26 +284,26 @@ class ComparisonSerializer(serializers.Serializer[Any]):
     as_of = UtcTimeField()
     algorithm = AlgorithmField()
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
-    of = serializers.IntegerField(help_text="Ranked leaves")
+    of = serializers.IntegerField(help_text="Number of ranked leaves")
     one = SideSerializer()
     other = SideSerializer()
-    ahead = serializers.CharField(allow_null=True, help_text="Its path; null: they tie")
+    ahead = serializers.CharField(allow_null=True, help_text="Path of the leaf that is ahead; null: a tie")
     behind = serializers.CharField(allow_null=True)
     decided_by = serializers.ChoiceField(["level", "whole_path", "sibling_order", "own_order", "tie"])
-    level = serializers.IntegerField(allow_null=True, help_text="1 is the first below the root")
-    ahead_step = WalkStepSerializer(allow_null=True, help_text="Its entry on that level")
-    behind_step = WalkStepSerializer(allow_null=True)
-    turn = TurnSerializer(allow_null=True, help_text="null for a tie, and where it would reveal what few people used")
+    level = serializers.IntegerField(allow_null=True, help_text="Deciding level; 1 is the first below the root")
+    ahead_step = WalkStepSerializer(allow_null=True, help_text="Entry of the leaf ahead at the deciding level")
+    behind_step = WalkStepSerializer(allow_null=True, help_text="Entry of the other leaf at the deciding level")
+    turn = TurnSerializer(allow_null=True, help_text="null: a tie, or it would reveal usage of a few people")
     sentence = serializers.CharField()
-    sentences = SaidSerializer(many=True)
+    sentences = SentenceSerializer(many=True)
 
 
 class ComparisonFilterSerializer(serializers.Serializer[Any]):
     one = serializers.CharField(
-        max_length=4096, required=False, default="", help_text="An account or a path; left out: one's own best"
+        max_length=4096, required=False, default="", help_text="Account or path; default: the caller's best"
     )
-    other = serializers.CharField(max_length=4096, help_text="An account or a path")
-    at = serializers.CharField(max_length=64, required=False, help_text="A revision, or a time with its zone")
+    other = serializers.CharField(max_length=4096, help_text="Account or path")
+    at = serializers.CharField(max_length=64, required=False, help_text="Past revision, or instant with UTC offset")
 
 
 class CompareView(APIView):
@@ -310,8 +313,8 @@ class CompareView(APIView):
         operation_id="compare_priorities", parameters=[ComparisonFilterSerializer], responses=ComparisonSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """The first level at which two leaves differ, both entries there, and what would turn the order."""
-        given = asked(ComparisonFilterSerializer, request)
+        """Compare two leaves: the first level at which they differ, and changes that would reverse their order."""
+        given = read_query(ComparisonFilterSerializer, request)
         found = compare_leaves(
             policy_slug=policy,
             one=given["one"],
@@ -328,25 +331,30 @@ class SubmitFilterSerializer(serializers.Serializer[Any]):
     core_h = serializers.FloatField(
         required=False,
         default=DEFAULT_CORE_H,
-        help_text="Usage of the job, in hours of what the metric counts (core-hours where it counts cores), 0 to 1e9",
+        help_text="Usage of the job in hours of the metric (core-hours if it counts cores only), 0 to 1e9",
     )
 
 
 class RanksAfterJobSerializer(serializers.Serializer[Any]):
     core_h = serializers.FloatField()
-    results = serializer_of(AfterJob)(many=True, help_text="Best first; an account without a rank is left out")
+    results = serializer_of(AfterJob)(many=True, help_text="Best first, without accounts that have no rank")
 
 
 class WaitingFilterSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64)
 
 
-class WaitingJobsSerializer(serializers.Serializer[Any]):
-    n_mine = serializers.IntegerField()
-    n_all = serializers.IntegerField(help_text="All that wait in the sources of these jobs")
-    seen_at = UtcTimeField(allow_null=True, help_text="When the oldest of these listings was made")
-    silent = serializers.ListField(child=serializers.CharField(), help_text="Sources that list no open job")
-    jobs = serializer_of(WaitingJob)(many=True, help_text="Best first, at most 1,000")
+WaitingJobsSerializer = record_serializer(
+    WaitingJobs,
+    only=("n_mine", "n_all", "seen_at", "silent", "jobs"),
+    texts={
+        "n_mine": "Number of the caller's waiting jobs",
+        "n_all": "Number of all jobs that wait in the same sources",
+        "seen_at": "Time of the oldest queue listing used",
+        "silent": "Sources that list no running or waiting job",
+        "jobs": "Best first, at most 1,000",
+    },
+)
 
 
 class MySubmitView(APIView):
@@ -356,8 +364,8 @@ class MySubmitView(APIView):
         operation_id="get_ranks_after_job", parameters=[SubmitFilterSerializer], responses=RanksAfterJobSerializer
     )
     def get(self, request: Request) -> Response:
-        """Which of the caller's accounts goes first, and its rank once a job of so many hours counts in full."""
-        given = asked(SubmitFilterSerializer, request)
+        """Ranks of the caller's accounts after a job of this size, the best account first."""
+        given = read_query(SubmitFilterSerializer, request)
         found = list_ranks_after_job(
             policy_slug=given["policy"], core_h=given["core_h"], actor=actor_of(request), at=clock.now()
         )
@@ -371,7 +379,7 @@ class MyWaitingJobsView(APIView):
         operation_id="list_my_waiting_jobs", parameters=[WaitingFilterSerializer], responses=WaitingJobsSerializer
     )
     def get(self, request: Request) -> Response:
-        """The caller's waiting jobs as sources last listed them, each with its position by fairshare alone."""
-        given = asked(WaitingFilterSerializer, request)
+        """The caller's waiting jobs in the last queue listings, with their position by fairshare alone."""
+        given = read_query(WaitingFilterSerializer, request)
         found = list_waiting_jobs(policy_slug=given["policy"], actor=actor_of(request), limit=1000)
         return Response(WaitingJobsSerializer(found).data)

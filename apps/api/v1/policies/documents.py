@@ -1,4 +1,4 @@
-"""A whole policy as a document: read in any format, proposed in any; and settings proposed from a slurm.conf."""
+"""A whole policy as a document in any format: export, proposal, comparison; and settings read from a slurm.conf."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.inputs import moment_of, read_body, read_query
 from apps.api.parsing import read_bounded
-from apps.api.records import serializer_of
+from apps.api.records import record_serializer, serializer_of
 from apps.api.rendering import JSONRenderer, dumps
-from apps.api.shapes import asked, moment_of, sent
-from apps.api.v1.policies.views import READ, MomentSerializer
+from apps.api.v1.policies.views import READ, MomentFilterSerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Stale
 from apps.mapping.permissions import load_whole_tree
-from apps.onboarding.slurm_config import ConfigLine, read_slurm_config
+from apps.onboarding.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.policies import selectors
 from apps.policies.files.exports import Export, export_policy, make_export
 from apps.policies.files.import_export import PolicyImport, import_policy, plan_import
@@ -37,21 +37,25 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.difference import CODES
 
 _CLUSTER = serializers.CharField(
-    required=False, default="", max_length=128, help_text="Its name in the file; that of the last import else"
+    required=False, default="", max_length=128, help_text="Cluster name in the file; default: that of the last import"
 )
 
 
-class DocumentQuerySerializer(MomentSerializer):
+class DocumentQuerySerializer(MomentFilterSerializer):
     format = serializers.ChoiceField(
-        required=False, choices=[each.name for each in list_formats()], help_text="Instead of Accept"
+        required=False,
+        choices=[each.name for each in list_formats()],
+        help_text="Format, in place of the Accept header",
     )
     cluster = _CLUSTER
 
 
-class AgainstQuerySerializer(MomentSerializer):
+class AgainstQuerySerializer(MomentFilterSerializer):
     format = serializers.ChoiceField(choices=[each.name for each in list_formats() if each.against])
     cluster = _CLUSTER
-    difference = serializers.BooleanField(required=False, default=False, help_text="As JSON, in place of the file")
+    difference = serializers.BooleanField(
+        required=False, default=False, help_text="true: the difference as JSON, in place of the file"
+    )
 
 
 class AgainstDifferenceSerializer(serializers.Serializer[Any]):
@@ -60,11 +64,13 @@ class AgainstDifferenceSerializer(serializers.Serializer[Any]):
     n_new = serializers.IntegerField()
     n_only_there = serializers.IntegerField()
     changes = serializer_of(AssociationChange)(many=True, help_text="The first 200")
-    notes = serializers.ListField(child=serializers.CharField(), help_text="What shares alone don’t bring about")
+    notes = serializers.ListField(
+        child=serializers.CharField(), help_text="Differences that shares alone can't express"
+    )
 
 
 def _renderer(format: Format) -> type[BaseRenderer]:
-    """For choosing by Accept; the text is written by the format itself."""
+    """A renderer that exists for content negotiation only; the format writes the text itself."""
     return type(f"{format.name}Renderer", (BaseRenderer,), {"media_type": format.media_type, "format": format.name})
 
 
@@ -77,11 +83,15 @@ _ANSWERS: dict[Any, Any] = {(200, each.media_type): dict if each.name == "json" 
 
 class ProposalQuerySerializer(serializers.Serializer[Any]):
     format = serializers.ChoiceField(
-        required=False, choices=[each.name for each in list_formats()], help_text="Instead of Content-Type"
+        required=False,
+        choices=[each.name for each in list_formats()],
+        help_text="Format, in place of the Content-Type header",
     )
-    dry_run = serializers.BooleanField(required=False, default=False, help_text="The difference alone, and no draft")
+    dry_run = serializers.BooleanField(
+        required=False, default=False, help_text="true: return the difference and make no draft"
+    )
     keep_missing = serializers.BooleanField(
-        required=False, default=False, help_text="Entries that the document leaves out stay; else they are archived"
+        required=False, default=False, help_text="true: entries that the document lacks stay; false: they are archived"
     )
     reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=4_000)
 
@@ -95,25 +105,29 @@ class SettingDifferenceSerializer(serializers.Serializer[Any]):
 class ComparedEntrySerializer(serializers.Serializer[Any]):
     path = serializers.CharField()
     changes = serializers.ListField(child=serializers.ChoiceField(list(CODES.values())))
-    target_before = serializers.FloatField(allow_null=True, help_text="Among siblings; null: it had none")
+    target_before = serializers.FloatField(allow_null=True, help_text="Target among siblings; null: none")
     target_after = serializers.FloatField(allow_null=True)
 
 
 class DocumentDifferenceSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
-    base_revision = serializers.IntegerField(help_text="With which the document was compared")
+    base_revision = serializers.IntegerField(help_text="Revision with which the document was compared")
     is_same = serializers.BooleanField()
     counts = serializers.DictField(child=serializers.IntegerField(), help_text="Entries by kind of change")
     settings = SettingDifferenceSerializer(many=True)
     entries = ComparedEntrySerializer(many=True, help_text="The 200 whose targets change most")
     n_entries = serializers.IntegerField()
-    ignored = serializers.ListField(child=serializers.CharField(), help_text="What no policy has")
-    change_set = serializers.IntegerField(allow_null=True, help_text="The draft; null: none was made")
-    revision = serializers.IntegerField(allow_null=True, help_text="Always null: a draft is published by its own route")
+    ignored = serializers.ListField(
+        child=serializers.CharField(), help_text="Parts of the document that have no counterpart in a policy"
+    )
+    change_set = serializers.IntegerField(allow_null=True, help_text="Number of the draft; null: none was made")
+    revision = serializers.IntegerField(
+        allow_null=True, help_text="Always null: drafts are published by their own operation"
+    )
 
 
 class DocumentParser(BaseParser):
-    """Leaves the text to the format, which names lines and paths."""
+    """Leave the text unparsed for the format, which reports lines and paths of errors."""
 
     media_type = "*/*"
 
@@ -134,11 +148,11 @@ class DocumentView(APIView):
         responses={**_ANSWERS, 304: None},
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """The whole tree as our document, which can be imported again, or in the format of a scheduler.
+        """Export the whole tree as a Fairshare document, which can be imported again, or in a scheduler's format.
 
-        `Fairshare-Dropped` says what of the policy the format has no place for.
+        The header `Fairshare-Dropped` lists parts of the policy that the format can't express.
         """
-        query, actor = asked(DocumentQuerySerializer, request), actor_of(request)
+        query, actor = read_query(DocumentQuerySerializer, request), actor_of(request)
         found = selectors.get_policy(slug=policy, actor=actor)
         revision = selectors.get_revision(policy=found, at=moment_of(query.get("at")))
         tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
@@ -159,13 +173,13 @@ class DocumentView(APIView):
         responses={200: DocumentDifferenceSerializer, 201: DocumentDifferenceSerializer},
     )
     def put(self, request: Request, policy: str) -> HttpResponseBase:
-        """Propose a whole tree: 200 with the difference, or 201 where it became a draft, whose number is `change_set`.
+        """Propose a whole tree: 201 with the number of the new draft in `change_set`, or 200 without a draft.
 
-        A document that says what the policy says makes no draft. For who sees the whole tree. With If-Match only while
-        the revision whose ETag it is is current. `Idempotency-Key` is honoured as by POST.
+        No draft is made for a document equal to the policy, and with `dry_run`. For callers who may see the whole tree.
+        With `If-Match`, 412 unless that revision is the head. `Idempotency-Key` works as with POST.
         """
-        query, actor, now = asked(ProposalQuerySerializer, request), actor_of(request), clock.now()
-        content: Any = request.data  # an empty body meets no parser
+        query, actor, now = read_query(ProposalQuerySerializer, request), actor_of(request), clock.now()
+        content: Any = request.data  # bytes, or empty without a body
         wanted: dict[str, Any] = {
             "policy_slug": policy,
             "format": query.get("format") or _format_of(request),
@@ -202,12 +216,13 @@ class AgainstView(APIView):
         },
     )
     def post(self, request: Request, policy: str) -> HttpResponseBase:
-        """The policy against a dump of now, the body: the dump with its shares, or the commands for what differs.
+        """Compare the policy with a scheduler's current dump, sent as the body: returns the dump with the policy's
+        shares, or commands for the differences.
 
-        Everything else in the dump stays as it is. Nothing is stored.
+        Other parts of the dump do not change. Nothing is stored.
         """
-        query = asked(AgainstQuerySerializer, request)
-        content: Any = request.data  # an empty body meets no parser
+        query = read_query(AgainstQuerySerializer, request)
+        content: Any = request.data  # bytes, or empty without a body
         export = export_policy(
             policy_slug=policy,
             format=query["format"],
@@ -233,7 +248,7 @@ def _file(export: Export) -> HttpResponse:
 
 
 def _format_of(request: Request) -> str:
-    """The format whose media type the body has."""
+    """Name of the format with the media type of the body; 415 without one."""
     sent_type = request.content_type.partition(";")[0].strip().lower()
     for each in list_formats():
         if each.media_type == sent_type:
@@ -245,7 +260,9 @@ def _format_of(request: Request) -> str:
 def _require_match(request: Request, head_number: int) -> None:
     tag = request.headers.get("If-Match", "").strip()
     if tag and tag != "*" and tag.removeprefix("W/").strip('"').partition("-")[0] != str(head_number):
-        raise Stale(f"The policy is at revision {head_number} by now: compare with that, and send it again.")
+        raise Stale(
+            f"The policy is at revision {head_number} now: compare with that revision, and send the document again."
+        )
 
 
 # --- Settings of a slurm.conf -----------------------------------------------------------------------------------------
@@ -256,17 +273,18 @@ class SlurmConfigSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(
         max_length=_MOST_CHARACTERS,
         trim_whitespace=False,
-        help_text="What scontrol show config and scontrol show partition print",
+        help_text="Output of scontrol show config and scontrol show partition",
     )
 
 
 ConfigLineSerializer = serializer_of(ConfigLine)
 
 
-class ReadConfigSerializer(serializers.Serializer[Any]):
-    cluster = serializers.CharField()
-    settings = serializers.DictField(help_text="Parts of a policy's settings, as `set_policy` takes them")
-    lines = ConfigLineSerializer(many=True)
+ReadConfigSerializer = record_serializer(
+    SlurmConfig,
+    component="ReadConfig",
+    settings=serializers.DictField(help_text="Parts of a policy's settings, as for the operation `set_policy`"),
+)
 
 
 class SlurmConfigView(APIView):
@@ -274,6 +292,6 @@ class SlurmConfigView(APIView):
 
     @extend_schema(operation_id="read_slurm_config", request=SlurmConfigSerializer, responses=ReadConfigSerializer)
     def post(self, request: Request) -> Response:
-        """Algorithm, decay and metric as Slurm has them; nothing is stored: propose them in a change set."""
-        found = read_slurm_config(sent(SlurmConfigSerializer, request)["text"])
+        """Read algorithm, decay and metric from Slurm's configuration, for a change set. Nothing is stored."""
+        found = read_slurm_config(read_body(SlurmConfigSerializer, request)["text"])
         return Response(ReadConfigSerializer(found).data)

@@ -1,21 +1,19 @@
-"""Grants of a policy: listed, given, changed, ended; and why a person may do something at an entry."""
+"""Grants of a policy, and the explanation of a person's rights at an entry."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
+from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.errors import Refusal
-from apps.api.shapes import UtcTimeField, asked, entry_uid, list_of, listed, sent
+from apps.api.inputs import entry_uid, if_match_header, read_body, read_query, require_if_match
+from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
-from apps.core.errors import FieldProblem
 from apps.mapping.permissions import see
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
@@ -28,18 +26,21 @@ READ_WRITE: Scopes = {
     "PATCH": frozenset({POLICIES_WRITE}),
     "DELETE": frozenset({POLICIES_WRITE}),
 }
-_TAG = re.compile(r'(?:W/)?"([^"]{1,80})"')
-_IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The grant's ETag", required=True)
-_GIVEN_ON = [("end", "What rests on it ends with it"), ("keep", "What I could have given is kept in my name")]
+_IF_MATCH = if_match_header("the grant")
+_GIVEN_ON = [
+    ("end", "Grants that depend on it end with it"),
+    ("keep", "Grants that the caller could have given stay, in the caller's name"),
+]
 
 
 class GrantSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField(source="grant.pk")
     entry = serializers.UUIDField(source="grant.entry_uid")
-    path = serializers.CharField(help_text="Where the entry is now; where it was, if it is archived")
-    person = serializers.SerializerMethodField(help_text="A user name; null for a group")
+    path = serializers.CharField(help_text="Current path of the entry; the last one, if it is archived")
+    person = serializers.SerializerMethodField(help_text="User name; null: the grant is for a group")
     people = serializers.CharField(
-        source="grant.people", help_text='A group of sign-in; "*": everybody who signs in; "" for a person'
+        source="grant.people",
+        help_text='Group of the identity provider; "*": everyone who signs in; "": the grant is for a person',
     )
     role = serializers.ChoiceField(Grant.Role.choices, source="grant.role")
     verbs = serializers.ListField(child=serializers.ChoiceField(Grant.Verb.choices), source="grant.verbs")
@@ -49,7 +50,7 @@ class GrantSerializer(serializers.Serializer[Any]):
     expires_at = UtcTimeField(source="grant.expires_at", allow_null=True)
     state = serializers.ChoiceField([(state.value, state.name.replace("_", " ").lower()) for state in GrantState])
     may_change = serializers.BooleanField()
-    etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
+    etag = serializers.SerializerMethodField(help_text="Value for If-Match")
 
     def get_person(self, line: GrantLine) -> str | None:
         return line.grant.user.username if line.grant.user else None
@@ -62,7 +63,7 @@ class GrantSerializer(serializers.Serializer[Any]):
 
 
 class NewGrantSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, help_text="Its uid, or its path")
+    entry = serializers.CharField(max_length=9000, help_text="uid or path")
     person = serializers.CharField(max_length=150, required=False, default="", allow_blank=True)
     people = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
     role = serializers.ChoiceField(Grant.Role.choices)
@@ -71,7 +72,9 @@ class NewGrantSerializer(serializers.Serializer[Any]):
     )
     reason = serializers.CharField(max_length=delegation.LONGEST_REASON)
     expires_at = UtcTimeField(
-        required=False, allow_null=True, help_text="Left out: a year, or as long as your own right; null: no end"
+        required=False,
+        allow_null=True,
+        help_text="Default: a year, or the end of the caller's own right if that is earlier; null: no end",
     )
 
 
@@ -86,8 +89,8 @@ class ChangedGrantSerializer(serializers.Serializer[Any]):
 
 
 class GrantFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, required=False, help_text="Its uid, or its path")
-    below = serializers.BooleanField(required=False, default=False, help_text="Also what was given below it")
+    entry = serializers.CharField(max_length=9000, required=False, help_text="uid or path")
+    below = serializers.BooleanField(required=False, default=False, help_text="Also grants at entries below it")
     person = serializers.CharField(max_length=150, required=False, default="")
     state = serializers.ChoiceField(GrantSerializer().fields["state"].choices, required=False)  # type: ignore[attr-defined]
 
@@ -98,8 +101,10 @@ class EndSerializer(serializers.Serializer[Any]):
 
 
 class AccessFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="Its uid, or its path")
-    person = serializers.CharField(max_length=150, required=False, default="", help_text="Left out: myself")
+    entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="uid or path")
+    person = serializers.CharField(
+        max_length=150, required=False, default="", help_text="User name; default: the caller"
+    )
 
 
 _GROUND = inline_serializer(
@@ -134,20 +139,26 @@ class AccessSerializer(serializers.Serializer[Any]):
     entry = serializers.UUIDField(source="entry_uid")
     path = serializers.CharField()
     is_admin = serializers.BooleanField()
-    is_open = serializers.BooleanField(help_text="The policy shows its tree to everybody who signs in")
+    is_open = serializers.BooleanField(help_text="The policy shows its tree to everyone who signs in")
     may_see = serializers.BooleanField()
-    may_divide = serializers.BooleanField(help_text="What lies below the entry")
-    may_change_own = serializers.BooleanField(help_text="The entry's own shares, which are decided above it")
+    may_divide = serializers.BooleanField(help_text="May change entries below this one")
+    may_change_own = serializers.BooleanField(
+        help_text="May change the entry's own shares, which managers above it decide"
+    )
     verbs = _VERB
 
 
 class GrantListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
-    @extend_schema(operation_id="list_grants", parameters=[GrantFilterSerializer], responses=list_of(GrantSerializer))
+    @extend_schema(
+        operation_id="list_grants", parameters=[GrantFilterSerializer], responses=list_schema(GrantSerializer)
+    )
     def get(self, request: Request, policy: str) -> Response:
-        """My own, those I gave, and those at entries where I give roles or see people by name."""
-        given = asked(GrantFilterSerializer, request)
+        """Grants of the caller, grants that the caller gave, and grants at entries where the caller manages roles or
+        sees people by name.
+        """
+        given = read_query(GrantFilterSerializer, request)
         entry = entry_uid(request, policy, given["entry"]) if "entry" in given else None
         lines = access.list_grants(
             policy_slug=policy,
@@ -158,12 +169,12 @@ class GrantListView(APIView):
             actor=actor_of(request),
         )
         wanted = [line for line in lines if given.get("state") in (None, line.state.value)]
-        return listed(GrantSerializer(wanted, many=True).data)
+        return list_response(GrantSerializer(wanted, many=True).data)
 
     @extend_schema(operation_id="give_grant", request=NewGrantSerializer, responses={201: GrantSerializer})
     def post(self, request: Request, policy: str) -> Response:
-        """Givers can't exceed their own rights or their duration, nor give to themselves."""
-        given = sent(NewGrantSerializer, request)
+        """Give a grant. Callers can't exceed their own rights or the end of these, and can't give to themselves."""
+        given = read_body(NewGrantSerializer, request)
         more = {name: given[name] for name in ("verbs", "expires_at") if name in given}
         grant = delegation.give_grant(
             policy_slug=policy,
@@ -184,23 +195,24 @@ class GrantDetailView(APIView):
 
     @extend_schema(operation_id="get_grant", responses=GrantSerializer)
     def get(self, request: Request, policy: str, grant: int) -> Response:
+        """One grant with its current state."""
         return _answer(request, policy, grant)
 
     @extend_schema(
         operation_id="change_grant", parameters=[_IF_MATCH], request=ChangedGrantSerializer, responses=GrantSerializer
     )
     def patch(self, request: Request, policy: str, grant: int) -> Response:
-        """Replace what is given; a longer expires_at extends it."""
+        """Change the given fields. A later `expires_at` extends the grant."""
         tag, actor = _seen(request, policy, grant), actor_of(request)
-        given = sent(ChangedGrantSerializer, request)
+        given = read_body(ChangedGrantSerializer, request)
         delegation.change_grant(policy_slug=policy, grant_id=grant, tag=tag, **given, at=clock.now(), actor=actor)
         return _answer(request, policy, grant)
 
     @extend_schema(operation_id="end_grant", parameters=[_IF_MATCH, EndSerializer], responses={204: None})
     def delete(self, request: Request, policy: str, grant: int) -> Response:
-        """It ends now; the log keeps it."""
+        """End a grant now. The audit log keeps it."""
         tag, actor = _seen(request, policy, grant), actor_of(request)
-        given = asked(EndSerializer, request)
+        given = read_query(EndSerializer, request)
         delegation.end_grant(policy_slug=policy, grant_id=grant, tag=tag, **given, at=clock.now(), actor=actor)
         return Response(status=204)
 
@@ -210,8 +222,8 @@ class AccessView(APIView):
 
     @extend_schema(operation_id="explain_access", parameters=[AccessFilterSerializer], responses=AccessSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """A person's rights at an entry, verb by verb, with the grants behind them."""
-        given = asked(AccessFilterSerializer, request)
+        """A person's rights at an entry, verb by verb, with the grants that give them."""
+        given = read_query(AccessFilterSerializer, request)
         answer = access.explain_access(
             policy_slug=policy,
             entry_uid=entry_uid(request, policy, given["entry"]),
@@ -224,20 +236,12 @@ class AccessView(APIView):
 
 
 def _seen(request: Request, policy: str, grant: int) -> str:
-    """The state the caller has read, of a grant that there is."""
+    """The tag in If-Match; 404 first if the caller may not see the grant."""
     delegation.get_grant(policy_slug=policy, grant_id=grant, at=clock.now(), actor=actor_of(request))
-    text = request.headers.get("If-Match", "").strip()
-    if not text:
-        message = "Send If-Match with the ETag of the grant that you have read."
-        problem = FieldProblem("If-Match", "is missing")
-        raise Refusal(message, code="precondition_required", status=428, fields=[problem])
-    match = _TAG.fullmatch(text)
-    return match[1] if match else ""
+    return require_if_match(request, "grant")
 
 
 def _answer(request: Request, policy: str, grant: int, status: int = 200) -> Response:
     at, actor = clock.now(), actor_of(request)
     line = access.get_grant_line(policy_slug=policy, grant_id=grant, at=at, actor=actor)
-    response = Response(GrantSerializer(line).data, status=status)
-    response["ETag"] = f'"{line.tag}"'
-    return response
+    return with_etag(Response(GrantSerializer(line).data, status=status), line.tag)

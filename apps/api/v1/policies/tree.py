@@ -1,4 +1,4 @@
-"""A policy's tree, nested: the shares of a revision, and the numbers of the snapshot that goes with it."""
+"""A policy's tree, nested: shares of a revision with the numbers of its snapshot; or changes since a snapshot."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.inputs import field_refusal, moment_of, read_query
 from apps.api.shapes import (
     TABLE_ANSWERS,
     MomentSerializer,
     ScopeSerializer,
     TableFormatField,
     UtcTimeField,
-    asked,
-    moment_of,
     table_response,
 )
 from apps.api.v1.priorities import NumberField
 from apps.api.views import APIView
 from apps.core import clock
-from apps.core.errors import FieldProblem, NotFound, TooLarge
+from apps.core.errors import NotFound, TooLarge
 from apps.explain.account_walk import moment_json
 from apps.federation.mounts.selectors import provenance_of_mount
 from apps.priorities.metering import CORE_S, UNITS
@@ -42,40 +41,46 @@ MOST_CHANGED = 20_000
 
 class GoneEntrySerializer(serializers.Serializer[Any]):
     uid = serializers.UUIDField()
-    path = serializers.CharField(help_text="Where it was")
+    path = serializers.CharField(help_text="Its last path")
 
 
 class TreeChangesSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     revision = serializers.IntegerField()
-    snapshot = serializers.IntegerField(allow_null=True, help_text="What to send as `since` the next time")
+    snapshot = serializers.IntegerField(allow_null=True, help_text="Send it as `since` next time")
     as_of = UtcTimeField(allow_null=True)
     since = serializers.IntegerField()
     entries = serializers.ListField(
-        child=serializers.DictField(), help_text="Entries of the form of the tree, without children, parents first"
+        child=serializers.DictField(),
+        help_text="Changed entries as in the tree, without children; parents before children",
     )
-    gone = GoneEntrySerializer(many=True)
+    gone = GoneEntrySerializer(many=True, help_text="Entries that are no longer in the tree or not visible")
 
 
 def changes_since(
-    view: PolicyView, top: int, since: int, said: Callable[[PolicyView, int], dict[str, Any]]
+    view: PolicyView, top: int, since: int, to_json: Callable[[PolicyView, int], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Raises Refusal 410 where that snapshot is no longer kept: read the tree again."""
+    """Entries below `top` that differ from the snapshot `since`.
+
+    Raises:
+        Refusal: 410 if that snapshot is no longer stored.
+        TooLarge: too many entries differ.
+    """
     try:
         then = view_at(view, since)
     except NotFound as error:
-        message = f"Snapshot {since} is no longer kept: ask again without since."
+        message = f"Snapshot {since} is no longer stored: repeat the request without since."
         raise Refusal(message, code="snapshot_gone", status=410) from error
-    found, gone = changed(view, then, top, said)
+    found, gone = changed(view, then, top, to_json)
     if len(found) > MOST_CHANGED:
-        raise TooLarge(f"Over {MOST_CHANGED:,} entries have changed: ask for a path further down, or format=csv.")
+        raise TooLarge(f"Over {MOST_CHANGED:,} entries have changed: request a path further down, or format=csv.")
     return {
         "policy": view.policy.slug,
         "revision": view.revision,
         "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
         "as_of": view.as_of,
         "since": since,
-        "entries": [_without_children(said(view, i)) for i in found],
+        "entries": [_without_children(to_json(view, i)) for i in found],
         "gone": [{"uid": then.tree.uuid(j), "path": then.tree.path(j)} for j in gone],
     }
 
@@ -108,24 +113,32 @@ _COLUMNS = (
 
 
 class TreeFilterSerializer(serializers.Serializer[Any]):
-    path = serializers.CharField(max_length=8_400, required=False, help_text="The root, or the token's subtree")
-    depth = serializers.IntegerField(
-        min_value=0, max_value=64, required=False, help_text="Levels below; 1, in tables and changes all"
+    path = serializers.CharField(
+        max_length=8_400, required=False, help_text="Default: the root, or the token's subtree"
     )
-    at = serializers.CharField(max_length=40, required=False, help_text="A revision's number, or a time")
+    depth = serializers.IntegerField(
+        min_value=0,
+        max_value=64,
+        required=False,
+        help_text="Number of levels below the entry; default 1, and all for tables and changes",
+    )
+    at = serializers.CharField(max_length=40, required=False, help_text="Revision number or instant")
     since = serializers.IntegerField(
-        min_value=0, max_value=2**63 - 1, required=False, help_text="A snapshot that you have: only what is other now"
+        min_value=0,
+        max_value=2**63 - 1,
+        required=False,
+        help_text="Number of a snapshot that you have: return only changes since then",
     )
     format = TableFormatField()
 
 
 class MountedSerializer(serializers.Serializer[Any]):
-    issuer = serializers.CharField(help_text="The authority that maintains what lies below")
+    issuer = serializers.CharField(help_text="Authority that maintains the subtree")
     publication = serializers.CharField()
-    version = serializers.IntegerField(allow_null=True, help_text="The current one; null: none yet, or of the past")
+    version = serializers.IntegerField(allow_null=True, help_text="Current version; null: none yet, or a past tree")
     age_s = serializers.FloatField(
         allow_null=True,
-        help_text="Since it was last confirmed, at the time of this answer; null: never, or of the past",
+        help_text="Seconds since it was last confirmed, at the time of this answer; null: never, or a past tree",
     )
 
 
@@ -134,7 +147,7 @@ class EntrySerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     path = serializers.CharField()
     kind = serializers.CharField()
-    shares = serializers.FloatField(allow_null=True, help_text="null: inherit")
+    shares = serializers.FloatField(allow_null=True, help_text="null: inherited")
     target = serializers.FloatField(allow_null=True)
     target_global = serializers.FloatField(allow_null=True)
     actual = serializers.FloatField(allow_null=True)
@@ -142,27 +155,30 @@ class EntrySerializer(serializers.Serializer[Any]):
     rank = serializers.IntegerField(allow_null=True)
     factor = serializers.FloatField(allow_null=True)
     columns = serializers.DictField(
-        child=NumberField(allow_null=True), help_text="What the algorithm has of its own, by its scheduler's names"
+        child=NumberField(allow_null=True),
+        help_text="The algorithm's own numbers, under the names that its scheduler uses",
     )
-    usage = serializers.FloatField(allow_null=True, help_text="What counts now, in usage_unit; null: hidden")
-    usage_unit = serializers.ChoiceField(UNITS, help_text="In which the policy’s metric counts")
-    usage_core_s = serializers.FloatField(allow_null=True, help_text="null: hidden, or counted in another unit")
+    usage = serializers.FloatField(allow_null=True, help_text="Current usage in usage_unit; null: hidden")
+    usage_unit = serializers.ChoiceField(UNITS, help_text="Unit of the policy's metric")
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="Core-seconds; null: hidden, or another unit")
     state = serializers.ChoiceField(STATES)
     suppressed = serializers.BooleanField(
-        help_text="Its usage, and what follows from it, is hidden from you: fewer than five active members, one who "
-        "used more than four fifths, or a difference of shown numbers that would be as small"
+        help_text="Its usage and all numbers that depend on it are hidden: it has fewer than five active members, one "
+        "member has more than four fifths of the usage, or differences of visible numbers would reveal such a group"
     )
     scope = serializers.CharField(
-        allow_blank=True, help_text="By whose usage its children are compared; empty: as above"
+        allow_blank=True, help_text="Scope of usage by which its children are compared; empty: that of its parent"
     )
     scope_sources = serializers.ListField(
-        child=serializers.CharField(), help_text="By these sources alone; empty: by all of the scope"
+        child=serializers.CharField(), help_text="Usage sources to which the scope is limited; empty: all"
     )
-    mount = MountedSerializer(allow_null=True, help_text="Of entries that a document of others is mounted at")
-    locked = serializers.BooleanField()
+    mount = MountedSerializer(allow_null=True, help_text="The mounted publication; null: none")
+    locked = serializers.BooleanField(help_text="Only managers above the entry may change it")
     n_children = serializers.IntegerField()
-    hidden_children = serializers.IntegerField(help_text="Children that you may not see")
-    children = serializers.ListField(child=serializers.DictField(), help_text="Entries of the same form, to `depth`")
+    hidden_children = serializers.IntegerField(help_text="Number of children that the caller may not see")
+    children = serializers.ListField(
+        child=serializers.DictField(), help_text="Entries of the same form, down to `depth`"
+    )
 
 
 class TreeSerializer(EntrySerializer):
@@ -172,7 +188,7 @@ class TreeSerializer(EntrySerializer):
     as_of = UtcTimeField(allow_null=True)
     moment = MomentSerializer(allow_null=True, help_text="With `at`")
     compared_by = ScopeSerializer(
-        help_text="Whose usage its children are compared by, also where that comes from above"
+        help_text="Scope of usage by which its children are compared, if necessary inherited from above"
     )
 
 
@@ -190,8 +206,8 @@ class TreeView(APIView):
         responses={(200, "application/json"): _ANSWER, **TABLE_ANSWERS, 304: None, 410: None},
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
-        """An entry with what is below it, `depth` levels deep; the past with the snapshot of then, if it is kept."""
-        given, actor = asked(TreeFilterSerializer, request), actor_of(request)
+        """An entry with its descendants, `depth` levels deep. A past tree has numbers if their snapshot is stored."""
+        given, actor = read_query(TreeFilterSerializer, request), actor_of(request)
         _check(given)
         scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
         view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
@@ -209,11 +225,10 @@ class TreeView(APIView):
 
 
 def _check(given: dict[str, Any]) -> None:
-    """`since` compares the whole of a part of the tree with the present one."""
+    """Reject parameters that can't be combined with `since`, which compares whole subtrees with the current tree."""
     for name in ("at", "depth", "format"):
         if "since" in given and name in given:
-            message = f"goes not with {name}: it tells what of the present tree is other than in a snapshot"
-            raise Refusal(f"since {message}.", code="invalid", fields=[FieldProblem("since", message)])
+            raise field_refusal("since", f"can't be combined with {name}: it compares with the current tree")
 
 
 def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
@@ -223,7 +238,7 @@ def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
 
 
 def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
-    """The entry with its visible descendants, and which state of affairs this is."""
+    """The entry with its visible descendants, and the revision, snapshot and instant of the numbers."""
     rows = _visible(view, top, depth)
     found = {i: entry_of(view, i) for i in rows}
     for i in rows[1:]:
@@ -245,17 +260,17 @@ def _compared_by(view: PolicyView, top: int) -> dict[str, Any]:
 
 
 def _visible(view: PolicyView, top: int, depth: int) -> list[int]:
-    """Parents before children."""
+    """Visible entries down to a depth, parents before children; TooLarge beyond `MOST_ENTRIES`."""
     rows: list[int] = []
     for level in view.tree.subtree(top)[: depth + 1]:
         rows += [i for i in level if view.visibility.may_see(i)]
         if len(rows) > MOST_ENTRIES:
-            raise TooLarge(f"That is over {MOST_ENTRIES:,} entries: ask for less depth, or for a path further down.")
+            raise TooLarge(f"That is over {MOST_ENTRIES:,} entries: request less depth, or a path further down.")
     return rows
 
 
 def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
-    """One entry by itself, without its children."""
+    """One entry, with an empty list of children."""
     row = view.row(i, position=(1, 1))
     return {
         "usage_unit": view.usage_unit,

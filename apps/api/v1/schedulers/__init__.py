@@ -1,1 +1,1 @@
-"""Schedulers: connected and changed by managers, orders and passes of their agents, the queue, why a job waits."""
+"""Schedulers and their agents: settings, orders, passes, queue, waiting jobs, shares, shadow mode and SAM's gateway."""

@@ -1,7 +1,8 @@
-"""SAM's gateway: its ledger and rules, and each step of a job. Every step may be sent again."""
+"""SAM's gateway: its ledger and rules, and the steps of a job. Steps are idempotent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
@@ -10,7 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SCHEDULERS, Scopes, actor_of
-from apps.api.shapes import UtcTimeField, sent
+from apps.api.inputs import read_body
+from apps.api.shapes import UtcTimeField
 from apps.api.views import APIView
 from apps.core import clock
 from apps.gateway import services
@@ -21,7 +23,7 @@ from apps.priorities.serving.lookup import AccountQuery
 
 _NAMES = ("user", "group", "namespace", "dn", "fqan", "project")
 _AMOUNT: dict[str, Any] = {"min_value": 0, "max_value": MOST_BENEFIT}
-_STEPS: Scopes = {"POST": frozenset({SCHEDULERS})}
+_AGENTS: Scopes = {"POST": frozenset({SCHEDULERS})}
 
 
 # --- Requests ---------------------------------------------------------------------------------------------------------
@@ -31,32 +33,36 @@ class AccountSerializer(serializers.Serializer[Any]):
 
 
 class StepSerializer(serializers.Serializer[Any]):
-    job = serializers.CharField(max_length=256, trim_whitespace=False, help_text="The scheduler's id, unique for ever")
+    job = serializers.CharField(
+        max_length=256, trim_whitespace=False, help_text="Id of the job in the scheduler, never reused"
+    )
 
 
 class MeasuredSerializer(StepSerializer):
-    benefit = serializers.FloatField(**_AMOUNT, required=False, help_text="Else quantities, or the estimate stands")
+    benefit = serializers.FloatField(
+        **_AMOUNT, required=False, help_text="Benefit of the job; without it, `quantities` or the estimate is used"
+    )
     quantities = serializers.DictField(
         child=serializers.FloatField(**_AMOUNT),
         required=False,
-        help_text="What the benefit function needs: cpus, run_s, data_gb, …",
+        help_text="Arguments of the benefit function: cpus, run_s, data_gb, …",
     )
 
 
 class DecisionSerializer(MeasuredSerializer):
-    group = serializers.CharField(max_length=8_400, required=False, help_text="Its name or path; or account")
-    account = AccountSerializer(required=False, help_text="The group is the one in which it counts")
+    group = serializers.CharField(max_length=8_400, required=False, help_text="Name or path; or send `account`")
+    account = AccountSerializer(required=False, help_text="Account of the job; its entry decides the group")
 
 
 @extend_schema_field(
     {
         "oneOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"type": "number"}}],
         "nullable": True,
-        "description": "A function's name, or weights of functions; null: jobs give their benefit",
+        "description": "Name of a benefit function, or weights of functions; null: jobs state their benefit",
     }
 )
 class BenefitField(serializers.JSONField):
-    """As a case of `sam` has it; the engine says what is wrong with it."""
+    """Benefit as in a case of `sam`; the engine validates it."""
 
     def to_internal_value(self, data: Any) -> Any:
         if data is not None and not isinstance(data, str | dict):
@@ -66,14 +72,16 @@ class BenefitField(serializers.JSONField):
 
 class RulesSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
-        max_length=8_400, required=False, default="/", help_text="Its children are the groups"
+        max_length=8_400, required=False, default="/", help_text="Entry whose children are the groups"
     )
     benefit = BenefitField(required=False, allow_null=True, default=None)
     booked_at = serializers.ChoiceField(Ledger.BookedAt.values, required=False, default=Ledger.BookedAt.START.value)
     p_back = serializers.FloatField(required=False, default=0.0, min_value=-1e15, max_value=1e15)
     p_front = serializers.FloatField(required=False, default=1.0, min_value=-1e15, max_value=1e15)
     priority_groups = serializers.DictField(
-        child=serializers.FloatField(min_value=-1e15, max_value=1e15), required=False, help_text="Each above p_front"
+        child=serializers.FloatField(min_value=-1e15, max_value=1e15),
+        required=False,
+        help_text="Priority of each priority group, above p_front",
     )
     lost_after_h = serializers.FloatField(
         min_value=0,
@@ -81,13 +89,15 @@ class RulesSerializer(serializers.Serializer[Any]):
         required=False,
         allow_null=True,
         default=None,
-        help_text="A job that is open for longer counts as lost; null: never",
+        help_text="Hours after which an open job is considered lost; null: never",
     )
 
 
 class NewRulesSerializer(RulesSerializer):
     received = serializers.DictField(
-        child=serializers.FloatField(**_AMOUNT), required=False, help_text="B[g] of these groups from now on"
+        child=serializers.FloatField(**_AMOUNT),
+        required=False,
+        help_text="New values of the received benefit B[g] by group",
     )
 
 
@@ -96,14 +106,16 @@ class DecidedSerializer(serializers.Serializer[Any]):
     job = serializers.CharField()
     group = serializers.CharField()
     queue = serializers.ChoiceField(("front", "back", "priority"))
-    priority = serializers.FloatField(help_text="For the queue below: p_front, p_back, or that of the priority group")
-    fraction_after = serializers.FloatField(allow_null=True, help_text="(B[g] + b) / (ΣB + b)")
+    priority = serializers.FloatField(
+        help_text="Priority for the batch queue: p_front, p_back, or that of the priority group"
+    )
+    fraction_after = serializers.FloatField(allow_null=True, help_text="Fraction after the job: (B[g] + b) / (ΣB + b)")
     share = serializers.FloatField(allow_null=True)
     benefit = serializers.FloatField(allow_null=True)
     booked = serializers.FloatField()
     snapshot = serializers.IntegerField()
     explain = serializers.ListField(child=serializers.CharField())
-    notes = serializers.ListField(child=serializers.CharField(), help_text="What the queue must not do")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="Conditions that the batch queue must meet")
 
 
 class BookedSerializer(serializers.Serializer[Any]):
@@ -151,8 +163,8 @@ class LedgerSerializer(serializers.Serializer[Any]):
     snapshot = serializers.IntegerField()
     rules = LedgerRulesSerializer()
     ledger = BooksSerializer()
-    jobs = serializers.DictField(child=serializers.IntegerField(), help_text="Number by state")
-    open = OpenJobSerializer(many=True, help_text="The oldest 200")
+    jobs = serializers.DictField(child=serializers.IntegerField(), help_text="Number of jobs by state")
+    open = OpenJobSerializer(many=True, help_text="The oldest 200 open jobs")
     notes = serializers.ListField(child=serializers.CharField())
 
 
@@ -165,26 +177,26 @@ class LedgerView(APIView):
 
     @extend_schema(operation_id="get_sam_ledger", responses=LedgerSerializer)
     def get(self, request: Request, policy: str) -> Response:
-        """Rules, what each group has received beside its share, and the jobs that are open."""
+        """Rules of the ledger, share and received benefit of each group, and open jobs."""
         found = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         return Response(LedgerSerializer(found).data)
 
     @extend_schema(operation_id="set_sam_rules", request=NewRulesSerializer, responses=LedgerSerializer)
     def put(self, request: Request, policy: str) -> Response:
-        """Open the ledger, or replace its rules. By administrators."""
-        given, at, actor = sent(NewRulesSerializer, request), clock.now(), actor_of(request)
+        """Open the ledger, or replace its rules. For administrators."""
+        given, at, actor = read_body(NewRulesSerializer, request), clock.now(), actor_of(request)
         received = given.pop("received", None)
         set_rules(policy_slug=policy, rules=Rules(**given), received=received, at=at, actor=actor)
         return Response(LedgerSerializer(get_ledger(policy_slug=policy, at=at, actor=actor)).data)
 
 
 class DecisionView(APIView):
-    scopes: ClassVar[Scopes] = _STEPS
+    scopes: ClassVar[Scopes] = _AGENTS
 
     @extend_schema(operation_id="decide_sam_job", request=DecisionSerializer, responses=DecidedSerializer)
     def post(self, request: Request, policy: str) -> Response:
-        """Front, back, or the class of a priority group. The same job again gets the same answer."""
-        given = sent(DecisionSerializer, request)
+        """Decide where a job is queued: front, back, or a priority group. Repeating a job returns the same answer."""
+        given = read_body(DecisionSerializer, request)
         account = given.pop("account", None)
         answer = services.decide(
             policy_slug=policy,
@@ -197,34 +209,24 @@ class DecisionView(APIView):
         return Response(DecidedSerializer(answer).data)
 
 
-class StartView(APIView):
-    scopes: ClassVar[Scopes] = _STEPS
+# By step: the service, its request, and the description in OpenAPI.
+_STEPS: dict[str, tuple[Callable[..., Any], type[StepSerializer], str]] = {
+    "start": (services.start, StepSerializer, "Report that the batch queue started the job."),
+    "finish": (services.finish, MeasuredSerializer, "Report that the job ended, with its measured benefit."),
+    "cancel": (services.cancel, StepSerializer, "Report that the job will not run. Its booking is reversed."),
+}
 
-    @extend_schema(operation_id="start_sam_job", request=StepSerializer, responses=BookedSerializer)
-    def post(self, request: Request, policy: str) -> Response:
-        """The queue started the job."""
-        report = JobReport(**sent(StepSerializer, request))
-        answer = services.start(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
+
+def step_view(step: str) -> type[APIView]:
+    """The view of start, finish or cancel."""
+    service, kind, text = _STEPS[step]
+
+    def post(self: APIView, request: Request, policy: str) -> Response:
+        report = JobReport(**read_body(kind, request))
+        answer = service(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
         return Response(BookedSerializer(answer).data)
 
-
-class EndView(APIView):
-    scopes: ClassVar[Scopes] = _STEPS
-
-    @extend_schema(operation_id="finish_sam_job", request=MeasuredSerializer, responses=BookedSerializer)
-    def post(self, request: Request, policy: str) -> Response:
-        """The job ended, with the benefit that was measured."""
-        report = JobReport(**sent(MeasuredSerializer, request))
-        answer = services.finish(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
-        return Response(BookedSerializer(answer).data)
-
-
-class CancellationView(APIView):
-    scopes: ClassVar[Scopes] = _STEPS
-
-    @extend_schema(operation_id="cancel_sam_job", request=StepSerializer, responses=BookedSerializer)
-    def post(self, request: Request, policy: str) -> Response:
-        """The job will not run; what was booked for it is taken back."""
-        report = JobReport(**sent(StepSerializer, request))
-        answer = services.cancel(policy_slug=policy, report=report, at=clock.now(), actor=actor_of(request))
-        return Response(BookedSerializer(answer).data)
+    post.__doc__ = text
+    described = extend_schema(operation_id=f"{step}_sam_job", request=kind, responses=BookedSerializer)(post)
+    members = {"__module__": __name__, "scopes": _AGENTS, "post": described}
+    return type(f"{step.title()}View", (APIView,), members)

@@ -1,4 +1,4 @@
-"""What routes of schedulers read and write. Bounds of settings are the room's own: here are types."""
+"""Serializers of schedulers and agents' reports. They check types; `apps.schedulers` checks bounds of settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.api.inputs import InstantField
 from apps.api.records import record_serializer
-from apps.api.shapes import InstantField, UtcTimeField
+from apps.api.shapes import UtcTimeField, utc_text
 from apps.schedulers.models import KNOBS, AgentPass, Scheduler
 from apps.schedulers.passes import COUNTS
 from apps.schedulers.queue_table import STATES, TERMS
@@ -24,10 +25,12 @@ _MOST = 2**31 - 1
 
 
 class LimitsSerializer(serializers.Serializer[Any]):
-    snapshot_age_s = serializers.IntegerField(help_text="Older priorities freeze the agent")
-    unmapped_percent = serializers.IntegerField(help_text="More unmapped jobs freeze it")
-    changed_percent = serializers.IntegerField(help_text="More jobs to change at once freeze it")
-    calls_per_s = serializers.IntegerField()
+    """Limits beyond which the agent freezes: it sends nothing."""
+
+    snapshot_age_s = serializers.IntegerField(help_text="Greatest age of the snapshot")
+    unmapped_percent = serializers.IntegerField(help_text="Greatest part of unmapped jobs")
+    changed_percent = serializers.IntegerField(help_text="Greatest part of jobs to change in one pass")
+    calls_per_s = serializers.IntegerField(help_text="Rate of calls to the scheduler; does not freeze the agent")
 
 
 class OrdersSerializer(serializers.Serializer[Any]):
@@ -35,29 +38,29 @@ class OrdersSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField()
     kind = serializers.ChoiceField(Scheduler.Kind.choices)
     reach = serializers.ChoiceField(Scheduler.Reach.choices)
-    namespace = serializers.CharField(allow_null=True, help_text="Of its user names; null: any")
+    namespace = serializers.CharField(allow_null=True, help_text="Namespace of the scheduler's user names; null: any")
     partitions = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="null: all")
-    subtree = serializers.CharField(help_text="Path; jobs of other entries are left alone")
+    subtree = serializers.CharField(help_text="Path of an entry; jobs of entries outside it are left unchanged")
     knob = serializers.ChoiceField(_KNOBS)
-    weight = serializers.IntegerField(help_text="What a factor of 1 becomes")
-    step = serializers.IntegerField(help_text="The least change worth sending")
+    weight = serializers.IntegerField(help_text="Value that is sent for a factor of 1")
+    step = serializers.IntegerField(help_text="Smallest change that is sent")
     mode = serializers.ChoiceField(Scheduler.Mode.choices)
     carries = serializers.ChoiceField(
-        Scheduler.Carries.choices, help_text="Where Slurm keeps its own Fair Tree: shares"
+        Scheduler.Carries.choices, help_text="priorities, or shares if Slurm computes Fair Tree itself"
     )
     canary_partition = serializers.CharField(allow_null=True)
     every_s = serializers.IntegerField()
     limits = LimitsSerializer()
     paused = serializers.BooleanField()
-    hand_back = serializers.BooleanField(help_text="Reset what the agent set, and send nothing")
-    revision = serializers.IntegerField(help_text="Rises with each change")
+    hand_back = serializers.BooleanField(help_text="Reset all values that the agent has set, and send nothing")
+    revision = serializers.IntegerField(help_text="Increases with each change of the orders")
 
 
 class ShareLineSerializer(serializers.Serializer[Any]):
-    line = serializers.IntegerField(help_text="Its number in the order")
+    line = serializers.IntegerField(help_text="Number of the line in the order")
     group = serializers.CharField()
     user = serializers.CharField()
-    before = serializers.CharField(help_text="Set only where the scheduler still has these shares")
+    before = serializers.CharField(help_text="Shares that the scheduler must still have; otherwise the line is skipped")
     after = serializers.CharField()
 
 
@@ -68,14 +71,16 @@ class ShareOrderToSetSerializer(serializers.Serializer[Any]):
 
 
 class AgentOrdersSerializer(OrdersSerializer):
-    share_order = ShareOrderToSetSerializer(allow_null=True, help_text="Lines that are left of the open order")
+    share_order = ShareOrderToSetSerializer(allow_null=True, help_text="Remaining lines of the open order; null: none")
 
 
 class SchedulerCheckSerializer(serializers.Serializer[Any]):
     code = serializers.CharField(max_length=64)
     severity = serializers.ChoiceField(SEVERITIES)
     found = serializers.CharField(max_length=1_000, allow_blank=True)
-    remedy = serializers.CharField(max_length=1_000, allow_blank=True, help_text="The line to change")
+    remedy = serializers.CharField(
+        max_length=1_000, allow_blank=True, help_text="Line of the scheduler's configuration to change"
+    )
 
 
 class JobCountsSerializer(serializers.Serializer[Any]):
@@ -106,7 +111,7 @@ class UnmappedNameSerializer(serializers.Serializer[Any]):
 
 
 class PassSerializer(serializers.Serializer[Any]):
-    """A pass as it is listed."""
+    """One pass of an agent."""
 
     agent = serializers.CharField()
     host = serializers.CharField()
@@ -124,7 +129,7 @@ class PassSerializer(serializers.Serializer[Any]):
     unmapped = UnmappedNameSerializer(many=True, source="unmapped_names")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        return {"pass": serializers.UUIDField(source="uid"), **super().get_fields()}  # a word of Python's own
+        return {"pass": serializers.UUIDField(source="uid"), **super().get_fields()}  # a keyword of Python
 
     @extend_schema_field(JobCountsSerializer)
     def get_jobs(self, one: AgentPass) -> dict[str, int]:
@@ -139,9 +144,11 @@ class SchedulerSerializer(OrdersSerializer):
     state = serializers.ChoiceField(VIEW_STATES)
     last_pass = PassSerializer(allow_null=True)
     age_s = serializers.FloatField(allow_null=True, help_text="Since the last pass was reported")
-    checks = SchedulerCheckSerializer(many=True, allow_null=True, help_text="null: its agent has not checked yet")
+    checks = SchedulerCheckSerializer(
+        many=True, allow_null=True, help_text="null: the agent has not checked the scheduler yet"
+    )
     checked_at = UtcTimeField(allow_null=True)
-    etag = serializers.CharField(help_text="What If-Match asks for")
+    etag = serializers.CharField(help_text="Value for If-Match")
 
 
 class ChangedSchedulerSerializer(serializers.Serializer[Any]):
@@ -167,7 +174,7 @@ class ChangedSchedulerSerializer(serializers.Serializer[Any]):
 class NewSchedulerSerializer(ChangedSchedulerSerializer):
     name = serializers.SlugField(max_length=64)
     policy = serializers.SlugField(max_length=64)
-    paused = None  # type: ignore[assignment]  # nothing runs yet
+    paused = None  # type: ignore[assignment]  # not for a new scheduler
     hand_back = None  # type: ignore[assignment]
 
 
@@ -213,7 +220,7 @@ _OWN_VALUE = {
 
 
 class _Unchecked(serializers.JSONField):
-    """Checked by the room, in one pass: a serializer takes a minute for 50,000 jobs."""
+    """Validated by `apps.schedulers` in one pass, because a serializer takes a minute for 50,000 jobs."""
 
     def to_internal_value(self, data: Any) -> Any:
         return data
@@ -221,12 +228,12 @@ class _Unchecked(serializers.JSONField):
 
 @extend_schema_field({"type": "array", "items": _JOB, "nullable": True, "maxItems": 200_000})
 class QueueField(_Unchecked):
-    """Every waiting job."""
+    """All waiting jobs."""
 
 
 @extend_schema_field({"type": "array", "items": _OWN_VALUE, "nullable": True, "maxItems": 500_000})
 class OwnValuesField(_Unchecked):
-    """The scheduler's own shares and usage."""
+    """Shares and usage that the scheduler computes itself."""
 
 
 class LineOutcomeSerializer(serializers.Serializer[Any]):
@@ -252,7 +259,7 @@ _SHARE = {"type": "object", "additionalProperties": False, "required": [*_SHARE_
     }
 )
 class SharesField(_Unchecked):
-    """Every association of the cluster, or every node of the share tree."""
+    """All associations of the cluster, or all nodes of the share tree."""
 
 
 class ReportSerializer(serializers.Serializer[Any]):
@@ -282,13 +289,13 @@ class ReportSerializer(serializers.Serializer[Any]):
 
 
 class ReportedSerializer(serializers.Serializer[Any]):
-    orders_revision = serializers.IntegerField(help_text="Fetch orders again where it is higher than the one you have")
+    orders_revision = serializers.IntegerField(help_text="If it is higher than the agent's, fetch the orders again")
 
 
 # --- Queue and reasons ------------------------------------------------------------------------------------------------
 @extend_schema_field({**_terms_schema(), "nullable": True})
 class TermsField(serializers.DictField):
-    """Terms of a priority by name."""
+    """Terms of a job's priority by name."""
 
 
 QueuedJobSerializer = record_serializer(QueuedJob, terms=TermsField(allow_null=True))
@@ -302,8 +309,8 @@ class QueueFilterSerializer(serializers.Serializer[Any]):
 
 
 class QueueSerializer(serializers.Serializer[Any]):
-    taken_at = UtcTimeField(allow_null=True, help_text="null: no listing came yet")
-    jobs = serializers.IntegerField(help_text="Jobs that the caller may see")
+    taken_at = UtcTimeField(allow_null=True, help_text="Time of the queue listing; null: none yet")
+    jobs = serializers.IntegerField(help_text="Number of jobs that the caller may see")
     results = QueuedJobSerializer(many=True)
     next = serializers.CharField(allow_null=True)
 
@@ -314,11 +321,13 @@ class PassFilterSerializer(serializers.Serializer[Any]):
 
 
 class WhyFilterSerializer(serializers.Serializer[Any]):
-    job = serializers.CharField(max_length=100, help_text="Its number")
+    job = serializers.CharField(max_length=100, help_text="Job number")
 
 
 class PolicyWhyFilterSerializer(WhyFilterSerializer):
-    scheduler = serializers.CharField(required=False, max_length=64, help_text="Where several have such a job")
+    scheduler = serializers.CharField(
+        required=False, max_length=64, help_text="Name of the scheduler, if several have a job of this number"
+    )
 
 
 WaitingSerializer = record_serializer(
@@ -337,8 +346,6 @@ def scheduler_json(view: SchedulerView, orders: dict[str, Any], tag: str) -> dic
         "last_pass": None if view.last is None else PassSerializer(view.last).data,
         "age_s": view.age_s,
         "checks": view.scheduler.checks,
-        "checked_at": UtcTimeField().to_representation(view.scheduler.checked_at)
-        if view.scheduler.checked_at
-        else None,
+        "checked_at": utc_text(view.scheduler.checked_at),
         "etag": f'"{tag}"',
     }

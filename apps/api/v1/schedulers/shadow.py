@@ -1,4 +1,4 @@
-"""Shadow mode: set up from a Slurm site's own outputs, compared with the scheduler's own numbers, and switched on."""
+"""Shadow mode: set-up from outputs of Slurm's commands, comparison with the scheduler's numbers, and switching on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.inputs import if_match_header, read_body, read_query, require_if_match
 from apps.api.records import record_serializer
-from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, asked, figure_response, sent
-from apps.api.v1.allocations.views import IF_MATCH, seen_tag
+from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, figure_response, with_etag
 from apps.api.v1.policies.documents import ConfigLineSerializer
 from apps.api.v1.schedulers.serializers import SchedulerSerializer, scheduler_json
 from apps.api.views import APIView
@@ -37,40 +37,37 @@ from apps.onboarding.sshare_comparison import compare_with_sshare
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
 from apps.schedulers.services import SchedulerScope, switch_on
-from apps.schedulers.shadow_differences import REASONS, UsageDifference
+from apps.schedulers.shadow_differences import REASONS, Difference, UsageDifference
 from apps.usage.parsers.registry import AUTO
 
-
-# --- As sent and received ---------------------------------------------------------------------------------------------
-class DifferenceSerializer(serializers.Serializer[Any]):
-    """difference = by_usage + by_tree + by_rule."""
-
-    group = serializers.CharField()
-    user = serializers.CharField()
-    ours = serializers.FloatField(help_text="Our factor")
-    theirs = serializers.FloatField(help_text="The scheduler's")
-    our_usage = serializers.FloatField()
-    their_usage = serializers.FloatField()
-    difference = serializers.FloatField(help_text="On the scale of the comparison")
-    by_usage = serializers.FloatField()
-    by_tree = serializers.FloatField()
-    by_rule = serializers.FloatField()
-    reason = serializers.ChoiceField(REASONS, help_text="The largest part; rounding, or none where they are equal")
+# --- Comparison and switching on --------------------------------------------------------------------------------------
+DifferenceSerializer = record_serializer(
+    Difference,
+    doc="difference = by_usage + by_tree + by_rule.",
+    exclude=("entry",),
+    texts={
+        "ours": "Factor computed here",
+        "theirs": "Factor of the scheduler",
+        "difference": "Difference on the scale of the comparison",
+    },
+    reason=serializers.ChoiceField(REASONS, help_text="The largest part; rounding; or none if both are equal"),
+)
 
 
 class FactorComparisonSerializer(serializers.Serializer[Any]):
-    users = serializers.IntegerField(help_text="That both know")
-    equal = serializers.IntegerField(help_text="By the digits that the scheduler prints")
+    users = serializers.IntegerField(help_text="Number of users in both")
+    equal = serializers.IntegerField(help_text="Number of users that are equal in the digits that the scheduler prints")
     unknown = serializers.IntegerField(help_text="Users of the scheduler without an entry here")
     scale = serializers.ChoiceField(
-        ["factor", "position"], help_text="Factors with Slurm's own algorithms; else places in the order, 0 to 1"
+        ["factor", "position"],
+        help_text="factor for Slurm's algorithms; position in the order, 0 to 1, for others",
     )
-    largest = serializers.FloatField()
+    largest = serializers.FloatField(help_text="Largest absolute difference")
     differences = DifferenceSerializer(many=True)
 
 
 class ShadowSerializer(serializers.Serializer[Any]):
-    taken_at = UtcTimeField(allow_null=True, help_text="When the agent listed the scheduler's values")
+    taken_at = UtcTimeField(allow_null=True, help_text="When the agent read the scheduler's values")
     comparison = FactorComparisonSerializer(allow_null=True)
 
 
@@ -86,7 +83,7 @@ READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 
 class AgreementFilterSerializer(FigureFilterSerializer):
     agreement_days = serializers.ChoiceField(
-        [str(n) for n in sorted(PERIODS_DAYS)], required=False, help_text="7 unless given"
+        [str(n) for n in sorted(PERIODS_DAYS)], required=False, help_text="Last days; default 7"
     )
 
 
@@ -95,7 +92,7 @@ class DifferencesView(APIView):
 
     @extend_schema(operation_id="get_scheduler_differences", responses=ShadowSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
-        """The scheduler's last values beside ours, the largest difference first, each split into its reasons."""
+        """Factors of the scheduler beside those computed here, the largest difference first, split by reason."""
         found = get_shadow(name=scheduler, at=clock.now(), actor=actor_of(request))
         compared = None if found.comparison is None else found.comparison.to_json()
         return Response(ShadowSerializer({"taken_at": found.taken_at, "comparison": compared}).data)
@@ -108,8 +105,8 @@ class AgreementFigureView(APIView):
         operation_id="get_scheduler_agreement_figure", parameters=[AgreementFilterSerializer], responses=FIGURE_ANSWERS
     )
     def get(self, request: Request, scheduler: str) -> HttpResponseBase:
-        """Kendall's tau-b, Spearman's rho and the overlap of the first tenth, over time."""
-        asked(AgreementFilterSerializer, request)
+        """Agreement over time: Kendall's tau-b, Spearman's rho, and the overlap of the first tenth of jobs."""
+        read_query(AgreementFilterSerializer, request)
         query = request.query_params
         found = list_agreement(
             name=scheduler, n_days=read_days(query, DAYS, PERIODS_DAYS), at=clock.now(), actor=actor_of(request)
@@ -122,21 +119,20 @@ class SwitchOnView(APIView):
 
     @extend_schema(
         operation_id="switch_scheduler_on",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the scheduler")],
         request=SwitchOnSerializer,
         responses=SchedulerSerializer,
     )
     def post(self, request: Request, scheduler: str) -> Response:
-        """Send values for these partitions, besides those that are on, for a subtree, or for everything."""
+        """Leave shadow mode for more partitions, for a subtree, or for everything: the agent sends values there."""
         at, actor = clock.now(), actor_of(request)
         get_scheduler(name=scheduler, at=at, actor=actor)
-        tag, given = seen_tag(request, "scheduler"), sent(SwitchOnSerializer, request)
+        tag, given = require_if_match(request, "scheduler"), read_body(SwitchOnSerializer, request)
         reason = given.pop("reason", "")
         switch_on(SchedulerScope(**given), name=scheduler, tag=tag, at=at, actor=actor, reason=reason)
         view = get_scheduler(name=scheduler, at=at, actor=actor)
-        response = Response(scheduler_json(view, orders_of(view.scheduler), tag_of(view.scheduler)))
-        response["ETag"] = f'"{tag_of(view.scheduler)}"'
-        return response
+        tag = tag_of(view.scheduler)
+        return with_etag(Response(scheduler_json(view, orders_of(view.scheduler), tag)), tag)
 
 
 # --- A Slurm site from its own outputs to shadow mode -----------------------------------------------------------------
@@ -147,19 +143,21 @@ class NewSetupSerializer(serializers.Serializer[Any]):
     outputs = serializers.CharField(
         max_length=_MOST_CHARACTERS,
         trim_whitespace=False,
-        help_text="What sacctmgr dump, scontrol show config, scontrol show partition and sshare -a -P -l print, in one",
+        help_text="Outputs of sacctmgr dump, scontrol show config, scontrol show partition and sshare -a -P -l, joined",
     )
     source = serializers.CharField(  # type: ignore[assignment]  # a field of serializers has this name
-        max_length=64, required=False, help_text="Slug of a usage source that has the log already"
+        max_length=64, required=False, help_text="Slug of a usage source that already has the accounting log"
     )
-    name = serializers.CharField(max_length=255, required=False, help_text="Of the host, for people")
+    name = serializers.CharField(max_length=255, required=False, help_text="Name of the host, for display")
 
 
 class UsageComparisonSerializer(serializers.Serializer[Any]):
     unit = serializers.CharField()
     ours = serializers.FloatField()
     theirs = serializers.FloatField()
-    quotient = serializers.FloatField(allow_null=True, help_text="ours / theirs where it is the same for all users")
+    quotient = serializers.FloatField(
+        allow_null=True, help_text="ours / theirs if it is the same for all users, else null"
+    )
     differences = record_serializer(UsageDifference, reason=serializers.CharField())(many=True)
 
 
@@ -169,10 +167,12 @@ class SshareComparisonSerializer(FactorComparisonSerializer):
 
 
 class SetupSerializer(serializers.Serializer[Any]):
-    version = serializers.IntegerField(help_text="Of what is changed or published next")
+    version = serializers.IntegerField(help_text="Version of the set-up, to be sent when it is published")
     cluster = serializers.CharField(allow_blank=True)
-    log = serializers.CharField(help_text="How far the accounting log is: ready when it can be published")
-    settings = serializers.DictField(help_text="Proposed parts of a policy's settings")
+    log = serializers.CharField(help_text="State of the accounting log; ready: the set-up can be published")
+    settings = serializers.DictField(
+        help_text="Proposed settings of the policy; parts that are absent have their default"
+    )
     lines = ConfigLineSerializer(many=True)
     sshare = SshareComparisonSerializer(allow_null=True)
 
@@ -180,8 +180,10 @@ class SetupSerializer(serializers.Serializer[Any]):
 class PublishSetupSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     policy = serializers.SlugField(max_length=64)
-    scheduler = serializers.CharField(max_length=64, required=False, default="", help_text="Its name; none without")
-    settings = serializers.DictField(required=False, default=dict, help_text="Instead of the proposed ones")
+    scheduler = serializers.CharField(
+        max_length=64, required=False, default="", help_text='Name of the scheduler to connect; "": none'
+    )
+    settings = serializers.DictField(required=False, default=dict, help_text="Settings in place of the proposed ones")
     reason = serializers.CharField(max_length=1_000)
 
 
@@ -200,15 +202,15 @@ class SetupView(APIView):
 
     @extend_schema(operation_id="get_setup", responses=SetupSerializer)
     def get(self, request: Request) -> Response:
-        """The set-up that is open: what is proposed, and how far it is from the site's own sshare."""
+        """The open set-up: proposed settings, and their difference from the site's sshare."""
         return Response(_json(_open(actor_of(request)), actor_of(request)))
 
     @extend_schema(operation_id="begin_setup", request=NewSetupSerializer, responses={201: SetupSerializer})
     def post(self, request: Request) -> Response:
-        """Begin, or begin again, with what Slurm's commands print. Nothing is published."""
+        """Start a set-up, or start it again, from outputs of Slurm's commands. Nothing is published."""
         actor, at = actor_of(request), clock.now()
         require_setup(actor)
-        given = sent(NewSetupSerializer, request)
+        given = read_body(NewSetupSerializer, request)
         begun = read_tree(
             content=given["outputs"].encode(),
             file_name=given.get("name", "REST"),
@@ -222,7 +224,7 @@ class SetupView(APIView):
 
     @extend_schema(operation_id="discard_setup", responses={204: None})
     def delete(self, request: Request) -> Response:
-        """Forget it; usage that was imported stays."""
+        """Discard the open set-up. Imported usage stays."""
         actor = actor_of(request)
         discard_draft(version=_open(actor).version, at=clock.now(), actor=actor)
         return Response(status=204)
@@ -235,10 +237,10 @@ class SetupPolicyView(APIView):
         operation_id="publish_setup", request=PublishSetupSerializer, responses={201: PublishedSetupSerializer}
     )
     def post(self, request: Request) -> Response:
-        """Publish the first policy, and connect its scheduler in shadow mode."""
+        """Publish the policy of the set-up, and connect its scheduler in shadow mode."""
         actor = actor_of(request)
         require_setup(actor)
-        given = sent(PublishSetupSerializer, request)
+        given = read_body(PublishSetupSerializer, request)
         slug = given.pop("policy")
         version = given.pop("version")
         wanted = FirstPolicy(slug=slug, name=slug, **given)
@@ -251,7 +253,7 @@ class SetupPolicyView(APIView):
 def _open(actor: Actor) -> Beginning:
     found = get_beginning(actor=actor)
     if found is None:
-        raise NotFound("No set-up is open: begin with a POST.")
+        raise NotFound("No set-up is open: start one with a POST.")
     return found
 
 

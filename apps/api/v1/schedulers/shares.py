@@ -1,4 +1,4 @@
-"""Shares of a scheduler's own fair share: what differs from the policy, orders to set them, shares taken over."""
+"""Shares in a scheduler's own fairshare: differences from the policy, orders to set them, and adopting them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.shapes import UtcTimeField, list_of, listed, sent
+from apps.api.inputs import read_body
+from apps.api.records import record_serializer
+from apps.api.shapes import UtcTimeField, list_response, list_schema, utc_text
 from apps.api.views import APIView
 from apps.core import clock
 from apps.schedulers import selectors, share_orders
@@ -23,27 +25,36 @@ MOST_SHOWN = 5_000
 
 
 class AssociationSerializer(serializers.Serializer[Any]):
-    group = serializers.CharField(max_length=8_400, help_text="An account, or the path of a share tree's node")
+    group = serializers.CharField(max_length=8_400, help_text="Account of Slurm, or path of a node of a share tree")
     user = serializers.CharField(
-        max_length=256, allow_blank=True, required=False, default="", help_text="Empty: its own"
+        max_length=256,
+        allow_blank=True,
+        required=False,
+        default="",
+        help_text="Empty: the shares of the account or node itself",
     )
 
 
-class AssociationSharesSerializer(serializers.Serializer[Any]):
-    group = serializers.CharField(source="key.group")
-    user = serializers.CharField(source="key.user")
-    scheduler = serializers.CharField(source="before", help_text='Its shares there: a whole number, or "parent"')
-    policy = serializers.CharField(source="after", help_text="As the policy has them")
-    agreed = serializers.CharField(help_text="What both last had")
-    command = serializers.CharField(help_text="What the agent runs to set the policy's; empty: the name is refused")
+AssociationSharesSerializer = record_serializer(
+    ShareChange,
+    component="AssociationShares",
+    only=("group", "user", "scheduler", "policy", "agreed", "command"),
+    renamed={"group": "key.group", "user": "key.user", "scheduler": "before", "policy": "after"},
+    texts={
+        "scheduler": 'Shares in the scheduler: an integer, or "parent"',
+        "policy": "Shares in the policy",
+        "agreed": "Shares that both had last",
+        "command": "Command by which the agent sets the policy's shares; empty: the agent rejects the name",
+    },
+)
 
 
 class SharesSerializer(serializers.Serializer[Any]):
-    tag = serializers.CharField(allow_null=True, help_text="Names this difference in an order")
+    tag = serializers.CharField(allow_null=True, help_text="Identifies this difference in an order")
     cluster = serializers.CharField()
-    taken_at = UtcTimeField(allow_null=True, help_text="null: the agent has listed no shares yet")
-    to_send = AssociationSharesSerializer(many=True, help_text="What the policy changed")
-    by_hand = AssociationSharesSerializer(many=True, help_text="What somebody changed in the scheduler")
+    taken_at = UtcTimeField(allow_null=True, help_text="When the agent listed the shares; null: never")
+    to_send = AssociationSharesSerializer(many=True, help_text="Shares that the policy changed")
+    by_hand = AssociationSharesSerializer(many=True, help_text="Shares that were changed in the scheduler by hand")
     only_in_policy = AssociationSerializer(many=True)
     only_in_scheduler = AssociationSerializer(many=True)
     notes = serializers.ListField(child=serializers.CharField())
@@ -57,7 +68,7 @@ class NewOrderSerializer(serializers.Serializer[Any]):
         allow_null=True,
         default=None,
         max_length=5_000,
-        help_text="Changed in the scheduler, to be set back; null: what the policy changed",
+        help_text="Associations changed by hand that are to be reset; null: send the changes of the policy",
     )
 
 
@@ -71,14 +82,14 @@ class OrderLineSerializer(serializers.Serializer[Any]):
     user = serializers.CharField()
     before = serializers.CharField()
     after = serializers.CharField()
-    outcome = serializers.CharField(help_text="done, already, missing, changed_meanwhile, denied, …; empty: it is left")
+    outcome = serializers.CharField(help_text="done, already, missing, changed_meanwhile, denied, …; empty: pending")
     detail = serializers.CharField()
 
 
 class ShareOrderSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     state = serializers.ChoiceField(ShareOrder.State.choices)
-    revision = serializers.IntegerField(source="revision_number", help_text="Of the policy")
+    revision = serializers.IntegerField(source="revision_number", help_text="Revision of the policy")
     created_at = UtcTimeField()
     created_by = serializers.CharField()
     ended_at = UtcTimeField(allow_null=True)
@@ -94,7 +105,7 @@ class SharesView(APIView):
 
     @extend_schema(operation_id="get_scheduler_shares", responses=SharesSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
-        """What differs between the policy's shares and the scheduler's, as its agent last listed them."""
+        """Differences between the policy's shares and the scheduler's, as its agent last listed them."""
         found = selectors.get_share_difference(name=scheduler, at=clock.now(), actor=actor_of(request))
         return Response(shares_json(found))
 
@@ -102,18 +113,18 @@ class SharesView(APIView):
 class ShareOrderListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
 
-    @extend_schema(operation_id="list_scheduler_share_orders", responses=list_of(ShareOrderSerializer))
+    @extend_schema(operation_id="list_scheduler_share_orders", responses=list_schema(ShareOrderSerializer))
     def get(self, request: Request, scheduler: str) -> Response:
-        """Newest first, with the outcome of each line."""
+        """Orders of shares, newest first, with the outcome of each line."""
         found = selectors.list_share_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
-        return listed(ShareOrderSerializer(found, many=True).data)
+        return list_response(ShareOrderSerializer(found, many=True).data)
 
     @extend_schema(
         operation_id="order_scheduler_shares", request=NewOrderSerializer, responses={201: ShareOrderSerializer}
     )
     def post(self, request: Request, scheduler: str) -> Response:
-        """Have the agent set shares: those that the policy changed, or of `put_back`. At most 5,000 at once."""
-        given = sent(NewOrderSerializer, request)
+        """Order the agent to set shares: those that the policy changed, or those in `put_back`. At most 5,000."""
+        given = read_body(NewOrderSerializer, request)
         put_back = None if given["put_back"] is None else _keys(given["put_back"])
         order = share_orders.order_shares(
             name=scheduler, tag=given["tag"], put_back=put_back, at=clock.now(), actor=actor_of(request)
@@ -126,7 +137,7 @@ class ShareOrderView(APIView):
 
     @extend_schema(operation_id="cancel_scheduler_share_order", responses=ShareOrderSerializer)
     def delete(self, request: Request, scheduler: str, order: int) -> Response:
-        """Cancel what is left of it; what was set stays."""
+        """Cancel the pending lines of an order. Shares that are already set stay."""
         found = share_orders.cancel_share_order(name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request))
         return Response(ShareOrderSerializer(found).data)
 
@@ -138,8 +149,8 @@ class TakeOverView(APIView):
         operation_id="take_over_scheduler_shares", request=TakeOverSerializer, responses={201: DraftedSerializer}
     )
     def post(self, request: Request, scheduler: str) -> Response:
-        """Write the scheduler's shares into the caller's draft."""
-        given = sent(TakeOverSerializer, request)
+        """Copy shares of the scheduler into the caller's draft of the policy."""
+        given = read_body(TakeOverSerializer, request)
         draft = share_orders.take_over_shares(
             name=scheduler, tag=given["tag"], keys=_keys(given["lines"]), at=clock.now(), actor=actor_of(request)
         )
@@ -151,7 +162,7 @@ def shares_json(found: ShareDifference | None) -> dict[str, Any]:
     return {
         "tag": found and found.tag,
         "cluster": found.cluster if found else "",
-        "taken_at": UtcTimeField().to_representation(found.listing.taken_at) if found else None,
+        "taken_at": utc_text(found.listing.taken_at) if found else None,
         "to_send": AssociationSharesSerializer((found.to_send if found else none)[:MOST_SHOWN], many=True).data,
         "by_hand": AssociationSharesSerializer((found.by_hand if found else none)[:MOST_SHOWN], many=True).data,
         "only_in_policy": [key._asdict() for key in (found.only_here if found else ())[:MOST_SHOWN]],

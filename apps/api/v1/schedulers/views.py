@@ -1,4 +1,4 @@
-"""Schedulers for managers and agents; queue and reasons for everyone who has jobs there."""
+"""Schedulers: settings for managers, orders and reports for agents, queue and waiting reasons for users."""
 
 from __future__ import annotations
 
@@ -21,10 +21,19 @@ from apps.api.authentication import (
     actor_of,
 )
 from apps.api.errors import Refusal
+from apps.api.inputs import (
+    encode_cursor,
+    field_refusal,
+    if_match_header,
+    read_body,
+    read_cursor,
+    read_query,
+    require_if_match,
+)
 from apps.api.parsing import BODY_BYTES, StrictJSONParser, read_bounded
-from apps.api.rendering import dumps
-from apps.api.shapes import UtcTimeField, asked, decode_cursor, encode_cursor, list_of, listed, sent
-from apps.api.v1.allocations.views import IF_MATCH, ReasonFilterSerializer, seen_tag
+from apps.api.rendering import dumps, is_known
+from apps.api.shapes import list_response, list_schema, utc_text, with_etag
+from apps.api.v1.allocations.views import ReasonFilterSerializer
 from apps.api.v1.schedulers.serializers import (
     AgentOrdersSerializer,
     ChangedSchedulerSerializer,
@@ -60,18 +69,18 @@ OWN = frozenset({POLICIES_READ, SELF_READ})
 class SchedulerListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
 
-    @extend_schema(operation_id="list_schedulers", responses=list_of(SchedulerSerializer))
+    @extend_schema(operation_id="list_schedulers", responses=list_schema(SchedulerSerializer))
     def get(self, request: Request) -> Response:
-        """Schedulers of the policies that the caller manages, by name."""
+        """Schedulers of policies that the caller manages, by name."""
         found = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
-        return listed([_json(view) for view in found])
+        return list_response([_json(view) for view in found])
 
     @extend_schema(
         operation_id="connect_scheduler", request=NewSchedulerSerializer, responses={201: SchedulerSerializer}
     )
     def post(self, request: Request) -> Response:
-        """Connect a scheduler to a policy, off unless `mode` says otherwise. For managers of the whole policy."""
-        given, at, actor = sent(NewSchedulerSerializer, request), clock.now(), actor_of(request)
+        """Connect a scheduler to a policy. It is off by default (`mode`). For managers of the whole policy."""
+        given, at, actor = read_body(NewSchedulerSerializer, request), clock.now(), actor_of(request)
         name, policy = given.pop("name"), given.pop("policy")
         services.connect_scheduler(policy_slug=policy, name=name, given=given, at=at, actor=actor)
         return _answer(request, name, 201)
@@ -82,31 +91,33 @@ class SchedulerDetailView(APIView):
 
     @extend_schema(operation_id="get_scheduler", responses=SchedulerSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
-        """Its settings, its state, the last pass and the checks of its agent."""
+        """Settings and state of a scheduler, with the last pass and the checks of its agent."""
         return _answer(request, scheduler)
 
     @extend_schema(
         operation_id="change_scheduler",
-        parameters=[IF_MATCH],
+        parameters=[if_match_header("the scheduler")],
         request=ChangedSchedulerSerializer,
         responses=SchedulerSerializer,
     )
     def patch(self, request: Request, scheduler: str) -> Response:
-        """Replace what is given; of `limits`, the given ones."""
+        """Change the given settings. Limits that are not given stay."""
         at, actor = clock.now(), actor_of(request)
         selectors.get_scheduler(name=scheduler, at=at, actor=actor)
-        tag, given = seen_tag(request, "scheduler"), sent(ChangedSchedulerSerializer, request)
+        tag, given = require_if_match(request, "scheduler"), read_body(ChangedSchedulerSerializer, request)
         services.change_scheduler(name=scheduler, tag=tag, given=given, at=at, actor=actor)
         return _answer(request, scheduler)
 
     @extend_schema(
-        operation_id="remove_scheduler", parameters=[IF_MATCH, ReasonFilterSerializer], responses={204: None}
+        operation_id="remove_scheduler",
+        parameters=[if_match_header("the scheduler"), ReasonFilterSerializer],
+        responses={204: None},
     )
     def delete(self, request: Request, scheduler: str) -> Response:
-        """Disconnect it. What its agent set in the scheduler stays there: hand back first."""
+        """Disconnect a scheduler. Values that its agent has set stay there: use `hand_back` first."""
         at, actor = clock.now(), actor_of(request)
         selectors.get_scheduler(name=scheduler, at=at, actor=actor)
-        tag, given = seen_tag(request, "scheduler"), asked(ReasonFilterSerializer, request)
+        tag, given = require_if_match(request, "scheduler"), read_query(ReasonFilterSerializer, request)
         services.remove_scheduler(name=scheduler, tag=tag, reason=given["reason"], at=at, actor=actor)
         return Response(status=204)
 
@@ -117,22 +128,18 @@ class OrdersView(APIView):
     @extend_schema(
         operation_id="get_scheduler_orders",
         parameters=[
-            OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="ETag of the last one")
+            OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="ETag of the last answer")
         ],
         responses={200: AgentOrdersSerializer, 304: None},
     )
     def get(self, request: Request, scheduler: str) -> Response:
-        """What the agent has to do. The ETag changes with them."""
+        """Orders for the agent. Their ETag changes with them."""
         orders, tag = selectors.get_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
-        known = {one.strip().removeprefix("W/") for one in request.headers.get("If-None-Match", "").split(",")}
-        is_known = bool({f'"{tag}"', "*"} & known)
-        response = Response(status=304) if is_known else Response(orders)
-        response["ETag"] = f'"{tag}"'
-        return response
+        return with_etag(Response(status=304) if is_known(request._request, tag) else Response(orders), tag)
 
 
 class ReportParser(StrictJSONParser):
-    """JSON, perhaps in gzip: both the sent and the unpacked size are bounded."""
+    """JSON, optionally compressed with gzip. The size is limited before and after decompression."""
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -159,21 +166,20 @@ def _unpacked(body: bytes) -> bytes:
 
 class PassListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": READ | AGENT, "POST": AGENT}
-    on_repeat = "work"  # the pass has an id of its own
+    on_repeat = "work"  # the id of the pass makes reports idempotent
     parser_classes = (ReportParser,)
 
     @extend_schema(
-        operation_id="list_scheduler_passes", parameters=[PassFilterSerializer], responses=list_of(PassSerializer)
+        operation_id="list_scheduler_passes", parameters=[PassFilterSerializer], responses=list_schema(PassSerializer)
     )
     def get(self, request: Request, scheduler: str) -> Response:
-        """Newest first."""
-        given = asked(PassFilterSerializer, request)
-        before = decode_cursor(given["cursor"], int) if "cursor" in given else None
+        """Passes of the scheduler's agent, newest first."""
+        given = read_query(PassFilterSerializer, request)
         found = selectors.list_passes(
-            name=scheduler, before_id=before, limit=given["limit"], at=clock.now(), actor=actor_of(request)
+            name=scheduler, before_id=read_cursor(given), limit=given["limit"], at=clock.now(), actor=actor_of(request)
         )
         last = found[-1].pk if len(found) == given["limit"] else None
-        return listed(PassSerializer(found, many=True).data, last)
+        return list_response(PassSerializer(found, many=True).data, last)
 
     @extend_schema(
         operation_id="report_scheduler_pass",
@@ -182,13 +188,15 @@ class PassListView(APIView):
         responses=ReportedSerializer,
     )
     def post(self, request: Request, scheduler: str) -> Response:
-        """Report one pass of an agent, perhaps as gzip. The same pass twice counts once; Idempotency-Key is its id."""
+        """Report one pass of an agent; gzip is accepted. Repeated reports of a pass are ignored.
+
+        `Idempotency-Key`, if sent, must be the id of the pass.
+        """
         actor, at = actor_of(request), clock.now()
-        selectors.get_orders(name=scheduler, at=at, actor=actor)  # before a long body is read
-        given, key = sent(ReportSerializer, request), key_of(request)
+        selectors.get_orders(name=scheduler, at=at, actor=actor)  # rejects before a long body is parsed
+        given, key = read_body(ReportSerializer, request), key_of(request)
         if key is not None and key != str(given["pass"]):
-            problem = FieldProblem("Idempotency-Key", "must be the id of the pass")
-            raise Refusal(f"{problem.where} {problem.message}.", code="invalid", fields=[problem])
+            raise field_refusal("Idempotency-Key", "must be the id of the pass")
         digest = hashlib.sha256(dumps(request.data)).hexdigest()
         found, _one = record_pass(name=scheduler, report=given, body_sha256=digest, at=at, actor=actor)
         return Response({"orders_revision": found.revision})
@@ -199,19 +207,27 @@ class QueueView(APIView):
 
     @extend_schema(operation_id="list_scheduler_queue", parameters=[QueueFilterSerializer], responses=QueueSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
-        """Waiting jobs of the last listing: own ones, and those of entries whose numbers the caller sees."""
-        given = asked(QueueFilterSerializer, request)
-        after = decode_cursor(given.pop("cursor"), int) if "cursor" in given else -1
-        queue, places = selectors.list_queue(
-            name=scheduler, after=after, **given, at=clock.now(), actor=actor_of(request)
+        """Waiting jobs of the last queue listing: the caller's, and those at entries whose numbers the caller sees."""
+        given = read_query(QueueFilterSerializer, request)
+        position = read_cursor(given)
+        given.pop("cursor", None)
+        queue, rows = selectors.list_queue(
+            name=scheduler,
+            after=-1 if position is None else position,
+            **given,
+            at=clock.now(),
+            actor=actor_of(request),
         )
         if queue is None or queue.table.taken_at is None:
             return Response({"taken_at": None, "jobs": 0, "results": [], "next": None})
-        jobs = [QueuedJobSerializer(queue.job(i)).data for i in places]
-        following = encode_cursor(places[-1]) if len(places) == given["limit"] else None
-        taken_at = UtcTimeField().to_representation(queue.table.taken_at)
-        n_seen = int(np.count_nonzero(queue.seen))
-        return Response({"taken_at": taken_at, "jobs": n_seen, "results": jobs, "next": following})
+        return Response(
+            {
+                "taken_at": utc_text(queue.table.taken_at),
+                "jobs": int(np.count_nonzero(queue.seen)),
+                "results": [QueuedJobSerializer(queue.job(i)).data for i in rows],
+                "next": encode_cursor(rows[-1]) if len(rows) == given["limit"] else None,
+            }
+        )
 
 
 class SchedulerWhyView(APIView):
@@ -219,8 +235,8 @@ class SchedulerWhyView(APIView):
 
     @extend_schema(operation_id="explain_scheduler_job", parameters=[WhyFilterSerializer], responses=WaitingSerializer)
     def get(self, request: Request, scheduler: str) -> Response:
-        """Why one job waits in this scheduler: reason, terms of its priority, jobs ahead."""
-        given = asked(WhyFilterSerializer, request)
+        """Why a job waits in this scheduler: the scheduler's reason, terms of its priority, and jobs ahead."""
+        given = read_query(WhyFilterSerializer, request)
         found = find_waiting(job=given["job"], scheduler=scheduler, at=clock.now(), actor=actor_of(request))
         return Response(WaitingSerializer(found).data)
 
@@ -232,8 +248,8 @@ class PolicyWhyView(APIView):
         operation_id="explain_waiting_job", parameters=[PolicyWhyFilterSerializer], responses=WaitingSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Why one job waits, in whichever scheduler of the policy it is."""
-        given = asked(PolicyWhyFilterSerializer, request)
+        """Why a job waits, for a job in any scheduler of the policy."""
+        given = read_query(PolicyWhyFilterSerializer, request)
         found = find_waiting(**given, policy_slug=policy, at=clock.now(), actor=actor_of(request))
         return Response(WaitingSerializer(found).data)
 
@@ -244,6 +260,4 @@ def _json(view: SchedulerView) -> dict[str, Any]:
 
 def _answer(request: Request, name: str, status: int = 200) -> Response:
     view = selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request))
-    response = Response(_json(view), status=status)
-    response["ETag"] = f'"{tag_of(view.scheduler)}"'
-    return response
+    return with_etag(Response(_json(view), status=status), tag_of(view.scheduler))

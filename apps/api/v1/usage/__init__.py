@@ -1,1 +1,1 @@
-"""Usage sources, imports, records, quality."""
+"""Usage sources, records, hourly sums and data quality."""

@@ -1,4 +1,4 @@
-"""Usage sources: which there are and how fresh they are; set up, changed, paused and collected."""
+"""Usage sources: settings and state, set-up, pausing and collection."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
-from apps.api.shapes import UtcTimeField, asked, list_of, listed, sent
-from apps.api.v1.allocations.views import IF_MATCH, seen_tag
+from apps.api.inputs import if_match_header, read_body, read_query, require_if_match
+from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.v1.removal import RemovalReasonSerializer
 from apps.api.v1.runs import RunSerializer
 from apps.api.views import APIView
@@ -26,7 +26,7 @@ from apps.usage.timeliness import Timeliness, timeliness
 class SourceSerializer(serializers.Serializer[Any]):
     slug = serializers.CharField()
     name = serializers.CharField()
-    origin = serializers.CharField(help_text='"" for this site, else where the usage comes from')
+    origin = serializers.CharField(help_text='Site from which the usage comes; "": this site')
     namespace = serializers.CharField()
     site = serializers.CharField()
     cluster = serializers.CharField()
@@ -34,26 +34,32 @@ class SourceSerializer(serializers.Serializer[Any]):
     names_people = serializers.BooleanField()
     kind = serializers.ChoiceField(choices=Source.Kind.choices)
     collecting = serializers.SerializerMethodField(
-        help_text="Settings of its kind; null for others than administrators"
+        help_text="Settings of its kind; null unless the caller is an administrator"
     )
-    collect_every_s = serializers.IntegerField(allow_null=True, help_text="null: by hand")
+    collect_every_s = serializers.IntegerField(allow_null=True, help_text="null: collected by hand only")
     collect_due_at = UtcTimeField(allow_null=True)
-    collected_at = UtcTimeField(allow_null=True, help_text="When it last worked")
-    collect_error = serializers.SerializerMethodField(help_text='Of the last try; "" when it worked')
+    collected_at = UtcTimeField(allow_null=True, help_text="Time of the last successful collection")
+    collect_error = serializers.SerializerMethodField(
+        help_text='Error of the last collection; "": it succeeded; null unless the caller is an administrator'
+    )
     is_paused = serializers.BooleanField()
-    archived_at = UtcTimeField(allow_null=True, help_text="null: it is current")
-    expected_every_s = serializers.IntegerField(allow_null=True, help_text="How often usage is expected")
-    skew_tolerance_s = serializers.IntegerField(help_text="Ends further ahead of our clock are refused")
-    skew_s = serializers.FloatField(allow_null=True, help_text="How far ahead the newest end was")
-    keep_records_days = serializers.IntegerField(allow_null=True, help_text="null: as the site says")
-    cursor = serializers.IntegerField(source="watermark", help_text="Grows with every commit that changed something")
+    archived_at = UtcTimeField(allow_null=True, help_text="null: not archived")
+    expected_every_s = serializers.IntegerField(allow_null=True, help_text="Interval at which usage is expected")
+    skew_tolerance_s = serializers.IntegerField(
+        help_text="Records that end further ahead of the server's clock are rejected"
+    )
+    skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
+    keep_records_days = serializers.IntegerField(
+        allow_null=True, help_text="Days for which records are stored; null: the site's default"
+    )
+    cursor = serializers.IntegerField(source="watermark", help_text="Increases with each import that changed something")
     last_record_end_at = UtcTimeField(allow_null=True)
     last_received_at = UtcTimeField(allow_null=True)
-    last_contact_at = UtcTimeField(allow_null=True, help_text="Last received, or last collected with success")
-    state = serializers.SerializerMethodField(help_text="By its last contact: late when that is overdue")
-    lag_s = serializers.SerializerMethodField(help_text="Since the end of the newest record")
+    last_contact_at = UtcTimeField(allow_null=True, help_text="Time of the last push or successful collection")
+    state = serializers.SerializerMethodField(help_text="Timeliness by the last contact; late: overdue")
+    lag_s = serializers.SerializerMethodField(help_text="Seconds since the end of the newest record")
     counts = serializers.SerializerMethodField()
-    etag = serializers.SerializerMethodField(help_text="What If-Match asks for")
+    etag = serializers.SerializerMethodField(help_text="Value for If-Match")
 
     def get_collecting(self, source: Source) -> dict[str, Any] | None:
         return source.collecting if self.context["is_admin"] else None
@@ -79,7 +85,7 @@ class SourceSerializer(serializers.Serializer[Any]):
 
 
 class ChangedSourceSerializer(serializers.Serializer[Any]):
-    """Types only: what the values must be, the room of usage says."""
+    """Checks types; `apps.usage` checks the values."""
 
     name = serializers.CharField(required=False, max_length=128)
     namespace = serializers.CharField(required=False, max_length=128)
@@ -89,10 +95,12 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
     origin = serializers.CharField(required=False, allow_blank=True, max_length=128)
     expected_every_s = serializers.IntegerField(required=False, allow_null=True)
     names_people = serializers.BooleanField(required=False)
-    kind = serializers.ChoiceField(required=False, choices=sources.BY_HAND, help_text="A peer’s is made by subscribing")
+    kind = serializers.ChoiceField(
+        required=False, choices=sources.BY_HAND, help_text="Sources of peers are made by subscribing"
+    )
     collecting = serializers.DictField(required=False)
     collect_every_s = serializers.IntegerField(
-        required=False, allow_null=True, help_text="Left out: 300 for a kind that is collected; null: by hand"
+        required=False, allow_null=True, help_text="Default: 300 for a kind that is collected; null: by hand only"
     )
     skew_tolerance_s = serializers.IntegerField(required=False)
     keep_records_days = serializers.IntegerField(required=False, allow_null=True)
@@ -105,16 +113,16 @@ class NewSourceSerializer(ChangedSourceSerializer):
 class SourceListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": ANY, "POST": frozenset({USAGE_WRITE})}
 
-    @extend_schema(operation_id="list_sources", responses=list_of(SourceSerializer))
+    @extend_schema(operation_id="list_sources", responses=list_schema(SourceSerializer))
     def get(self, request: Request) -> Response:
-        """Every usage source of this site."""
+        """All usage sources of this site."""
         found = selectors.list_counted_sources(actor=actor_of(request))
-        return listed(SourceSerializer(found, many=True, context=_context(request)).data)
+        return list_response(SourceSerializer(found, many=True, context=_context(request)).data)
 
     @extend_schema(operation_id="make_source", request=NewSourceSerializer, responses={201: SourceSerializer})
     def post(self, request: Request) -> Response:
-        """For administrators; a token that writes usage may make one that is sent to, with a name and a time zone."""
-        given = sent(NewSourceSerializer, request)
+        """Make a usage source, for administrators. A token that writes usage may make a source of pushed records."""
+        given = read_body(NewSourceSerializer, request)
         made = sources.set_up_source(slug=given.pop("slug"), given=given, at=clock.now(), actor=actor_of(request))
         return _answer(request, made.slug, 201)
 
@@ -124,23 +132,26 @@ class SourceDetailView(APIView):
 
     @extend_schema(operation_id="get_source", responses=SourceSerializer)
     def get(self, request: Request, source: str) -> Response:
-        """Cursor, lag, counts, and how it is collected."""
+        """One usage source with cursor, lag, counts and collection settings."""
         return _answer(request, source)
 
     @extend_schema(
-        operation_id="change_source", parameters=[IF_MATCH], request=ChangedSourceSerializer, responses=SourceSerializer
+        operation_id="change_source",
+        parameters=[if_match_header("the source")],
+        request=ChangedSourceSerializer,
+        responses=SourceSerializer,
     )
     def patch(self, request: Request, source: str) -> Response:
-        """Replace what is given, for administrators. `collecting` is replaced whole."""
+        """Change the given settings, for administrators. `collecting` is replaced as a whole."""
         selectors.get_source(slug=source, actor=actor_of(request))
-        tag, given = seen_tag(request, "source"), sent(ChangedSourceSerializer, request)
+        tag, given = require_if_match(request, "source"), read_body(ChangedSourceSerializer, request)
         sources.change_source(slug=source, tag=tag, given=given, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 
     @extend_schema(operation_id="remove_source", parameters=[RemovalReasonSerializer], responses={204: None})
     def delete(self, request: Request, source: str) -> Response:
-        """Remove a source that was made by mistake: 409 (`in_use`) lists what rests on it: archive it."""
-        given = asked(RemovalReasonSerializer, request)
+        """Remove a source without data. 409 (`in_use`) lists dependent data; archive the source in that case."""
+        given = read_query(RemovalReasonSerializer, request)
         remove_source(slug=source, reason=given["reason"], at=clock.now(), actor=actor_of(request))
         return Response(status=204)
 
@@ -150,7 +161,7 @@ class CollectionView(APIView):
 
     @extend_schema(operation_id="collect_source", request=None, responses={202: RunSerializer})
     def post(self, request: Request, source: str) -> Response:
-        """Collect new records now, ahead of the interval. The answer is the run to follow."""
+        """Collect new records now, ahead of the interval. Returns the background run."""
         run = sources.collect_now(slug=source, at=clock.now(), actor=actor_of(request))
         return Response(RunSerializer(run).data, status=202)
 
@@ -160,7 +171,7 @@ class PauseView(APIView):
 
     @extend_schema(operation_id="pause_source", request=None, responses=SourceSerializer)
     def post(self, request: Request, source: str) -> Response:
-        """Nothing is collected until it is resumed; pushed records are still accepted."""
+        """Stop collecting until the source is resumed. Pushed records are still accepted."""
         sources.pause_source(slug=source, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 
@@ -170,7 +181,7 @@ class ResumptionView(APIView):
 
     @extend_schema(operation_id="resume_source", request=None, responses=SourceSerializer)
     def post(self, request: Request, source: str) -> Response:
-        """It is due at once, from where it was left."""
+        """Resume collecting at once, from the last collected record."""
         sources.resume_source(slug=source, at=clock.now(), actor=actor_of(request))
         return _answer(request, source)
 
@@ -182,5 +193,4 @@ def _context(request: Request) -> dict[str, Any]:
 def _answer(request: Request, slug: str, status: int = 200) -> Response:
     found = selectors.get_source(slug=slug, actor=actor_of(request))
     response = Response(SourceSerializer(found, context=_context(request)).data, status=status)
-    response["ETag"] = f'"{sources.tag_of(found)}"'
-    return response
+    return with_etag(response, sources.tag_of(found))

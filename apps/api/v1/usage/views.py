@@ -1,4 +1,4 @@
-"""Usage: records in; hourly sums out; data issues by source."""
+"""Usage: push of records, hourly and daily sums, formats of accounting logs, and data quality by source."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
+from apps.api.inputs import InstantField, field_refusal, read_cursor, read_query
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import (
     TABLE_ANSWERS,
-    InstantField,
     TableFormatField,
     UtcTimeField,
-    asked,
-    decode_cursor,
-    list_of,
-    listed,
+    first_page,
+    list_response,
+    list_schema,
     table_response,
 )
 from apps.api.views import KEY_PARAMETER, APIView, key_of
@@ -40,7 +39,7 @@ from apps.usage import selectors, services
 from apps.usage.parsers.registry import list_formats
 from apps.usage.quality import findings as quality
 
-# --- Sums as a table --------------------------------------------------------------------------------------------------
+# --- Sums as tables ---------------------------------------------------------------------------------------------------
 LONGEST = {"hour": timedelta(days=92), "day": timedelta(days=3_660)}
 _TABLE_PAGE = 10_000
 _NAMES = ("namespace", "user", "group", "dn", "fqan", "project")
@@ -55,18 +54,23 @@ COLUMNS = (
 
 
 def wanted_buckets(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked for, by the names of the selector."""
+    """Arguments of `list_buckets`; names in the query are REST's."""
     names = {"source": "source", "account": "account", "site": "site", "from": "from_at", "to": "to_at"}
     return {theirs: given.get(ours) for ours, theirs in names.items()} | {"step": given["step"], "by": given["by"]}
 
 
 def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpResponse:
-    """Raises Refusal without both ends of a period, and Invalid for one that is too long for its steps."""
+    """All sums of a period as a table.
+
+    Raises:
+        Refusal: `from` or `to` is missing, or there is a cursor.
+        Invalid: the period is too long for its step.
+    """
     if "cursor" in given:
-        raise _wrong("cursor", "goes not with a table, which has all pages")
+        raise field_refusal("cursor", "can't be combined with a table, which has all pages")
     for end in ("from", "to"):
         if end not in given:
-            raise _wrong(end, "is needed for a table: a time with its zone")
+            raise field_refusal(end, "is required for a table: an instant with UTC offset")
     longest = LONGEST[given["step"]]
     if not timedelta(0) < given["to"] - given["from"] <= longest:
         message = f"must come after from, by {longest.days:,} days at most in steps of one {given['step']}"
@@ -86,35 +90,34 @@ def _rows(wanted: dict[str, Any], actor: Actor) -> Iterator[Row]:
         after = found[-1].place
 
 
-def _wrong(where: str, message: str) -> Refusal:
-    return Refusal(f"{where} {message}.", code="invalid", fields=[FieldProblem(where, message)])
-
-
 # --- Records and sums -------------------------------------------------------------------------------------------------
 class FormatFieldSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="As the format calls it")
-    meaning = serializers.CharField(help_text="What it becomes in a record")
+    name = serializers.CharField(help_text="Name in the format")
+    meaning = serializers.CharField(help_text="Its counterpart in a usage record")
 
 
 class UsageFormatSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]  # a field of the answer, not of this class
-    reference = serializers.CharField(help_text="Where the format is described")
-    needs_zone = serializers.BooleanField(help_text="Its times are local: the source, or the import, needs a zone")
-    is_listing = serializers.BooleanField(help_text="Names every job that runs or waits now")
+    reference = serializers.CharField(help_text="Specification of the format")
+    needs_zone = serializers.BooleanField(help_text="Times are local: the source or the import needs a time zone")
+    is_listing = serializers.BooleanField(help_text="A queue listing: it names all running and waiting jobs")
     sample = serializers.CharField()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        return {**super().get_fields(), "fields": FormatFieldSerializer(many=True)}  # a word of Django's own
+        return {
+            **super().get_fields(),
+            "fields": FormatFieldSerializer(many=True),
+        }  # the serializer has an attribute `fields`
 
 
 class UsageFormatListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": ANY}
 
-    @extend_schema(operation_id="list_usage_formats", responses=list_of(UsageFormatSerializer))
+    @extend_schema(operation_id="list_usage_formats", responses=list_schema(UsageFormatSerializer))
     def get(self, request: Request) -> Response:
-        """Every format of job accounting that files, commands and pushes may have."""
-        return listed(UsageFormatSerializer(list_formats(), many=True).data)
+        """All formats of accounting logs that imports accept."""
+        return list_response(UsageFormatSerializer(list_formats(), many=True).data)
 
 
 _TYPES = ("application/json", "application/x-ndjson")
@@ -122,7 +125,7 @@ _PAGE = 1_000
 
 
 class StreamParser(BaseParser):
-    """Leaves the body unread: it is read during the import, and may be compressed."""
+    """Leave the body unread: the import streams it, and it may be compressed."""
 
     media_type = "application/json"
 
@@ -142,7 +145,7 @@ class PushSerializer(serializers.Serializer[Any]):
 
 
 class RecordSerializer(serializers.Serializer[Any]):
-    """For the description; the room of usage checks what comes in, line by line."""
+    """A usage record as OpenAPI describes it; `apps.usage` validates records line by line."""
 
     job = serializers.CharField()
     restart = serializers.IntegerField(required=False)
@@ -182,7 +185,7 @@ class PushedSerializer(serializers.Serializer[Any]):
     corrected = serializers.IntegerField()
     late = serializers.IntegerField()
     rejected = RejectedLineSerializer(many=True)
-    unmapped = serializers.IntegerField(help_text="Accounts of this call that no policy has a place for")
+    unmapped = serializers.IntegerField(help_text="Number of accounts in this call that no policy maps to an entry")
 
 
 class BucketFilterSerializer(serializers.Serializer[Any]):
@@ -196,10 +199,10 @@ class BucketFilterSerializer(serializers.Serializer[Any]):
     format = TableFormatField()
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        return {**super().get_fields(), "from": InstantField(required=False)}  # a word of Python's own
+        return {**super().get_fields(), "from": InstantField(required=False)}  # a keyword of Python
 
 
-BucketSerializer = record_serializer(selectors.BucketRow, name="Bucket", exclude=("place",))
+BucketSerializer = record_serializer(selectors.BucketRow, component="Bucket", exclude=("place",))
 
 
 class RecordListView(APIView):
@@ -219,8 +222,8 @@ class RecordListView(APIView):
         responses=PushedSerializer,
     )
     def post(self, request: Request) -> Response:
-        """Each record counts once, in its latest version; every rejected line is listed."""
-        given = asked(PushSerializer, request)
+        """Push usage records. Each job counts once, in its latest version; rejected lines are listed."""
+        given = read_query(PushSerializer, request)
         answer = services.push_records(
             services.PushedRecords(
                 source_slug=given["source"],
@@ -243,27 +246,26 @@ class BucketListView(APIView):
     @extend_schema(
         operation_id="list_buckets",
         parameters=[BucketFilterSerializer],
-        responses={(200, "application/json"): list_of(BucketSerializer), **TABLE_ANSWERS},
+        responses={(200, "application/json"): list_schema(BucketSerializer), **TABLE_ANSWERS},
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """Sums by account and site, or by site alone; mine, or everybody's for an administrator.
+        """Usage by hour or day, by account and site or by site: the caller's own, or all usage for administrators.
 
-        With `format` all of a period as a table: `from` and `to` are needed then.
+        With `format`, a whole period as a table; `from` and `to` are required then.
         """
-        given, actor = asked(BucketFilterSerializer, request), actor_of(request)
+        given, actor = read_query(BucketFilterSerializer, request), actor_of(request)
         if "format" in given:
             return bucket_table(given, actor)
-        cursor = given.get("cursor")
-        after = None if cursor is None else decode_cursor(cursor, list)
+        after = read_cursor(given, list)
         rows = selectors.list_buckets(
             selectors.BucketQuery(**wanted_buckets(given), after=after, limit=_PAGE + 1), actor=actor
         )
-        place = rows[_PAGE - 1].place if len(rows) > _PAGE else None
-        return listed(BucketSerializer(rows[:_PAGE], many=True).data, place)
+        page, last = first_page(rows, _PAGE, lambda row: row.place)
+        return list_response(BucketSerializer(page, many=True).data, last)
 
 
 def _body(request: Request) -> IO[bytes]:
-    """An empty body meets no parser."""
+    """The body as a stream; an empty one if there is no body, for which no parser is called."""
     data: Any = request.data
     return data if hasattr(data, "read") else BytesIO()
 
@@ -274,7 +276,9 @@ def _is_gzip(request: Request) -> bool:
         return False
     if encoding in ("gzip", "x-gzip"):
         return True
-    raise Refusal(f"Content-Encoding {encoding[:40]} is not taken: gzip is.", code="unsupported_encoding", status=415)
+    raise Refusal(
+        f"Content-Encoding {encoding[:40]} is not supported: use gzip.", code="unsupported_encoding", status=415
+    )
 
 
 # --- Data issues ------------------------------------------------------------------------------------------------------
@@ -285,31 +289,40 @@ class QualityFilterSerializer(serializers.Serializer[Any]):
 class QualitySerializer(serializers.Serializer[Any]):
     source = serializers.CharField()  # type: ignore[assignment]
     received = serializer_of(quality.Received)()
-    missing_hours = serializers.IntegerField(help_text="Without usage, where the source's interval makes some expected")
-    changed = serializers.IntegerField(help_text="Jobs that changed after they had ended")
-    changed_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
-    too_late_core_s = serializers.FloatField(allow_null=True, help_text="null: for who reads all usage alone")
-    held = serializers.IntegerField(help_text="Stretches of hours that another source brought too")
-    vanished = serializers.IntegerField(help_text="Running jobs that were closed because they were no longer listed")
-    no_processors = serializers.IntegerField(help_text="Jobs that ran with 0 processors, so that no usage counts")
-    skew_s = serializers.FloatField(allow_null=True, help_text="How far its newest end lay ahead of our clock")
+    missing_hours = serializers.IntegerField(
+        help_text="Number of hours without usage in which the source's interval makes some expected"
+    )
+    changed = serializers.IntegerField(help_text="Number of jobs that changed after their end")
+    changed_core_s = serializers.FloatField(
+        allow_null=True, help_text="Sum of these changes; null unless the caller may read all usage"
+    )
+    too_late_core_s = serializers.FloatField(
+        allow_null=True,
+        help_text="Usage that was reported after its records expired; null unless the caller may read all usage",
+    )
+    held = serializers.IntegerField(help_text="Number of periods that another source reported too")
+    vanished = serializers.IntegerField(
+        help_text="Number of running jobs that were closed because the queue listing no longer had them"
+    )
+    no_processors = serializers.IntegerField(help_text="Number of jobs with 0 processors, whose usage is 0")
+    skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
 
 
 class QualityListView(APIView):
     scopes: ClassVar[Scopes] = {"GET": ANY}
 
     @extend_schema(
-        operation_id="list_data_quality", parameters=[QualityFilterSerializer], responses=list_of(QualitySerializer)
+        operation_id="list_data_quality", parameters=[QualityFilterSerializer], responses=list_schema(QualitySerializer)
     )
     def get(self, request: Request) -> Response:
-        """Every source over the last days: is what came in complete and plausible."""
+        """Data quality of each source over the last days: gaps, late and changed records, conflicts between sources."""
         actor = actor_of(request)
-        span = timedelta(days=asked(QualityFilterSerializer, request)["days"])
+        span = timedelta(days=read_query(QualityFilterSerializer, request)["days"])
         sources = selectors.list_sources(actor=actor)
         zone = ZoneInfo(settings.TIME_ZONE)
         issues = quality.list_data_issues(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
         rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
-        return listed(QualitySerializer(rows, many=True).data)
+        return list_response(QualitySerializer(rows, many=True).data)
 
 
 def _counts(issues: quality.DataIssues) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`manage.py about_person NAME`: everything that is stored of one person, as JSON."""
+"""`manage.py about_person NAME`: print all stored data about one person as JSON."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from apps.cli.commands import OperatorCommand
 
 
 class Command(OperatorCommand):
-    help = "Prints everything that is stored of a person as JSON, by table. Verify who asks for it."
+    help = "Prints all stored data about a person as JSON, by table. Verify the identity of the requester."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the user name, of sign-in or of jobs")
+        parser.add_argument("name", metavar="NAME", help="user name, of the sign-in or of jobs")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(as_json(about_person(name=options["name"], actor=COMMAND)))

@@ -1,6 +1,6 @@
-"""`manage.py agent run NAME`: the agent beside this site, for a scheduler whose commands run on this host.
+"""`manage.py agent run NAME`: run the agent of a scheduler whose commands are on this host.
 
-It is the package that also makes `fairshare-agent`; orders, factors and reports go through services instead of REST.
+It uses the package of `fairshare-agent`, with this site's services in place of REST.
 """
 
 from __future__ import annotations
@@ -40,18 +40,22 @@ from apps.schedulers.selectors import get_orders
 
 
 class Command(OperatorCommand):
-    help = "Runs the agent of a scheduler whose commands are on this host. Without --once it runs until it is stopped."
+    help = "Runs the agent of a scheduler whose commands are on this host, until it is stopped."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         what = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-        run = what.add_parser("run", help="carry priorities into the scheduler")
-        run.add_argument("name", help="of the scheduler")
-        run.add_argument("--once", action="store_true", help="one pass")
-        run.add_argument("--accept-changes", action="store_true", help="the first pass may change any number of values")
-        run.add_argument("--state", metavar="DIR", help="the agent's own table; agents/NAME in FAIRSHARE_VAR")
+        run = what.add_parser("run", help="send priorities to the scheduler")
+        run.add_argument("name", help="name of the scheduler")
+        run.add_argument("--once", action="store_true", help="run one pass and end")
+        run.add_argument(
+            "--accept-changes", action="store_true", help="allow the first pass to change any number of values"
+        )
+        run.add_argument(
+            "--state", metavar="DIR", help="folder of the agent's state (default: agents/NAME in FAIRSHARE_VAR)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        get_orders(name=options["name"], at=now(), actor=COMMAND)  # refuses before anything else
+        get_orders(name=options["name"], at=now(), actor=COMMAND)  # fails early if there is no such scheduler
         folder = options["state"] or str(private_dir(private_dir(Path(settings.VAR, "agents")) / options["name"]))
         try:
             handle = state.lock(folder)
@@ -78,20 +82,20 @@ class Command(OperatorCommand):
         document = agent.run_pass()
         self.stdout.write(", ".join(f"{n} {name}" for name, n in document["jobs"].items()))
         if document["frozen"] or document["jobs"]["failed"]:
-            why = document["frozen"]["detail"] if document["frozen"] else "Some values were refused."
-            raise CommandError(why, returncode=REFUSED)
+            reason = document["frozen"]["detail"] if document["frozen"] else "Some values were rejected."
+            raise CommandError(reason, returncode=REFUSED)
         if not agent.was_reported:
-            raise CommandError("The report of this pass was refused.", returncode=REFUSED)
+            raise CommandError("The report of this pass was rejected.", returncode=REFUSED)
 
 
 class Services(Source):
-    """What the agent asks of a site, from the services of this one."""
+    """The site as the agent sees it, through services of this process in place of REST."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def orders(self) -> Any:
-        found, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
+        found, _tag = self._call(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
         return read_orders(found)
 
     def look_up(self, policy: str, accounts: Sequence[dict[str, str]]) -> Any:
@@ -101,13 +105,13 @@ class Services(Source):
             results = snapshot.lookup([AccountQuery(**account) for account in accounts])
             return {**snapshot.head(now()), "results": results}
 
-        return self._ask(answer)
+        return self._call(answer)
 
     def report(self, report: dict[str, Any]) -> int:
         digest = hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
         times = {name: datetime.fromisoformat(report[name]) for name in ("started_at", "ended_at")}
         read = {**report, **times, "pass": UUID(report["pass"])}
-        found, _pass = self._ask(
+        found, _pass = self._call(
             lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
         )
         return int(found.revision)
@@ -115,9 +119,9 @@ class Services(Source):
     def clock_offset_s(self) -> float:
         return 0.0
 
-    def _ask(self, question: Callable[[], Any]) -> Any:
+    def _call(self, service: Callable[[], Any]) -> Any:
         try:
-            return question()
+            return service()
         except DomainError as error:
             raise ServerFailure(error.message) from error
         except OperationalError as error:

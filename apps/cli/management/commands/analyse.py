@@ -1,4 +1,4 @@
-"""`manage.py analyse SLUG [FIGURE]`: what an operator and a resolution do to a policy's tree, as the page shows it."""
+"""`manage.py analyse SLUG [FIGURE]`: print the effect of an operator and a resolution on a policy's tree."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
-    help = "Prints what an operator and a resolution do to the tree of a policy, or the numbers of one figure."
+    help = "Prints the effect of an operator and a resolution on the tree of a policy, or the numbers of one figure."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("policy", help="its slug")
-        parser.add_argument("figure", nargs="?", choices=list(FIGURES), help="left out: the check and the operators")
+        parser.add_argument("policy", help="slug of the policy")
+        parser.add_argument(
+            "figure", nargs="?", choices=list(FIGURES), help="figure to print (default: the check and all operators)"
+        )
         for name in NAMES:
-            says = f"{BOUNDS[name][0]:g} to {BOUNDS[name][1]:g}" if name in BOUNDS else "a name"
-            says = "a path" if name == "entry" else says
-            parser.add_argument(f"--{name.replace('_', '-')}", default="", metavar=name.upper(), help=says)
+            text = f"{BOUNDS[name][0]:g} to {BOUNDS[name][1]:g}" if name in BOUNDS else "a name"
+            text = "path of an entry" if name == "entry" else text
+            parser.add_argument(f"--{name.replace('_', '-')}", default="", metavar=name.upper(), help=text)
         how = parser.add_mutually_exclusive_group()
-        how.add_argument("--json", action="store_true", help="the object that REST gives")
-        how.add_argument("--csv", action="store_true", help="the rows alone")
+        how.add_argument("--json", action="store_true", help="print the JSON of the REST API")
+        how.add_argument("--csv", action="store_true", help="print the rows as CSV")
 
     def handle(self, *args: Any, **options: Any) -> None:
         query = read_query({name: options[name] for name in NAMES})
@@ -76,7 +78,7 @@ class Command(OperatorCommand):
 
 
 def _aligned(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns as wide as what is in them: text on the left, numbers on the right."""
+    """A table with aligned columns: text to the left, numbers to the right."""
     cells = [list(names), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(names))]
     is_text = [bool(rows) and isinstance(rows[0][at], str) for at in range(len(names))]

@@ -1,4 +1,4 @@
-"""`manage.py archive policy|source NAME`: hides what something rests on; `--restore` takes it back."""
+"""`manage.py archive policy|source NAME`: archive a policy or usage source, or restore it with --restore."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DO = {
 
 class Command(OperatorCommand):
     help = (
-        "Archives a policy or a usage source: it is hidden from lists, computes and counts nothing, and accepts no "
-        "changes; its history stays readable. --restore takes it back."
+        "Archives a policy or a usage source: it is hidden from lists, is not computed or counted, and accepts no "
+        "changes; its history stays readable. --restore reverses this."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_arguments(parser)
-        parser.add_argument("--restore", action="store_true", help="take it back from the archive")
+        parser.add_argument("--restore", action="store_true", help="restore it from the archive")
 
     def handle(self, *args: Any, **options: Any) -> None:
         kind, name, restores = options["kind"], options["name"], options["restore"]

@@ -1,4 +1,4 @@
-"""`manage.py check_usage`: the proof that hourly usage is the sum of the records, for each source."""
+"""`manage.py check_usage`: verify for each source that hourly usage is the sum of its records."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from apps.usage.selectors import get_source
 
 
 class Command(OperatorCommand):
-    help = "Adds up all records anew and compares. Names what differs and ends with status 1; repairs only when asked."
+    help = "Compares stored hourly usage with the sum of all records. Lists differences, with exit status 1."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--source", metavar="NAME", help="only this one")
-        parser.add_argument("--repair", action="store_true", help="write buckets that differ anew; needs --reason")
-        parser.add_argument("--reason", default="", help="why, for the audit log")
-        parser.add_argument("--json", action="store_true", help="one JSON object for each source")
+        parser.add_argument("--source", metavar="NAME", help="slug of a usage source (default: all)")
+        parser.add_argument("--repair", action="store_true", help="recompute buckets that differ; needs --reason")
+        parser.add_argument("--reason", default="", help="reason for the audit log")
+        parser.add_argument("--json", action="store_true", help="print one JSON object for each source")
 
     def handle(self, *args: Any, **options: Any) -> None:
         one = options["source"]

@@ -1,6 +1,6 @@
-"""`manage.py collect_usage`: fetch what a source has that is new, now.
+"""`manage.py collect_usage`: collect new records of a usage source now.
 
-The workers of the instance do it, with the programs, folders and settings that they have.
+Workers of the instance collect, with their programs, folders and settings; without workers, this process does.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _COUNTS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rej
 
 
 class Command(OperatorCommand):
-    help = "Collects a usage source now, ahead of its interval. Counts go to standard output."
+    help = "Collects a usage source now, ahead of its interval, and prints the counts."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--source", required=True, metavar="NAME", help="its slug")
-        parser.add_argument("--json", action="store_true", help="counts and problems as JSON")
+        parser.add_argument("--source", required=True, metavar="NAME", help="slug of the usage source")
+        parser.add_argument("--json", action="store_true", help="print counts and problems as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        asked = collect_now(slug=options["source"], at=now(), actor=COMMAND)
+        requested = collect_now(slug=options["source"], at=now(), actor=COMMAND)
         if not are_working(now()):
-            self.stderr.write("No worker answers: this command collects, with the environment of this shell.")
-        run = wait_for_workers(asked.pk)
+            self.stderr.write("No worker is running: this command collects, with the environment of this shell.")
+        run = wait_for_workers(requested.pk)
         if run.state != Run.State.SUCCEEDED:
             message = f"The collection of {options['source']} {run.state}: {run.error or run.message}"
             raise CommandError(message, returncode=REFUSED)
@@ -41,5 +41,5 @@ class Command(OperatorCommand):
             self.stdout.write(json.dumps({"run": run.pk, **run.result}, ensure_ascii=False))
             return
         self.stdout.write(", ".join(f"{run.result[name]} {name.replace('_', ' ')}" for name in _COUNTS))
-        for name, why in sorted(run.result["problems"].items()):
-            self.stderr.write(f"{name}: {why}")
+        for name, problem in sorted(run.result["problems"].items()):
+            self.stderr.write(f"{name}: {problem}")

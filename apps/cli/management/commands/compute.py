@@ -1,4 +1,4 @@
-"""`manage.py compute FILE…|-`: the engine by hand, without a database."""
+"""`manage.py compute FILE…|-`: compute priorities of cases from files, without a database."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from apps.engine.cases import solve
 
 
 class Command(BaseCommand):
-    help = "Compute the priorities of cases (JSON, one or a list) from files or '-'; results go to standard output."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own shape; a check might open the database
+    help = "Computes priorities of cases (JSON, one or a list) from files, and prints the results. Needs no database."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as in Django; checks might open the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_file_arguments(parser)

@@ -1,4 +1,4 @@
-"""`manage.py create_token --user NAME --scope SCOPE`: the token, alone on standard output, this once."""
+"""`manage.py create_token --user NAME --scope SCOPE`: make an API token and print it on standard output."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from apps.usage.selectors import get_source
 
 class Command(OperatorCommand):
     help = (
-        "Makes a token and prints it, this once, alone on standard output. A token reads what its owner sees: with "
-        "priorities:read the owner gets the right to see the members of the policy by name, until the token expires."
+        "Makes an API token and prints it on standard output; it is never shown again. A token can read what its owner "
+        "may see: with priorities:read, the owner may see members of the policy by name until the token expires."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, help="whose token it is")
+        parser.add_argument("--user", required=True, help="user name of the owner")
         parser.add_argument(
             "--scope", required=True, action="append", help=f"may be repeated: {', '.join(Token.Scope.values)}"
         )
-        parser.add_argument("--policy", default="", help="bind it to one policy")
-        parser.add_argument("--subtree", default="", help="bind it to an entry of that policy and all below, by path")
-        parser.add_argument("--source", default="", help="bind it to one usage source")
-        parser.add_argument("--days", type=int, default=DAYS, help=f"how long it holds (default {DAYS})")
-        parser.add_argument("--name", default="", help="what to call it")
+        parser.add_argument("--policy", default="", help="limit it to one policy")
+        parser.add_argument("--subtree", default="", help="limit it to the subtree at this path of that policy")
+        parser.add_argument("--source", default="", help="limit it to one usage source")
+        parser.add_argument("--days", type=int, default=DAYS, help=f"validity in days (default {DAYS})")
+        parser.add_argument("--name", default="", help="name of the token")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["source"] and Token.Scope.USAGE_WRITE not in options["scope"]:
-            get_source(slug=options["source"], actor=COMMAND)  # a token that writes makes its source at first use
+            get_source(slug=options["source"], actor=COMMAND)  # a token that writes may make its source when first used
         if options["policy"]:
             get_policy(slug=options["policy"], actor=COMMAND)
         at = now()

@@ -1,4 +1,4 @@
-"""`manage.py create_user NAME`: a person who may sign in."""
+"""`manage.py create_user NAME`: create a user who can sign in."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from apps.core.errors import Invalid
 
 
 class Command(OperatorCommand):
-    help = "Creates a person who signs in, and prints what it made."
+    help = "Creates a user who can sign in, and prints the user name and a generated password."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--email", default="")
-        parser.add_argument("--admin", action="store_true", help="may do everything")
+        parser.add_argument("--admin", action="store_true", help="make an administrator")
         parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py export_policy --policy SLUG --format FORMAT`: a policy as a file on standard output."""
+"""`manage.py export_policy --policy SLUG --format FORMAT`: write a policy as a file to standard output."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from apps.policies.selectors import read_moment
 
 
 class Command(OperatorCommand):
-    help = "Writes a policy to standard output; what the format has no place for is listed on standard error."
+    help = "Writes a policy to standard output. Parts that the format can't express are listed on standard error."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--policy", required=True, help="its slug")
+        parser.add_argument("--policy", required=True, help="slug of the policy")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
-        parser.add_argument("--at", help="a revision's number, or a time with its zone; without it: now")
+        parser.add_argument("--at", help="past revision, or instant with UTC offset (default: now)")
 
-        known = "of Slurm: sacctmgr dump, of which all but the shares stays; sacctmgr-script writes the changes alone"
-        parser.add_argument("--against", metavar="FILE", help=f"a file with the state of now ({known})")
-        parser.add_argument("--cluster", default="", metavar="NAME", help="its name; that of the last import else")
+        known = "for Slurm the output of sacctmgr dump: its shares are replaced; sacctmgr-script writes changes only"
+        parser.add_argument("--against", metavar="FILE", help=f"file with the scheduler's current state ({known})")
+        parser.add_argument(
+            "--cluster", default="", metavar="NAME", help="name of the cluster (default: that of the last import)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         export = export_policy(

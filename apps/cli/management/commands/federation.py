@@ -1,4 +1,4 @@
-"""`manage.py federation`: what this site publishes, its signing key, and what it mounts and subscribes to."""
+"""`manage.py federation`: publications, usage feeds, signing keys, mounts and subscriptions of this site."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from apps.runs.services import work_run_now
 
 # --- State ------------------------------------------------------------------------------------------------------------
 def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: datetime) -> dict[str, Any]:
-    """Ages in seconds; null before the first successful fetch."""
+    """State of mounts and subscriptions as JSON. Ages are in seconds; null before the first successful fetch."""
     return {
         "at": at.isoformat(),
         "mounts": [
             {
-                **_both(mount, at),
+                **_shared(mount, at),
                 "publication": mount.publication,
                 "version": mount.version,
                 "landed_version": mount.landed_version,
@@ -45,7 +45,7 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
         ],
         "subscriptions": [
             {
-                **_both(row, at),
+                **_shared(row, at),
                 "feed": row.feed,
                 "number": row.number,
                 "capacity_cores": row.capacity_cores,
@@ -63,14 +63,14 @@ def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: dat
     if not mounts and not subscriptions:
         yield "No mounts, and no subscriptions to usage."
     for mount in mounts:
-        held = f"  change set {mount.held_id} waits for a decision" if mount.held_id else ""
+        held = f"  change set {mount.held_id} is held for review" if mount.held_id else ""
         version = f"version {mount.landed_version} of {mount.version}"
-        yield f"mount {_head(mount, at)}  {version}  {_age(mount, at)}{held}{_wrong(mount)}"
+        yield f"mount {_head(mount, at)}  {version}  {_age(mount, at)}{held}{_error_text(mount)}"
     for row in subscriptions:
         n_held = row.held_hours.count()
         held = f"  {n_held:,} hours held" if n_held else ""
         held += "  running jobs held" if row.running_held else ""
-        yield f"usage {_head(row, at)}  number {row.number}  {_age(row, at)}{held}{_wrong(row)}"
+        yield f"usage {_head(row, at)}  number {row.number}  {_age(row, at)}{held}{_error_text(row)}"
 
 
 def _head(remote: Mount | Subscription, at: datetime) -> str:
@@ -81,7 +81,7 @@ def _condition(remote: Mount | Subscription, at: datetime) -> str:
     return condition_of(remote, is_held=is_held(remote), at=at).value
 
 
-def _both(remote: Mount | Subscription, at: datetime) -> dict[str, Any]:
+def _shared(remote: Mount | Subscription, at: datetime) -> dict[str, Any]:
     return {
         "id": remote.pk,
         "policy": remote.policy.slug,
@@ -109,14 +109,14 @@ def _path(remote: Mount | Subscription) -> str:
 def _age(remote: Remote, at: datetime) -> str:
     age_s = age_of(remote, at)
     if age_s is None:
-        return "never good yet"
+        return "never fetched"
     for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if age_s >= 2 * unit_s:
             return f"{age_s / unit_s:.0f} {unit} old"
     return f"{age_s:.0f} s old"
 
 
-def _wrong(remote: Remote) -> str:
+def _error_text(remote: Remote) -> str:
     return f"  {remote.error_code}: {remote.error}" if remote.error_code else ""
 
 
@@ -127,69 +127,79 @@ class Command(OperatorCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         self._add_publishing(actions)
-        self._add_following(actions)
-        actions.add_parser("keys", help="print the fingerprints, the newest last: others compare it when they mount")
-        rotate = actions.add_parser("rotate-key", help="a new key, which the present one hands over to")
-        rotate.add_argument("--reason", required=True, help="why, for the audit log")
+        self._add_remotes(actions)
+        actions.add_parser("keys", help="print the fingerprints of the signing keys, the newest last")
+        rotate = actions.add_parser("rotate-key", help="make a new signing key, signed by the current one")
+        rotate.add_argument("--reason", required=True, help="reason for the audit log")
 
     def _add_publishing(self, actions: Any) -> None:
-        publish = actions.add_parser("publish", help="write every publication as a file for any web server")
-        publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="the folder that the files go to")
-        publish.add_argument("--policy", metavar="NAME", help="of this policy: make or change a publication first")
-        publish.add_argument("--entry", default="/", metavar="PATH", help="the published entry, with all below it")
+        publish = actions.add_parser("publish", help="write all publications as files for any web server")
+        publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="folder for the files")
         publish.add_argument(
-            "--name", metavar="NAME", help="what the publication is called: lower case, as a.host.name"
+            "--policy", metavar="NAME", help="first make or change a publication of this policy, by the next options"
         )
-        publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="how long a document holds")
-        publish.add_argument("--open", action="store_true", help="open to all; else a token is needed")
-        told = actions.add_parser("feeds", help="usage that others may read here; with --policy: make or change one")
-        told.add_argument("--policy", metavar="NAME", help="of this policy")
-        told.add_argument(
-            "--entry", default="/", metavar="PATH", help="the entry whose usage is sent, with all below it"
+        publish.add_argument("--entry", default="/", metavar="PATH", help="published entry, with all entries below it")
+        publish.add_argument(
+            "--name", metavar="NAME", help="name of the publication: lower case, in the form of a host name"
         )
-        told.add_argument("--name", metavar="NAME", help="what the feed is called: lower case, as a.host.name")
-        told.add_argument("--cores", type=float, metavar="N", help="what this site declares that it has")
-        told.add_argument("--no-running", action="store_true", help="leave out running jobs")
-        told.add_argument("--open", action="store_true", help="open to all; else a token is needed")
+        publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="validity of a document")
+        publish.add_argument("--open", action="store_true", help="readable without a token")
+        feed = actions.add_parser("feeds", help="list usage feeds; with --policy: first make or change one")
+        feed.add_argument("--policy", metavar="NAME", help="slug of the policy")
+        feed.add_argument(
+            "--entry", default="/", metavar="PATH", help="entry whose usage is reported, with all entries below it"
+        )
+        feed.add_argument("--name", metavar="NAME", help="name of the feed: lower case, in the form of a host name")
+        feed.add_argument("--cores", type=float, metavar="N", help="declared capacity of this site")
+        feed.add_argument("--no-running", action="store_true", help="leave out running jobs")
+        feed.add_argument("--open", action="store_true", help="readable without a token")
 
-    def _add_following(self, actions: Any) -> None:
-        status = actions.add_parser("status", help="what is followed: version or number, age, and what is wrong")
-        status.add_argument("--json", action="store_true", help="as JSON, ages in seconds")
+    def _add_remotes(self, actions: Any) -> None:
+        status = actions.add_parser(
+            "status", help="list mounts and subscriptions with version or number, age and errors"
+        )
+        status.add_argument("--json", action="store_true", help="print JSON, with ages in seconds")
         fetch = actions.add_parser("fetch", help="fetch all mounts and subscriptions now, and wait for the result")
         one = fetch.add_mutually_exclusive_group()
-        one.add_argument("--mount", type=int, metavar="ID", help="only this mount, as `status` numbers it")
-        one.add_argument("--usage", type=int, metavar="ID", help="only usage of this subscription")
-        mount = actions.add_parser("mount", help="mount what another authority publishes at an entry")
+        one.add_argument("--mount", type=int, metavar="ID", help="only the mount with this number in `status`")
+        one.add_argument("--usage", type=int, metavar="ID", help="only the subscription with this number in `status`")
+        mount = actions.add_parser("mount", help="mount a publication of another site at an entry")
         self._add_remote(mount)
-        kept = mount.add_mutually_exclusive_group()
-        kept.add_argument(
+        usage = mount.add_mutually_exclusive_group()
+        usage.add_argument(
             "--keep-usage",
             action="store_true",
             default=None,
-            help="map accounts of entries that a document removes to the mount's entry",
+            help="map accounts of removed entries to the mount's entry",
         )
-        kept.add_argument(
+        usage.add_argument(
             "--drop-usage",
             dest="keep_usage",
             action="store_false",
-            help="leave them unmapped: their usage counts nowhere",
+            help="leave accounts of removed entries unmapped: their usage no longer counts",
         )
         subscribed = actions.add_parser("subscribe", help="subscribe to an entry's usage at another site")
         self._add_remote(subscribed)
-        subscribed.add_argument("--cores", type=float, metavar="N", help="what that site has (default: as it declares)")
+        subscribed.add_argument(
+            "--cores", type=float, metavar="N", help="agreed capacity (default: as that site declares)"
+        )
 
     def _add_remote(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("url", metavar="URL", help="where the document lies")
-        parser.add_argument("--policy", required=True, metavar="NAME")
-        parser.add_argument("--entry", required=True, metavar="PATH", help="its own share stays ours")
+        parser.add_argument("url", metavar="URL", help="address of the document")
+        parser.add_argument("--policy", required=True, metavar="NAME", help="slug of the policy")
+        parser.add_argument(
+            "--entry", required=True, metavar="PATH", help="entry; its own shares stay under local control"
+        )
         trust = parser.add_mutually_exclusive_group()
         trust.add_argument(
-            "--fingerprint", metavar="HEX", help="of its key, as its authority sent it through another channel"
+            "--fingerprint", metavar="HEX", help="fingerprint of its key, received through another channel"
         )
-        trust.add_argument("--yes", action="store_true", help="trust the key that is found, without comparing it")
-        parser.add_argument("--token-file", metavar="FILE", help="a file with the token that they gave us; - for input")
+        trust.add_argument("--yes", action="store_true", help="trust the key of the document without comparing it")
+        parser.add_argument(
+            "--token-file", metavar="FILE", help="file with the token issued by that site; - for standard input"
+        )
         parser.add_argument("--every", type=int, metavar="S", help="seconds between fetches")
-        parser.add_argument("--reason", default="By command.", help="why, for the audit log")
+        parser.add_argument("--reason", default="By command.", help="reason for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         getattr(self, f"_{options['action'].replace('-', '_')}")(options)
@@ -207,7 +217,7 @@ class Command(OperatorCommand):
             )
         publications = list_publications(actor=COMMAND)
         if not publications:
-            self.stdout.write("Nothing is published yet: say what with --policy, --entry and --name.")
+            self.stdout.write("Nothing is published yet: use --policy, --entry and --name.")
         for path, issued in write_documents(options["to"], publications, at=now()):
             document = issued.document
             made = "new" if issued.is_new else "as before"
@@ -215,16 +225,20 @@ class Command(OperatorCommand):
                 f"{path}: version {document.version} ({made}), {document.n_entries} entries of revision "
                 f"{document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
-        closed = [row for row in publications if not row.is_open] if options["policy"] else []  # quiet for cron
+        closed = (
+            [row for row in publications if not row.is_open] if options["policy"] else []
+        )  # not for a mere refresh, which cron runs
         for row in closed:
             self.stdout.write(_closed_line("publications", row))
         if feeds.list_feeds(actor=COMMAND):
-            self.stdout.write("Usage feeds aren't written: each reader asks for another part, so they need the server.")
+            self.stdout.write(
+                "Usage feeds are not written: each reader needs another part, so the server has to send them."
+            )
 
     def _feeds(self, options: dict[str, Any]) -> None:
         if options["policy"]:
             if options["cores"] is None:
-                raise CommandError("Say with --cores how many cores this site has.", returncode=REFUSED)
+                raise CommandError("Give the number of cores of this site with --cores.", returncode=REFUSED)
             feeds.make_feed(
                 policy_slug=options["policy"],
                 entry=options["entry"],
@@ -237,7 +251,7 @@ class Command(OperatorCommand):
             )
         found = feeds.list_feeds(actor=COMMAND)
         if not found:
-            self.stdout.write("No usage feeds yet: say of what with --policy, --entry, --name and --cores.")
+            self.stdout.write("No usage feeds yet: use --policy, --entry, --name and --cores.")
         for feed in found:
             whom = "open to anyone" if feed.is_open else "by token"
             self.stdout.write(
@@ -256,10 +270,10 @@ class Command(OperatorCommand):
     def _fetch(self, options: dict[str, Any]) -> None:
         chosen = self._chosen(options["mount"], options["usage"])
         if not chosen:
-            raise CommandError("There is nothing like that: see `manage.py federation status`.", returncode=REFUSED)
+            raise CommandError("No such mount or subscription: see `manage.py federation status`.", returncode=REFUSED)
         n_wrong = sum(self._is_rejected(remote) for remote in chosen)
         if n_wrong:
-            raise CommandError(f"{n_wrong} of {len(chosen)} were not accepted.", returncode=REFUSED)
+            raise CommandError(f"{n_wrong} of {len(chosen)} were rejected.", returncode=REFUSED)
 
     def _chosen(self, mount: int | None, usage: int | None) -> list[Mount | Subscription]:
         at = now()
@@ -269,11 +283,11 @@ class Command(OperatorCommand):
         return [remote for remote in found if wanted in (None, remote.pk)]
 
     def _is_rejected(self, remote: Mount | Subscription) -> bool:
-        """True where the document was rejected."""
+        """Fetch now, print the outcome, and return whether the document was rejected."""
         run = work_run_now(request_fetch(remote, at=now()).pk)
-        said = run.result.get("message") or run.error
+        message = run.result.get("message") or run.error
         outcome = run.result.get("outcome", run.state)
-        self.stdout.write(f"{remote.pk}  {remote}  {outcome}{said and f': {said}'}")
+        self.stdout.write(f"{remote.pk}  {remote}  {outcome}{message and f': {message}'}")
         return run.result.get("outcome") in (None, *BAD_OUTCOMES)
 
     def _mount(self, options: dict[str, Any]) -> None:
@@ -331,23 +345,22 @@ class Command(OperatorCommand):
         self.stdout.write(f"Subscribed at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _compared(self, found: str, options: dict[str, Any]) -> None:
-        """A key is trusted only after a comparison."""
+        """Print the fingerprint; fail unless it equals --fingerprint, or --yes is given."""
         self.stdout.write(f"Its key: {found}")
         if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
-            raise CommandError("That is another key than the one you compared: nothing was done.", returncode=REFUSED)
+            raise CommandError("The key differs from --fingerprint: nothing was done.", returncode=REFUSED)
         if not options["fingerprint"] and not options["yes"]:
-            message = (
-                "Compare it with what its authority sends you through another channel, then give it as --fingerprint."
-            )
+            message = "Compare it with the fingerprint that the other site sends through another channel; then use "
+            "--fingerprint."
             raise CommandError(message, returncode=REFUSED)
 
     def _usage_decided(self, unmapped: UnmappedUsage | None, options: dict[str, Any]) -> None:
-        """Usage counts nowhere only where that was decided."""
+        """Print the usage that would become unmapped; fail unless --keep-usage or --drop-usage decides about it."""
         if not unmapped:
             return
         self.stdout.write(_unmapped_line(unmapped))
         if unmapped.accounts and options["keep_usage"] is None:
-            message = f"Keep it at {options['entry']} with --keep-usage, or give --drop-usage: nothing was done."
+            message = f"Keep it at {options['entry']} with --keep-usage, or use --drop-usage: nothing was done."
             raise CommandError(message, returncode=REFUSED)
 
     def _keys(self, options: dict[str, Any]) -> None:
@@ -357,11 +370,13 @@ class Command(OperatorCommand):
 
     def _rotate_key(self, options: dict[str, Any]) -> None:
         public = rotate_key(reason=options["reason"], at=now(), actor=COMMAND)
-        self.stdout.write(f"The key is now {public.fingerprint}. Whoever trusts the one before follows by itself.")
+        self.stdout.write(
+            f"The key is now {public.fingerprint}. Sites that trust the previous key accept it automatically."
+        )
 
 
 def _closed_line(folder: str, row: Publication | UsageFeed) -> str:
-    """Who reads it from the server, and how others may."""
+    """A hint that the publication or feed needs a token, and how to make one."""
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     bounds = f"--policy {row.policy.slug} --subtree {'/' if i is None else tree.path(i)}"
@@ -372,18 +387,18 @@ def _closed_line(folder: str, row: Publication | UsageFeed) -> str:
 
 
 def _unmapped_line(unmapped: UnmappedUsage) -> str:
-    said = []
+    message = []
     if unmapped.accounts:
         accounts = "1 account becomes" if unmapped.n_accounts == 1 else f"{unmapped.n_accounts:,} accounts become"
         core_h = f"{unmapped.core_s / 3_600:,.1f} core-hours of the last {DAYS} days"
-        said.append(f"It removes entries: {accounts} unmapped, and {core_h} count nowhere.")
+        message.append(f"It removes entries: {accounts} unmapped, and {core_h} count nowhere.")
     if unmapped.n_peer_entries:
-        said.append(f"Usage that other sites report for {unmapped.n_peer_entries:,} removed entries counts nowhere.")
-    return " ".join(said)
+        message.append(f"Usage that other sites report for {unmapped.n_peer_entries:,} removed entries counts nowhere.")
+    return " ".join(message)
 
 
 def _token(path: str | None) -> str:
-    """From a file, because every user of the machine sees command lines."""
+    """Token from a file: an argument would be visible to all users of the machine."""
     if path is None:
         return ""
     return (sys.stdin.read() if path == "-" else Path(path).read_text()).strip()

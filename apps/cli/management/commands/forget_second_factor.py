@@ -1,4 +1,4 @@
-"""`manage.py forget_second_factor`: for people without their authenticator app and recovery codes."""
+"""`manage.py forget_second_factor NAME`: remove the second factor of a user who has lost it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from apps.core.clock import now
 
 
 class Command(OperatorCommand):
-    help = "Removes a person's second factor, so that the password alone signs in. Verify who asks for it."
+    help = "Removes a user's second factor, so that the password suffices. Verify the identity of the requester."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the user name")
+        parser.add_argument("name", metavar="NAME", help="user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         forget_second_factor(username=options["name"], at=now(), actor=COMMAND)

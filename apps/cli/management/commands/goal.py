@@ -1,4 +1,4 @@
-"""`manage.py goal POLICY ENTRY --by DAY`: the changes that bring an entry to its target, the same object as by REST."""
+"""`manage.py goal POLICY ENTRY --by DAY`: print changes that bring an entry to its target by a day."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ _MOST_SHOWN = 5
 
 
 class Command(OperatorCommand):
-    help = "Prints the changes that bring an entry to its target by a day, and who gives for each; --draft keeps one."
+    help = "Prints changes that bring an entry to its target by a day, and which entries lose by each."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("policy", help="its slug")
-        parser.add_argument("entry", help="its path or uid")
-        parser.add_argument("--by", required=True, metavar="DAY", help="a day within a year, such as 2026-12-15")
+        parser.add_argument("policy", help="slug of the policy")
+        parser.add_argument("entry", help="path or uid of the entry")
+        parser.add_argument("--by", required=True, metavar="DAY", help="day within a year, such as 2026-12-15")
         parser.add_argument(
-            "--most-lost", default="", metavar="POINTS", help="that any other entry may lose, 1 by default"
+            "--most-lost",
+            default="",
+            metavar="POINTS",
+            help="percentage points that any other entry may lose (default 1)",
         )
-        parser.add_argument("--least-target", default="", metavar="PERCENT", help="of the entry, 0 by default")
-        parser.add_argument("--most-target", default="", metavar="PERCENT", help="of the entry, 100 by default")
         parser.add_argument(
-            "--draft", default="", metavar="CHANGE", help="makes a draft of this change of those printed"
+            "--least-target", default="", metavar="PERCENT", help="lowest target of the entry (default 0)"
         )
-        parser.add_argument("--json", action="store_true", help="the object that REST gives")
+        parser.add_argument(
+            "--most-target", default="", metavar="PERCENT", help="highest target of the entry (default 100)"
+        )
+        parser.add_argument("--draft", default="", metavar="CHANGE", help="make a draft of one of the printed changes")
+        parser.add_argument("--json", action="store_true", help="print the JSON of the REST API")
 
     def handle(self, *args: Any, **options: Any) -> None:
         store.poll()

@@ -1,4 +1,4 @@
-"""`manage.py import_policy --policy SLUG --format FORMAT FILE`: what a file would change, as a change set."""
+"""`manage.py import_policy --policy SLUG --format FORMAT FILE`: make a change set of a file's differences."""
 
 from __future__ import annotations
 
@@ -26,49 +26,50 @@ from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.usage import factor_name, unmatched_class_factors
 
-DIFFERS = 3  # the exit status that asks for nothing to be repaired: neither refused (1) nor bad input (2)
+DIFFERS = 3  # exit status of --exit-code if the file differs: not an error like 1 (refused) and 2 (bad input)
 _MOST_LINES = 50
 
 
 class Command(OperatorCommand):
     help = (
         "Compares a file with the current policy and makes a change set of the differences. Without --publish it is a "
-        "draft. Entries that the file leaves out are archived, unless --keep-missing is given."
+        "draft. Entries that the file lacks are archived, unless --keep-missing is given."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", help="the file; - for standard input; gzip is unpacked")
-        parser.add_argument("--policy", required=True, help="its slug")
+        parser.add_argument("file", help="file to import, also gzip; - for standard input")
+        parser.add_argument("--policy", required=True, help="slug of the policy")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
         parser.add_argument(
             "--slurm-config",
             metavar="FILE",
-            help="the output of scontrol show config and of scontrol show partition: algorithm, decay and metric as "
-            "Slurm has them",
+            help="output of scontrol show config and scontrol show partition: import algorithm, decay and metric, too",
         )
-        parser.add_argument("--keep-missing", action="store_true", help="entries that the file leaves out stay")
-        parser.add_argument("--make", action="store_true", help="make the policy first, where there is none")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would change; nothing is stored")
-        parser.add_argument("--json", action="store_true", help="the difference as JSON, and what became of it")
+        parser.add_argument("--keep-missing", action="store_true", help="keep entries that the file lacks")
+        parser.add_argument("--make", action="store_true", help="make the policy if it does not exist")
+        parser.add_argument("--dry-run", action="store_true", help="print the differences and store nothing")
+        parser.add_argument("--json", action="store_true", help="print the differences and the result as JSON")
         parser.add_argument(
-            "--exit-code", action="store_true", help="with --dry-run: end with 0 if nothing differs, with 3 if it does"
+            "--exit-code",
+            action="store_true",
+            help="with --dry-run: exit status 0 if nothing differs, 3 if something does",
         )
-        parser.add_argument("--publish", action="store_true", help="publish it")
-        parser.add_argument("--reason", default="", help="why; needed with --publish")
+        parser.add_argument("--publish", action="store_true", help="publish the change set")
+        parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
         parser.add_argument(
             "--map",
             nargs="?",
             const="",
             metavar="NAMESPACE",
-            help="also make mapping rules that lead users and groups to entries of their names, with --publish; "
-            "NAMESPACE says whose user names, where usage sources have several",
+            help="with --publish: also make mapping rules that map users and groups to entries of the same name; "
+            "NAMESPACE is needed if usage sources have several namespaces",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         _refuse_contradictions(options)
         content, n_rules = _content(options["file"]), None
         config = None if options["slurm_config"] is None else _slurm_config(options["slurm_config"])
-        with transaction.atomic():  # what --make makes goes again where the file, or --map, is refused
+        with transaction.atomic():  # an error in the file or in --map also undoes --make
             done = _import(options, content, config)
             if options["map"] is not None:
                 n_rules = _map(done, options)
@@ -84,7 +85,7 @@ class Command(OperatorCommand):
             raise SystemExit(DIFFERS)
 
     def _print_mapped(self, done: PolicyImport) -> None:
-        """How many accounts the tree has an entry for: without rules everybody gets the fallback factor."""
+        """Print how many accounts the rules map to entries: unmapped accounts get the fallback factor."""
         policy = Policy.all_objects.get(pk=done.plan.policy.pk)
         found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
         n = f"{found.n_mapped:,} of {found.n_accounts:,} accounts of the usage sources"
@@ -147,7 +148,7 @@ def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None)
         "actor": COMMAND,
     }
     if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
-        read_file(get_format(options["format"]), content)  # a file that can't be read locks nothing
+        read_file(get_format(options["format"]), content)  # reject an unreadable file before locking
         make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
     if options["dry_run"]:
         return PolicyImport(plan_import(**wanted))
@@ -178,14 +179,14 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
 
 
 def counts_in_words(plan: ImportPlan) -> str:
-    """`3 added, 1 archived; settings: window`."""
+    """Numbers of changes in words, such as `3 added, 1 archived; settings: window`."""
     words = ", ".join(f"{n:,} {what}" for what, n in plan.comparison.counts() if n)
     settings = f"settings: {', '.join(plan.changed_settings)}" if plan.changed_settings else ""
     return "; ".join(part for part in (words, settings) if part)
 
 
 def _line(change: EntryChange) -> str:
-    """`/physics/carl: added, target none → 33.33 %`."""
+    """One change in words, such as `/physics/carl: added, target none → 33.33 %`."""
     before, after = _percent(change.before), _percent(change.after)
     target = f"target {before} → {after}" if before != after else f"target {after}"
     return f"{change.path}: {', '.join(change.changes)}, {target}"

@@ -1,4 +1,4 @@
-"""`manage.py import_usage`: a file of job accounting into a source, each line counted or named."""
+"""`manage.py import_usage`: import an accounting log into a usage source, and report every rejected line."""
 
 from __future__ import annotations
 
@@ -29,16 +29,23 @@ _COUNTS = ("new", "duplicate", "corrected", "late", "rejected")
 
 
 class Command(OperatorCommand):
-    help = "Imports a file of job accounting. The same file again changes nothing. Counts go to standard output."
+    help = "Imports an accounting log, and prints the counts. Importing the same file again changes nothing."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--source", required=True, metavar="NAME", help="its slug; made on first use")
+        parser.add_argument(
+            "--source", required=True, metavar="NAME", help="slug of the usage source; made if it does not exist"
+        )
         parser.add_argument("--format", default=AUTO, choices=[AUTO, *FORMATS])
-        parser.add_argument("--time-zone", default="", metavar="ZONE", help="of times without one: Europe/Stockholm")
-        parser.add_argument("--dry-run", action="store_true", help="count, and store nothing")
-        parser.add_argument("--all-or-nothing", action="store_true", help="one bad line, and nothing is stored")
-        parser.add_argument("--json", action="store_true", help="counts and rejected lines as JSON")
-        parser.add_argument("file", metavar="FILE", help="plain, gz or zst; - reads standard input")
+        parser.add_argument(
+            "--time-zone",
+            default="",
+            metavar="ZONE",
+            help="time zone of local times in the log, such as Europe/Stockholm",
+        )
+        parser.add_argument("--dry-run", action="store_true", help="count and store nothing")
+        parser.add_argument("--all-or-nothing", action="store_true", help="store nothing if any line is rejected")
+        parser.add_argument("--json", action="store_true", help="print counts and rejected lines as JSON")
+        parser.add_argument("file", metavar="FILE", help="log file, plain, gz or zst; - for standard input")
 
     def handle(self, *args: Any, **options: Any) -> None:
         is_new = not Source.all_objects.filter(slug=options["source"]).exists()
@@ -54,7 +61,7 @@ class Command(OperatorCommand):
                 report = self._import(wanted, file, options, is_new=is_new)
         self._print_report(report, as_json=options["json"])
         if report.result["rejected"] and not any(report.result[name] for name in (*_COUNTS[:-1], "too_late")):
-            raise CommandError("No line of this file could be taken.", returncode=BAD_INPUT)
+            raise CommandError("No line of this file was accepted.", returncode=BAD_INPUT)
 
     def _import(self, wanted: dict[str, Any], file: BinaryIO, options: dict[str, Any], *, is_new: bool) -> _Report:
         made = start_import(
@@ -100,7 +107,7 @@ class Command(OperatorCommand):
 
 @dataclass(frozen=True)
 class _Report:
-    """import_id: None where there is no source yet, so that the dry run is kept nowhere."""
+    """Result of an import. import_id: None for a dry run without a source, which is not stored."""
 
     import_id: int | None
     is_dry: bool

@@ -1,4 +1,4 @@
-"""`manage.py jobs FILE…|-`: the order of jobs by hand, without a database."""
+"""`manage.py jobs FILE…|-`: compute priorities of jobs from files, without a database."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from apps.engine.jobs import solve_job_case
 
 
 class Command(BaseCommand):
-    help = "Compute the priorities of jobs (JSON, one case or a list) from files or '-'; results go to standard output."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own shape; a check might open the database
+    help = (
+        "Computes priorities of jobs (JSON, one case or a list) from files, and prints the results. Needs no database."
+    )
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as in Django; checks might open the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_file_arguments(parser)

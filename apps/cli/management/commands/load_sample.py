@@ -1,4 +1,4 @@
-"""`manage.py load_sample`: the synthetic grid, into an empty installation."""
+"""`manage.py load_sample`: load the synthetic sample grid into an empty installation."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.PRODUCTION:
-            raise NotAllowed("Sample data has no place in production: unset FAIRSHARE_PRODUCTION to look around.")
+            raise NotAllowed("Sample data can't be loaded in production: unset FAIRSHARE_PRODUCTION first.")
         load_sample(at=now().replace(second=0, microsecond=0))
         self.stdout.write("sample grid loaded")

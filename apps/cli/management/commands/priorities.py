@@ -1,4 +1,4 @@
-"""`manage.py priorities SLUG`: the newest priorities, the same objects as by REST."""
+"""`manage.py priorities SLUG`: print the newest priorities."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
-    help = "Prints the newest priorities: of the accounts named, or of every leaf."
+    help = "Prints the newest priorities of the given accounts, or of all leaves."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("policy", help="its slug")
-        parser.add_argument("--account", action="append", default=[], metavar="NAME", help="may be repeated")
-        parser.add_argument("--json", action="store_true", help="the object that REST gives")
+        parser.add_argument("policy", help="slug of the policy")
+        parser.add_argument("--account", action="append", default=[], metavar="NAME", help="user name; may be repeated")
+        parser.add_argument("--json", action="store_true", help="print the JSON of the REST API")
 
     def handle(self, *args: Any, **options: Any) -> None:
         store.poll()

@@ -1,4 +1,4 @@
-"""`manage.py propose_policy --policy SLUG --from-source NAME`: a tree of the groups and users a source has seen."""
+"""`manage.py propose_policy --policy SLUG --from-source NAME`: make a tree of a usage source's groups and users."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ _DAY_S = 86_400
 
 class Command(OperatorCommand):
     help = (
-        "Makes a policy from the groups and users of a usage source, and the rule that maps them. "
-        "Without --publish it is a draft. A new policy counts the whole log without aging, unless changed."
+        "Makes a tree of the groups and users of a usage source, and a rule that maps them. Without --publish it is a "
+        "draft. By default, a new policy counts the whole log without decay."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--policy", required=True, help="its slug; made if there is none")
+        parser.add_argument("--policy", required=True, help="slug of the policy; made if it does not exist")
         parser.add_argument("--from-source", required=True, help="slug of the usage source")
-        parser.add_argument("--proportional", action="store_true", help="shares in proportion to use, not equal ones")
-        parser.add_argument("--window-days", metavar="N|all", help="how far back usage counts; all: without limit")
-        parser.add_argument("--aging", choices=AGINGS, help="how usage fades within the window")
-        parser.add_argument("--publish", action="store_true", help="publish it")
-        parser.add_argument("--reason", default="", help="why; needed with --publish")
+        parser.add_argument(
+            "--proportional", action="store_true", help="shares in proportion to usage, in place of equal shares"
+        )
+        parser.add_argument("--window-days", metavar="N|all", help="length of the window; all: unlimited")
+        parser.add_argument("--aging", choices=AGINGS, help="decay function within the window")
+        parser.add_argument("--publish", action="store_true", help="publish the change set")
+        parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["publish"] and not options["reason"].strip():

@@ -1,4 +1,4 @@
-"""`manage.py pseudonymise`: names of people who are long gone, or of one person, replaced for good."""
+"""`manage.py pseudonymise`: replace names of idle accounts, or of one person, by pseudonyms, irreversibly."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from apps.priorities.pseudonyms import pseudonymise_idle, pseudonymise_user
 
 class Command(OperatorCommand):
     help = (
-        "Replaces user names and DNs of accounts without usage for so many days, or of one person, by pseudonyms. "
-        "Totals stay as they are; there is no way back."
+        "Replaces user names and DNs by pseudonyms, for accounts without usage for some days, or for one person. "
+        "Totals do not change. This is irreversible."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         whose = parser.add_mutually_exclusive_group(required=True)
-        whose.add_argument("--idle-days", type=int, metavar="N", help="without usage for so long")
-        whose.add_argument("--user", metavar="NAME", help="of this one person, whenever they ran jobs")
-        parser.add_argument("--namespace", default="", help="only of this one: whose user names these are")
-        parser.add_argument("--reason", default="", help="for the audit log")
-        parser.add_argument("--dry-run", action="store_true", help="count, and change nothing")
+        whose.add_argument("--idle-days", type=int, metavar="N", help="accounts without usage for N days")
+        whose.add_argument("--user", metavar="NAME", help="accounts of this person, whatever their usage")
+        parser.add_argument("--namespace", default="", help="only accounts of this namespace")
+        parser.add_argument("--reason", default="", help="reason for the audit log")
+        parser.add_argument("--dry-run", action="store_true", help="count and change nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = {name: options[name] for name in ("namespace", "reason", "dry_run")}

@@ -1,4 +1,4 @@
-"""`manage.py recompute SLUG`: the priorities of now, or of a past instant."""
+"""`manage.py recompute SLUG`: compute current priorities, or those of a past instant."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from apps.runs.services import work_run_now
 
 
 class Command(OperatorCommand):
-    help = "Asks for a recompute. With --wait it returns when look-ups serve the snapshot, and names it."
+    help = "Requests a recompute. With --wait, returns when look-ups serve the snapshot, and prints its number."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("policy", help="its slug")
-        past = "an instant in the past: by the revision and the mapping that were current then; never served as newest"
+        parser.add_argument("policy", help="slug of the policy")
+        past = "past instant, with the revision and mapping of that time; the snapshot is not served as the newest"
         parser.add_argument("--as-of", metavar="TIME", help=past)
-        parser.add_argument("--wait", action="store_true", help="return when look-ups serve it")
+        parser.add_argument("--wait", action="store_true", help="return when look-ups serve the snapshot")
 
     def handle(self, *args: Any, **options: Any) -> None:
         as_of = None if options["as_of"] is None else _instant(options["as_of"])
@@ -39,7 +39,7 @@ class Command(OperatorCommand):
         if run.state != Run.State.SUCCEEDED:
             raise CommandError(f"Run {run.pk} {run.state}: {run.error or run.message}", returncode=REFUSED)
         made = run.result
-        time.sleep(2 * settings.FAIRSHARE_SNAPSHOT_POLL_S)  # by then every process has looked for it and read it
+        time.sleep(2 * settings.FAIRSHARE_SNAPSHOT_POLL_S)  # all processes poll within this time
         self.stdout.write(
             f"snapshot {made['snapshot']} of revision {made['revision']} as of {made['as_of']}, "
             f"{made['n_ranked']} ranked"
@@ -56,6 +56,6 @@ def _instant(text: str) -> datetime:
     except (ValueError, OverflowError):
         pass  # reported below, like a time without a zone
     raise Invalid(
-        f"{text!r} is no instant with a zone; write 2026-01-31T12:00:00Z.",
-        fields=[FieldProblem("--as-of", "needs a date, a time and a zone")],
+        f"{text!r} is not an instant with UTC offset, such as 2026-01-31T12:00:00Z.",
+        fields=[FieldProblem("--as-of", "needs a date, a time and a UTC offset")],
     )

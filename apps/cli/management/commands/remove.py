@@ -1,4 +1,4 @@
-"""`manage.py remove policy|source NAME`: removes what was made by mistake, while nothing rests on it."""
+"""`manage.py remove policy|source NAME`: remove a policy or usage source without data."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _REMOVE = {"policy": remove_policy, "source": remove_source}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of `remove` and `archive`."""
+    """Add the arguments that `remove` and `archive` share."""
     parser.add_argument("kind", choices=list(_REMOVE), help="policy or source")
-    parser.add_argument("name", metavar="NAME", help="its slug")
-    parser.add_argument("--reason", default="", help="why, for the audit log; not needed for a dry run")
-    parser.add_argument("--dry-run", action="store_true", help="print what rests on it and what would happen")
+    parser.add_argument("name", metavar="NAME", help="slug of the policy or source")
+    parser.add_argument("--reason", default="", help="reason for the audit log; not needed for a dry run")
+    parser.add_argument("--dry-run", action="store_true", help="print dependent data and the effects, and do nothing")
 
 
 def preview_lines(found: Removal) -> list[str]:
-    """As the page says it."""
+    """The preview as lines of text."""
     lines = [f"The {found.kind} {found.slug} ({found.name}): {found.action}."]
-    lines += [f"  rests on it: {each.what}: {each.n:,}" for each in found.rests]
+    lines += [f"  depends on it: {each.what}: {each.n:,}" for each in found.rests]
     return lines + [f"  {each}" for each in found.effects]
 
 
 class Command(OperatorCommand):
     help = (
-        "Removes a policy that has never had an entry below its root, or a usage source without records and sums; "
-        "refuses, and lists what rests on it, where something does: `archive` hides it then."
+        "Removes a policy that has never had an entry below its root, or a usage source without records and sums. "
+        "With dependent data, it lists the data and does nothing; use `archive` in that case."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

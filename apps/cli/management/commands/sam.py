@@ -1,4 +1,4 @@
-"""`manage.py sam SLUG [STEP JOB]`: the ledger of SAM's queue, or one step of a job, as JSON."""
+"""`manage.py sam SLUG [STEP JOB]`: print the ledger of SAM's queue, or report one step of a job, as JSON."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from apps.gateway.selectors import get_ledger
 from apps.gateway.services import JobReport
 from apps.priorities.serving import store
 
-LATER = {"started": services.start, "finished": services.finish, "cancelled": services.cancel}
+STEPS = {"started": services.start, "finished": services.finish, "cancelled": services.cancel}
 
 
 class Command(OperatorCommand):
-    help = "Print the ledger of SAM's queue, or book one step of a job."
+    help = "Prints the ledger of SAM's queue, or reports one step of a job, as JSON."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("policy")
-        parser.add_argument("step", nargs="?", choices=["decide", *LATER])
+        parser.add_argument("step", nargs="?", choices=["decide", *STEPS])
         parser.add_argument("job", nargs="?", default="")
-        parser.add_argument("--group", default="", help="of decide: the job's group, by name or path")
-        parser.add_argument("--benefit", type=float, help="of decide: estimated; of finished: measured")
+        parser.add_argument("--group", default="", help="for decide: name or path of the job's group")
+        parser.add_argument("--benefit", type=float, help="estimated for decide, measured for finished")
 
     def handle(
         self,
@@ -44,5 +44,5 @@ class Command(OperatorCommand):
         elif step == "decide":
             found = services.decide(policy_slug=policy, report=report, group=group, at=at, actor=COMMAND)
         else:
-            found = LATER[step](policy_slug=policy, report=report, at=at, actor=COMMAND)
+            found = STEPS[step](policy_slug=policy, report=report, at=at, actor=COMMAND)
         self.stdout.write(json.dumps(found, ensure_ascii=False, indent=1, default=str))

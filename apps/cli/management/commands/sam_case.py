@@ -1,4 +1,4 @@
-"""`manage.py sam_case --policy P [--path /physics] [--jobs FILE]`: a policy's books as a case for `manage.py jobs`."""
+"""`manage.py sam_case --policy P [--path /physics] [--jobs FILE]`: print a policy as a case for `manage.py jobs`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from apps.priorities.serving import store
 
 
 class Command(OperatorCommand):
-    help = "Print shares and usage of the entries below one as a case of SAM's queue, for `manage.py jobs -`."
+    help = "Prints targets and usage of an entry's children as a case of SAM's queue, for `manage.py jobs -`."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--policy", required=True)
-        parser.add_argument("--path", default="/", help="the entry whose children are the groups (/)")
-        parser.add_argument("--jobs", default="", help="a file with a JSON list of jobs to put into the case")
+        parser.add_argument("--path", default="/", help="path of the entry whose children are the groups (default: /)")
+        parser.add_argument("--jobs", default="", help="file with a JSON list of jobs for the case")
 
     def handle(self, *args: Any, policy: str, path: str, jobs: str, **options: Any) -> None:
         given = _read_jobs(jobs) if jobs else []
@@ -37,5 +37,5 @@ def _read_jobs(path: str) -> list[Any]:
     except (OSError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from error
     if not isinstance(found, list):
-        raise CommandError(f"{path}: a list of jobs is allowed.")
+        raise CommandError(f"{path}: must be a list of jobs.")
     return found

@@ -1,4 +1,4 @@
-"""`manage.py scheduler`: schedulers set up, connected, listed, changed, paused, handed back, removed; their checks."""
+"""`manage.py scheduler`: set up, connect, list, change, pause, check and remove schedulers."""
 
 from __future__ import annotations
 
@@ -47,49 +47,49 @@ _SWITCHES = {
 
 
 class Command(OperatorCommand):
-    help = "Connects schedulers to policies, and keeps what their agents have to do."
+    help = "Connects schedulers to policies, and manages the orders of their agents."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         what = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-        add = what.add_parser("add", help="connect one; its mode is off unless set")
-        add.add_argument("name")
+        add = what.add_parser("add", help="connect a scheduler; its mode is off by default")
+        add.add_argument("name", help="name of the scheduler")
         add.add_argument("--policy", required=True, help="slug of the policy")
         add.add_argument("--kind", required=True, choices=sorted(KNOBS))
-        change = what.add_parser("set", help="change settings: mode=shadow weight=100000 partitions=a,b")
+        change = what.add_parser("set", help="change settings, such as mode=shadow weight=100000 partitions=a,b")
         change.add_argument("name")
         names = ", ".join((*SETTINGS[:-1], *LIMITS))
         change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help=names)
         add.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help=names)
         add_arguments(
-            what.add_parser("setup", help="take a Slurm site to shadow mode: policy, usage and scheduler at once")
+            what.add_parser("setup", help="set up shadow mode for a Slurm site: policy, usage and scheduler at once")
         )
-        listed = what.add_parser("list", help="all of them, with the state of their agents")
-        shown = what.add_parser("show", help="settings, state and the last pass of one")
+        listed = what.add_parser("list", help="list schedulers with the state of their agents")
+        shown = what.add_parser("show", help="print settings, state and last pass of a scheduler")
         for each in (listed, shown):
-            each.add_argument("--json", action="store_true", help="as JSON")
+            each.add_argument("--json", action="store_true", help="print JSON")
         for name, text in (
-            ("pause", "send nothing; the scheduler keeps its last values"),
-            ("resume", "go on"),
-            ("hand-back", "have the agent reset every value that it set"),
-            ("check", "what the agent found in the scheduler's settings, each with the line to change"),
+            ("pause", "stop sending; the scheduler keeps its last values"),
+            ("resume", "resume sending"),
+            ("hand-back", "have the agent reset all values that it has set"),
+            ("check", "print findings of the agent in the scheduler's settings, with lines to change"),
         ):
             what.add_parser(name, help=text).add_argument("name")
-        compared = what.add_parser("differences", help="its own numbers beside ours, each difference with its reason")
+        compared = what.add_parser("differences", help="compare the scheduler's factors with ours, with reasons")
         compared.add_argument("name")
-        compared.add_argument("--json", action="store_true", help="all of them, as JSON")
-        on = what.add_parser("switch-on", help="send values for partitions, a subtree, or everything")
+        compared.add_argument("--json", action="store_true", help="print all differences as JSON")
+        on = what.add_parser("switch-on", help="leave shadow mode for partitions, a subtree, or everything")
         on.add_argument("name")
         on.add_argument("--partition", action="append", default=[], dest="partitions", metavar="NAME")
         on.add_argument("--subtree", default="", metavar="PATH")
         on.add_argument("--all", action="store_true", dest="everything")
         on.add_argument("--reason", default="")
-        shares = what.add_parser("shares", help="what differs from the policy's shares, as commands of the scheduler")
+        shares = what.add_parser("shares", help="print differences from the policy's shares as commands")
         shares.add_argument("name")
         chosen = shares.add_mutually_exclusive_group()
-        chosen.add_argument("--send", action="store_true", help="have the agent set what the policy changed")
-        chosen.add_argument("--put-back", action="store_true", help="set back what was changed in the scheduler")
-        chosen.add_argument("--take-over", action="store_true", help="write what was changed there into a draft")
-        removed = what.add_parser("remove", help="disconnect one; hand back first")
+        chosen.add_argument("--send", action="store_true", help="order the agent to set shares that the policy changed")
+        chosen.add_argument("--put-back", action="store_true", help="order the agent to reset shares changed by hand")
+        chosen.add_argument("--take-over", action="store_true", help="copy shares changed by hand into a draft")
+        removed = what.add_parser("remove", help="disconnect a scheduler; use hand-back first")
         removed.add_argument("--reason", required=True)
         for each in (shown, removed):
             each.add_argument("name")
@@ -146,7 +146,7 @@ class Command(OperatorCommand):
             if each["remedy"]:
                 self.stdout.write(f"{'':<9}{each['remedy']}")
         if any(each["severity"] == "error" for each in found.checks):
-            raise CommandError("The lines above have to change first.", returncode=REFUSED)
+            raise CommandError("Change the lines above first.", returncode=REFUSED)
 
     def _differences(self, options: dict[str, Any]) -> None:
         found = get_shadow(name=options["name"], at=now(), actor=COMMAND).comparison
@@ -207,7 +207,7 @@ def _described(view: SchedulerView) -> dict[str, Any]:
 
 
 def _settings(words: list[str]) -> dict[str, Any]:
-    """weight=5 as a number, partitions=a,b as a list, limits by their own names; an empty value is none."""
+    """Settings from NAME=VALUE: integers, lists for partitions, limits under `limits`; an empty list is None."""
     given: dict[str, Any] = {}
     for word in words:
         name, sign, text = word.partition("=")
@@ -225,28 +225,34 @@ def _settings(words: list[str]) -> dict[str, Any]:
     return given
 
 
-# --- Setup: a Slurm site from its own outputs, or commands of this host, to shadow mode -------------------------------
-_SHOWN_PLACES = 20
+# --- Set-up of shadow mode -------------------------------
+_SHOWN_DIFFERENCES = 20
 Write = Callable[[str], Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="of the scheduler, its policy, and its usage source (else --source)")
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--here", action="store_true", help="by the commands of FAIRSHARE_COLLECT_COMMANDS on this host")
-    how.add_argument(
-        "--outputs", metavar="FILE", help="outputs of sacctmgr dump, scontrol show config and partition, and sshare"
+    parser.add_argument(
+        "name", help="name of the scheduler, of its policy, and of its usage source (unless --source is given)"
     )
-    parser.add_argument("--sacct", metavar="FILE", help="the accounting log; without it the source has usage already")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--here", action="store_true", help="run the commands in FAIRSHARE_COLLECT_COMMANDS on this host")
+    how.add_argument(
+        "--outputs",
+        metavar="FILE",
+        help="file with outputs of sacctmgr dump, scontrol show config, scontrol show partition and sshare",
+    )
+    parser.add_argument(
+        "--sacct", metavar="FILE", help="accounting log; without it, the source must already have usage"
+    )
     parser.add_argument("--source", default="", help="slug of the usage source")
-    parser.add_argument("--time-zone", default="", help="of times without one in the log")
+    parser.add_argument("--time-zone", default="", help="time zone of local times in the log")
     parser.add_argument("--publish", action="store_true", help="publish the policy, and connect its scheduler")
-    parser.add_argument("--reason", default="", help="why; needed with --publish")
-    parser.add_argument("--json", action="store_true", help="the comparison with sshare as JSON")
+    parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
+    parser.add_argument("--json", action="store_true", help="print the comparison with sshare as JSON")
 
 
 def set_up(options: dict[str, Any], write: Write, note: Write) -> None:
-    """Without --publish the set-up stays open, on the page /setup/ too."""
+    """Set up shadow mode. Without --publish, the set-up stays open and can be continued on the page /setup/."""
     if options["publish"] and not options["reason"].strip():
         raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
     begun = _begin(options)
@@ -322,10 +328,10 @@ def _print(found: SshareComparison | None, write: Write) -> None:
         return
     factors, usage = found.factors, found.usage
     write(f"{factors.n_equal} of {len(factors.differences)} users have sshare's number; largest {factors.largest:.6f}")
-    for one in factors.ordered()[:_SHOWN_PLACES]:
+    for one in factors.ordered()[:_SHOWN_DIFFERENCES]:
         if one.reason != "none":
             write(f"  {one.group}/{one.user}: {one.ours:.6f} - {one.theirs:.6f} = {one.difference:+.6f}: {one.reason}")
     write(f"usage in {found.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
-    for row in usage.rows[:_SHOWN_PLACES]:
+    for row in usage.rows[:_SHOWN_DIFFERENCES]:
         if row.reason != "same":
             write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {row.reason}")

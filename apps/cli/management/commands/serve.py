@@ -1,4 +1,4 @@
-"""`manage.py serve`: one process of the service, for containers and service managers; `up` runs all of them."""
+"""`manage.py serve ROLE`: run one process of the site, for containers and service managers. `up` runs all of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from apps.cli.stack.supervisor import HOST, Definition, beat, python, web, worke
 
 
 class Command(BaseCommand):
-    help = "Runs one process: `prepare` makes tables and static files and ends, `web`, `worker` and `beat` serve."
-    requires_system_checks = ()  # `prepare` makes them
+    help = (
+        "Runs one process: `prepare` makes tables and static files and ends; `web`, `worker` and `beat` keep running."
+    )
+    requires_system_checks = ()  # `prepare` runs the checks
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("role", choices=("prepare", "web", "worker", "beat"))
-        parser.add_argument("--host", default=HOST, help="address at which `web` listens (%(default)s)")
-        parser.add_argument("--sample", action="store_true", help="`prepare` fills an empty site with the sample")
+        parser.add_argument("--host", default=HOST, help="address on which `web` listens (default: %(default)s)")
+        parser.add_argument("--sample", action="store_true", help="let `prepare` fill an empty site with the sample")
 
     def handle(self, *args: Any, role: str, host: str, sample: bool, **options: Any) -> None:
         command = _definition(role, host, sample=sample).command
@@ -32,7 +34,7 @@ def _definition(role: str, host: str, *, sample: bool) -> Definition:
         case "web":
             return web(settings.FAIRSHARE_PORT, host)
         case "worker":
-            return worker("worker", f"worker-{os.getpid()}@%h")  # the process keeps this number
+            return worker("worker", f"worker-{os.getpid()}@%h")  # exec keeps the process id
         case "beat":
             return beat()
         case _:

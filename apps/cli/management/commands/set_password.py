@@ -1,4 +1,4 @@
-"""`manage.py set_password NAME`: a new password for somebody who lost theirs."""
+"""`manage.py set_password NAME`: set a new password for a user."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from apps.core.errors import Invalid
 
 
 class Command(OperatorCommand):
-    help = "Sets a person's password, and ends all their sessions. Verify who asks for it."
+    help = "Sets a user's password, and ends all their sessions. Verify the identity of the requester."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the user name")
+        parser.add_argument("name", metavar="NAME", help="user name")
         parser.add_argument(
-            "--password-stdin", action="store_true", help="read the password from standard input, instead of making one"
+            "--password-stdin",
+            action="store_true",
+            help="read the password from standard input, in place of a generated one",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py simulate SCENARIO.json [--seed N] [--every H] [--csv]`: sites under one policy, without a database."""
+"""`manage.py simulate SCENARIO.json [--seed N] [--every H] [--csv]`: simulate sites under one policy."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ COLUMNS = (
 
 class Command(BaseCommand):
     help = (
-        "Simulate scenarios (JSON, one or a list) from files, '-', or by the name of one that comes with the project."
+        "Simulates scenarios (JSON, one or a list) from files, or scenarios of the project by name. Needs no database."
     )
-    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own shape; a check might open the database
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as in Django; checks might open the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="*", metavar="SCENARIO", help="a file, - for standard input, or a name")
-        parser.add_argument("--seed", type=int, help="in place of the scenarios' own")
-        parser.add_argument("--every", type=float, metavar="HOURS", help="report each so many hours, for curves")
-        parser.add_argument("--csv", action="store_true", help="a line for each reported hour and entry")
-        parser.add_argument("--list", action="store_true", help="the scenarios that come with the project")
+        parser.add_argument(
+            "files", nargs="*", metavar="SCENARIO", help="file, - for standard input, or name of a scenario"
+        )
+        parser.add_argument("--seed", type=int, help="random seed, in place of the scenarios' own")
+        parser.add_argument("--every", type=float, metavar="HOURS", help="interval between reports, for curves")
+        parser.add_argument("--csv", action="store_true", help="print CSV, one line for each reported hour and entry")
+        parser.add_argument("--list", action="store_true", help="list the scenarios of the project")
 
     def handle(self, *args: Any, files: list[str], seed: int | None, every: float | None, **options: Any) -> None:
         if options["list"]:
@@ -42,7 +44,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{name:34}  {notes}")
             return
         if not files:
-            raise CommandError("Name a scenario: a file, - or one that --list shows.", returncode=BAD_INPUT)
+            raise CommandError("Give a scenario: a file, -, or a name from --list.", returncode=BAD_INPUT)
         if every is not None and not 0 < every < float("inf"):
             raise CommandError("--every takes a number of hours above 0.", returncode=BAD_INPUT)
         paths = [scenario_path(name) for name in files]
@@ -56,11 +58,13 @@ class Command(BaseCommand):
 
 
 def _reporting(scenario: object, every_h: float) -> object:
-    """The scenario with a report each so many hours and at its end; what can't be simulated is left to its reader."""
+    """The scenario with reports at this interval and at its end. Invalid scenarios are rejected later, when read."""
     hours = scenario.get("hours") if isinstance(scenario, dict) else None
     if not isinstance(scenario, dict) or isinstance(hours, bool) or not isinstance(hours, int | float):
         return scenario
-    n_steps = int(min(max(hours / every_h + 1e-9, 0.0), MOST_REPORTS + 1.0))  # of more than that it refuses report_h
+    n_steps = int(
+        min(max(hours / every_h + 1e-9, 0.0), MOST_REPORTS + 1.0)
+    )  # more reports are rejected when the scenario is read
     times = [min(n * every_h, hours) for n in range(1, n_steps + 1)]
     return {**scenario, "report_h": times if times and times[-1] == hours else [*times, hours]}
 
@@ -72,7 +76,7 @@ def _rows(result: dict[str, Any]) -> Iterator[Sequence[Any]]:
 
 
 def _progress(scenario: object) -> Callable[[float], None] | None:
-    """A counting line, on a terminal."""
+    """A function that prints the progress; None unless standard error is a terminal."""
     if not sys.stderr.isatty():
         return None
     name = scenario.get("id", "") if isinstance(scenario, dict) else ""

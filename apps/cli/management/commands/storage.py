@@ -1,4 +1,4 @@
-"""`manage.py storage`: what is used, and what a year will need."""
+"""`manage.py storage`: print the storage in use, and the storage needed in a year."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from apps.core.clock import now
 
 
 class Command(OperatorCommand):
-    help = "Prints what the database and the files use, and what they will need in a year at the pace of 30 days."
+    help = "Prints the size of database and files, and their size in a year at the growth of the last 30 days."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="as JSON, in bytes")
+        parser.add_argument("--json", action="store_true", help="print JSON, in bytes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         holdings = [*list_holdings(at=now()), _files()]
@@ -36,7 +36,7 @@ class Command(OperatorCommand):
 
 
 def _files() -> Holding:
-    """Uploads on their way, and snapshots kept for a start without a database."""
+    """Unfinished uploads, and copies of snapshots for a start without database."""
     folder = Path(settings.VAR)
     sizes = [path.stat().st_size for name in ("uploads", "snapshots") for path in (folder / name).glob("**/*")]
     return Holding("files", len(sizes), sum(sizes), len(sizes), sum(sizes))

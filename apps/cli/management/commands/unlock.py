@@ -1,4 +1,4 @@
-"""`manage.py unlock NAME`: for somebody whose sign-in is locked after wrong passwords."""
+"""`manage.py unlock NAME`: unlock the sign-in of a user after wrong passwords."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from apps.core.clock import now
 
 
 class Command(OperatorCommand):
-    help = "Unlocks sign-in for a name after wrong passwords, from every address."
+    help = "Unlocks the sign-in of a user name after wrong passwords, for all addresses."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the user name")
+        parser.add_argument("name", metavar="NAME", help="user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         n_forgotten = unlock(username=options["name"], at=now(), actor=COMMAND)
         if n_forgotten:
             self.stdout.write(f"{options['name']} may sign in again; failed attempts forgotten: {n_forgotten}")
         else:
-            self.stdout.write(f"{options['name']} isn't locked")
+            self.stdout.write(f"{options['name']} is not locked")

@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole product on one machine with one command."""
+"""`manage.py up`: run all processes of the site on one machine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from apps.cli.stack.postgres import CannotStart, PostgresServer, VarLock, held
 from apps.cli.stack.processes import LogEcho
 from apps.cli.stack.supervisor import GroupProgram, Signals, Supervisor, say
 
-_OTHER_COMMAND_S = 60.0  # a `with_stack` command may hold the database that long before we fail
-_PORT_S = 2.0  # a killed predecessor's socket is closed by then
+_OTHER_COMMAND_S = 60.0  # how long to wait for a `with_stack` command that uses the database
+_PORT_S = 2.0  # how long to wait for the socket of a killed predecessor
 
 
 class Command(BaseCommand):
-    help = "Runs the product: embedded PostgreSQL if needed, web, worker and beat, until Ctrl-C."
+    help = "Runs the whole site until Ctrl-C: embedded PostgreSQL if needed, web, workers and beat."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def _sole_instance(var: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _database(var: Path, signals: Signals) -> Iterator[PostgresServer | None]:
-    """The embedded server while the block runs; nothing when DATABASE_URL names another."""
+    """Run the embedded server during the block; yields None if DATABASE_URL names another server."""
     if not settings.FAIRSHARE_EMBEDDED_DATABASE:
         yield None
         return
@@ -79,11 +79,13 @@ def _database(var: Path, signals: Signals) -> Iterator[PostgresServer | None]:
 
 
 def _refuse_taken_port(port: int, signals: Signals) -> None:
-    """The web server shares ports silently, so two instances would answer in turn."""
+    """Fail if the port is in use: the web server would share it, and two instances would answer in turn."""
     deadline = time.monotonic() + _PORT_S
     while not signals.stopping():
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a predecessor may linger
+            probe.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # old connections of a predecessor do not matter
             try:
                 probe.bind((stack.HOST, port))
             except OSError as error:
@@ -113,28 +115,29 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
         for program in programs:
             group = GroupProgram(program, environment, log / f"{program.name}.log")
             supervisor.add(group, bell=bell if program in workers else None)
-        supervisor.run(_Announcement(var, port, known).made)
+        supervisor.run(_Announcement(var, port, known).print_when_ready)
     finally:
         supervisor.stop()
 
 
 def _empty_broker(var: Path) -> None:
-    """Messages of an earlier start only wake workers: the sweeper checks anyway, and half a file would stop a
-    worker.
-    """
+    """Delete messages of an earlier start. They only wake workers, and an incomplete file would stop a worker."""
     if settings.CELERY_BROKER_URL == "filesystem://":
         shutil.rmtree(var / "broker", ignore_errors=True)
         broker_dirs(var)
 
 
 class _Announcement:
-    """The address, once the site answers, and the passwords that this start made: terminals are kept in logs."""
+    """Prints the address when the site answers, with passwords that this start has generated.
+
+    Older passwords are not printed again, because logs may store the output.
+    """
 
     def __init__(self, var: Path, port: int, known: Collection[str]) -> None:
         self._var, self._known = var, known
         self._address = f"http://{stack.HOST}:{port}/"
 
-    def made(self) -> bool:
+    def print_when_ready(self) -> bool:
         if not self._answers():
             return False
         say(
@@ -145,19 +148,19 @@ class _Announcement:
 
     def _people(self) -> str:
         found = sign_ins(var=self._var)
-        fresh = {name: password for name, password in found.items() if name not in self._known}
-        said = [f"  {name:<12} {password}" for name, password in fresh.items()]
-        if fresh:
-            said.insert(0, "Sign in as (until changed; printed this once):")
+        new = {name: password for name, password in found.items() if name not in self._known}
+        lines = [f"  {name:<12} {password}" for name, password in new.items()]
+        if new:
+            lines.insert(0, "Sign in as (until changed; printed this once):")
         if found:
-            said.append(f"Passwords of the first start: {self._var / SIGN_INS}")
-        return "".join(f"{line}\n" for line in said)
+            lines.append(f"Passwords of the first start: {self._var / SIGN_INS}")
+        return "".join(f"{line}\n" for line in lines)
 
     def _answers(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self._address}healthz", timeout=1):  # noqa: S310 - our own address
                 return True
         except urllib.error.HTTPError:
-            return True  # an answer, whatever it says
+            return True  # any answer shows that the server runs
         except OSError:
             return False

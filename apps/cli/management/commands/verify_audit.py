@@ -1,4 +1,4 @@
-"""`manage.py verify_audit`: does the audit log still say what it said."""
+"""`manage.py verify_audit`: verify the hash chain of the audit log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.core.clock import now
 class Command(OperatorCommand):
     help = (
         "Checks the hash chain of the audit log from its first row to its last, and against earlier checks. "
-        "Exit status 0: unbroken; 1: broken, with the first row that doesn't hold."
+        "Exit status 0: intact; 1: broken, with the first wrong row."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py why JOB`: why a waiting job waits, the same object as by REST."""
+"""`manage.py why JOB`: print why a job waits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ class Command(OperatorCommand):
     help = "Prints why a job waits: the scheduler's reason, the terms of its priority, and the jobs ahead by group."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("job", help="its number")
-        parser.add_argument("--scheduler", default="", metavar="NAME", help="where several have such a job")
-        parser.add_argument("--json", action="store_true", help="the object that REST gives")
+        parser.add_argument("job", help="job number")
+        parser.add_argument(
+            "--scheduler",
+            default="",
+            metavar="NAME",
+            help="name of the scheduler, if several have a job of this number",
+        )
+        parser.add_argument("--json", action="store_true", help="print the JSON of the REST API")
 
     def handle(self, *args: Any, **options: Any) -> None:
         store.poll()

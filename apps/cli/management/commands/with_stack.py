@@ -1,4 +1,4 @@
-"""`manage.py with_stack -- COMMAND…`: for scripts and cron on a site without a database service."""
+"""`manage.py with_stack -- COMMAND…`: run a command with the embedded database, for scripts and cron."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from apps.cli.stack.paths import InsecureDirectory
 from apps.cli.stack.postgres import CannotStart, PostgresServer, VarLock, held
 from apps.cli.stack.processes import dying_with_parent
 
-_PATIENCE_S = 60.0
+_WAIT_S = 60.0
 
 
 class Command(BaseCommand):
-    help = "Runs a command with the embedded database up, and returns its exit status."
+    help = "Starts the embedded database if necessary, runs a command, and returns its exit status."
     requires_system_checks = ()
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("command", nargs=argparse.REMAINDER, help="after --, the command and its arguments")
+        parser.add_argument("command", nargs=argparse.REMAINDER, help="command and its arguments, after --")
 
     def handle(self, *args: Any, **options: Any) -> None:
         command = list(options["command"])
         if command[:1] == ["--"]:
             command = command[1:]
         if not command:
-            raise CommandError("Name a command after --, such as: with_stack -- ./report.sh", returncode=2)
+            raise CommandError("Give a command after --, such as: with_stack -- ./report.sh", returncode=2)
         try:
             with _database(Path(settings.VAR)):
                 status = _run(command)
@@ -48,13 +48,13 @@ class Command(BaseCommand):
 
 @contextlib.contextmanager
 def _database(var: Path) -> Iterator[None]:
-    """Borrow the server that runs; else start one, and stop it when all who borrowed it meanwhile are done."""
+    """Use the running server; else start one, and stop it when all commands that use it have ended."""
     if not settings.FAIRSHARE_EMBEDDED_DATABASE:
         yield
         return
     server = PostgresServer(var)
     owner, users = VarLock(var, "postgres.lock"), VarLock(var, "postgres.users")
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _WAIT_S
     while True:
         if owner.take():
             with held(owner), _own(server, users):
@@ -67,7 +67,9 @@ def _database(var: Path) -> Iterator[None]:
                 return
             users.release()
         if time.monotonic() > deadline:
-            raise CannotStart(f"Process {owner.holder()} holds the database in {var}, and it doesn't answer.")
+            raise CannotStart(
+                f"Process {owner.holder()} holds the database in {var}, but the database does not answer."
+            )
         time.sleep(0.1)
 
 
@@ -76,7 +78,7 @@ def _own(server: PostgresServer, users: VarLock) -> Iterator[None]:
     server.start()
     try:
         if not _has_tables(server) and _run(supervisor.manage("migrate", "--no-input", "--verbosity", "0")) != 0:
-            raise CannotStart("Making the tables failed; the lines above say why.")
+            raise CannotStart("Creating the tables failed; see the lines above.")
         yield
     finally:
         users.take(wait=True)
@@ -91,12 +93,12 @@ def _has_tables(server: PostgresServer) -> bool:
 
 
 def _run(command: Sequence[str]) -> int:
-    """Ctrl-C reaches the command by itself; a request to end is passed on, also one that comes while it starts."""
-    asked: list[int] = []
+    """Run the command and return its exit status. SIGTERM is passed on; Ctrl-C reaches the command directly."""
+    requested: list[int] = []
     started: list[subprocess.Popen[bytes]] = []
 
     def pass_on(sig: int, _frame: object) -> None:
-        asked.append(sig)
+        requested.append(sig)
         for process in started:
             process.terminate()
 
@@ -107,7 +109,7 @@ def _run(command: Sequence[str]) -> int:
     try:
         process = subprocess.Popen(command, preexec_fn=dying_with_parent(signal.SIGTERM))
         started.append(process)
-        if asked:
+        if requested:
             process.terminate()
         status = process.wait()
     finally:
