@@ -14,7 +14,7 @@ from apps.api.inputs import read_query
 from apps.api.records import record_serializer
 from apps.api.views import APIView
 from apps.search.answers import SearchAnswer
-from apps.search.selectors import LONGEST, ChangeSetHit, Found, Group, Hit, SourceHit, UserHit, search_everything
+from apps.search.selectors import LONGEST, ChangeSetHit, Group, Hit, SearchResult, SourceHit, UserHit, search_everything
 
 _GROUPS = ("entries", "people", "changes", "sources")
 _KINDS = ("entry", "person", "account", "user", "change_set", "source")
@@ -84,7 +84,8 @@ SearchGroupSerializer = record_serializer(
     texts={"n": "Number of all hits; null: too many to count"},
 )
 FoundSerializer = record_serializer(
-    Found,
+    SearchResult,
+    component="Found",
     groups=SearchGroupSerializer(many=True),
     answer=record_serializer(SearchAnswer, exclude=("links",))(allow_null=True),
 )
