@@ -75,11 +75,11 @@ def decide(
         Conflict: the job was decided with different content.
         Invalid: an unknown group or account, or a benefit that can't be computed.
     """
-    request = {"group": group, "account": account and account._asdict(), **_content(report)}
+    request = {"group": group, "account": account and account._asdict(), **_request_content(report)}
 
     def work(ledger: Ledger, known: Job | None) -> dict[str, Any]:
         if known is not None:
-            return _repeated(known, "decide", request)
+            return _repeated_answer(known, "decide", request)
         if bool(group) == (account is not None):
             raise _wrong("group", "or account is required, not both")
         groups = load_groups(ledger, policy_slug)
@@ -185,13 +185,13 @@ _ALLOWED = {
 
 
 def _change_state(step: str, policy_slug: str, report: JobReport, at: datetime, actor: Actor) -> dict[str, Any]:
-    request = _content(report)
+    request = _request_content(report)
 
     def work(ledger: Ledger, row: Job | None) -> dict[str, Any]:
         if row is None:
             raise NotFound(f"There is no decided job {report.job[:100]!r}.")
         if step in row.steps:
-            return _repeated(row, step, request)
+            return _repeated_answer(row, step, request)
         is_late = step == "started" and row.state == Job.State.FINISHED  # the reports arrived in another order
         if not is_late and row.state not in _ALLOWED[step]:
             raise _contradiction(f"The job {row.job} is {row.state}: it can't be {step} .")
@@ -273,7 +273,7 @@ def _delete_ended(ledger: Ledger, at: datetime) -> None:
 
 
 # --- Repeats ----------------------------------------------------------------------------------------------------------
-def _content(report: JobReport) -> dict[str, Any]:
+def _request_content(report: JobReport) -> dict[str, Any]:
     return {"benefit": report.benefit, "quantities": dict(report.quantities or {})}
 
 
@@ -281,7 +281,7 @@ def _digest(request: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def _repeated(row: Job, step: str, request: dict[str, Any]) -> dict[str, Any]:
+def _repeated_answer(row: Job, step: str, request: dict[str, Any]) -> dict[str, Any]:
     """The stored answer of a repeated request.
 
     Raises:

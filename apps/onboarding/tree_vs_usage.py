@@ -97,7 +97,7 @@ def compare_with_usage(
     actual = whole / total if total else np.zeros(len(top))
     begun = np.flatnonzero(by_day.sum(axis=0))
     days = by_day[:, begun[0] :] if len(begun) else by_day[:, :0]
-    inside, deviation = _by_day(days, target, half_life_days=half_life_days, tolerance=tolerance)
+    inside, deviation = _daily_balance(days, target, half_life_days=half_life_days, tolerance=tolerance)
     order = np.lexsort((np.arange(len(top)), -target))
     entries = [
         TopEntry(
@@ -126,7 +126,7 @@ def compare_with_usage(
     )
 
 
-def _by_day(
+def _daily_balance(
     days: F8, target: F8, *, half_life_days: float, tolerance: Mapping[str, Any]
 ) -> tuple[npt.NDArray[np.bool_], F8]:
     """(entries, days) whether the entry is within its band at the day's end, and (days,) the share-weighted

@@ -180,11 +180,11 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     """Explain the job at an index of the listing, which the reader may see."""
     table, scheduler = queue.table, queue.scheduler
     job = queue.job(i)
-    ahead = _ahead(queue, i)
-    fair = _fair(queue)
+    ahead = _jobs_ahead(queue, i)
+    fair = _fair_share_part(queue)
     by_fairshare = kept_behind = None
     if ahead is not None and fair is not None:
-        rivals, without = _rivals(queue, i), _before(table, table.priority - fair, i)
+        rivals, without = _competing_jobs(queue, i), _jobs_with_higher_value(table, table.priority - fair, i)
         by_fairshare = int((ahead & ~without).sum())
         kept_behind = int((rivals & ~ahead & without).sum())
     reason = reason_of(scheduler.kind, job.reason, is_held=job.state == "held")
@@ -210,7 +210,7 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     )
 
 
-def _rivals(queue: VisibleQueue, i: int) -> Flags:
+def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
     """Mask of other jobs that wait, are not held, and share a partition with this one."""
     table, own = queue.table, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
@@ -219,15 +219,15 @@ def _rivals(queue: VisibleQueue, i: int) -> Flags:
     return here
 
 
-def _ahead(queue: VisibleQueue, i: int) -> Flags | None:
+def _jobs_ahead(queue: VisibleQueue, i: int) -> Flags | None:
     """Mask of the jobs ahead; None if the scheduler reports no priority for this job."""
     if np.isnan(queue.table.priority[i]):
         return None
-    ahead: Flags = _rivals(queue, i) & _before(queue.table, queue.table.priority, i)
+    ahead: Flags = _competing_jobs(queue, i) & _jobs_with_higher_value(queue.table, queue.table.priority, i)
     return ahead
 
 
-def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
+def _jobs_with_higher_value(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
     """Mask of jobs with a higher value; ties are ordered by submission, then by their index in the listing."""
     submitted, index = table.submit_us, np.arange(len(table))
     earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (index < i))
@@ -235,7 +235,7 @@ def _before(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags
     return before
 
 
-def _fair(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:
+def _fair_share_part(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:
     """The part of each job's priority that fair share contributes; None if the scheduler doesn't report it."""
     terms, knob = queue.table.terms, queue.scheduler.knob
     if knob == "priority":

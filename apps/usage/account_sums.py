@@ -79,20 +79,20 @@ class AccountSums:
         """
         wanted = [split_into_spans(*stretch) for stretch in pairwise(edges)]
         if use_cache:
-            self._forget_changed()
+            self._drop_changed()
         every = [span for stretch in wanted for span in stretch]
         found = {span: self._pieces[span] for span in every if use_cache and span in self._pieces}
         for batch in _batches([span for span in every if span not in found]):
             found.update(_read(batch))
         if use_cache:
-            self._keep(found)
+            self._store(found)
         return [[found[span] for span in stretch] for stretch in wanted]
 
     @property
     def n_bytes(self) -> int:
         return sum(piece.n_bytes for piece in self._pieces.values())
 
-    def _forget_changed(self) -> None:
+    def _drop_changed(self) -> None:
         before, self._marks = self._marks, None  # until the check below has succeeded
         marks = {slug: (pk, mark) for slug, pk, mark in Source.objects.values_list("slug", "pk", "watermark")}
         if before is None or not _is_continued(before, marks):
@@ -105,7 +105,7 @@ class AccountSums:
                     del self._pieces[span]
         self._marks = marks
 
-    def _keep(self, found: dict[Span, Piece]) -> None:
+    def _store(self, found: dict[Span, Piece]) -> None:
         """Cache the requested pieces, evicting others first and later hours before earlier ones: recent days change
         most.
         """
@@ -191,11 +191,11 @@ def _read(batch: Sequence[Span]) -> Iterator[tuple[Span, Piece]]:
     begin = 0
     for span, end in zip(batch, ends.tolist(), strict=True):
         rows = order[begin:end] if len(batch) > 1 else slice(None)
-        yield span, _summed(account_id[rows], source_id[rows], hour[rows], cpu_s[rows])
+        yield span, _sum_cells(account_id[rows], source_id[rows], hour[rows], cpu_s[rows])
         begin = end
 
 
-def _summed(account_id: I8, source_id: I8, hour: I8, cpu_s: F8) -> Piece:
+def _sum_cells(account_id: I8, source_id: I8, hour: I8, cpu_s: F8) -> Piece:
     """Sum by account and source. Amounts are multiples of 2⁻¹⁰ s: their sums are exact in any order."""
     sources, of_source = np.unique(source_id, return_inverse=True)
     first = np.full(len(sources), np.iinfo(np.int64).max)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.account_sums import _summed, first_full_hour, split_into_spans
+from apps.usage.account_sums import _sum_cells, first_full_hour, split_into_spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOURS = st.integers(-1_000_000, 1_000_000)
@@ -54,7 +54,7 @@ def test_sums_of_few_and_scattered_accounts_equal_a_dictionary(
             by_hand[key] = by_hand.get(key, 0.0) + quanta / 1024
             first[source] = min(hour, first.get(source, hour))
         columns = [np.array([row[n] for row in rows], np.int64) for n in range(4)]
-        piece = _summed(columns[0] * spread, columns[1], columns[2], columns[3] / 1024)
+        piece = _sum_cells(columns[0] * spread, columns[1], columns[2], columns[3] / 1024)
         keys = zip(piece.account_id.tolist(), piece.source_id.tolist(), strict=True)
         found = dict(zip(keys, piece.cpu_s.tolist(), strict=True))
         assert found == {key: value for key, value in by_hand.items() if value or key in found}

@@ -60,7 +60,7 @@ def store_sign_in_details(session: Any, *, at: datetime, address: str, agent: st
 def list_sessions(*, at: datetime, this_key: str, actor: Actor) -> list[SessionLine]:
     """The actor's valid sessions, the current one first, then the newest."""
     rows = Session.objects.filter(user=_person(actor), expire_date__gt=at).order_by("-expire_date")
-    lines = [line for row in rows if (line := _line(row, this_key, actor)) is not None]
+    lines = [line for row in rows if (line := _describe(row, this_key, actor)) is not None]
     return sorted(lines, key=lambda line: not line.is_this_one)
 
 
@@ -93,7 +93,7 @@ def delete_sessions(user: User, *, except_key: str = "") -> int:
     return Session.objects.filter(user=user).exclude(session_key=except_key).delete()[0]
 
 
-def _line(row: Session, this_key: str, actor: Actor) -> SessionLine | None:
+def _describe(row: Session, this_key: str, actor: Actor) -> SessionLine | None:
     """Describe a session; None if a changed password has ended it."""
     data = SessionStore().decode(row.session_data)
     if actor.user is None or data.get(SESSION_KEY) != str(actor.user.pk):

@@ -214,7 +214,7 @@ def parse_lines(stream: BinaryIO, reader: LineReader, resume: Mapping[str, Any] 
             line, offset = piece.first_line + piece.n_lines, piece.end_offset
             yield _block(piece, reader)
     notes: Notes = Counter()
-    rows, rejections = _guarded(reader, None, line, notes)
+    rows, rejections = _read_line(reader, None, line, notes)
     if rows or rejections or notes:
         yield _parsed(rows, rejections, notes, 0, line, offset, reader)
 
@@ -232,13 +232,13 @@ def _block(piece: Block, reader: LineReader) -> Parsed:
             reader.skip(line)
             rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(raw)))
             continue
-        found, bad = _guarded(reader, raw.decode("utf-8", "surrogateescape"), line, notes)
+        found, bad = _read_line(reader, raw.decode("utf-8", "surrogateescape"), line, notes)
         rows += found
         rejections += bad
     return _parsed(rows, rejections, notes, piece.n_lines, piece.first_line + piece.n_lines, piece.end_offset, reader)
 
 
-def _guarded(reader: LineReader, text: str | None, line: int, notes: Notes) -> tuple[Rows, list[Rejection]]:
+def _read_line(reader: LineReader, text: str | None, line: int, notes: Notes) -> tuple[Rows, list[Rejection]]:
     try:
         return (reader.finish(notes) if text is None else reader.take(text, line, notes)), []
     except BadRecord as bad:

@@ -79,11 +79,11 @@ def parse_records(body: bytes, *, content_type: str, zone: ZoneInfo | None) -> R
     batches: list[RecordBatch] = []
     rejections: list[Rejection] = []
     while some := list(islice(items, _AT_A_TIME)):
-        batches.append(_plain(some) or _one_by_one(some, zone, rejections))
+        batches.append(_parse_all_at_once(some) or _parse_one_by_one(some, zone, rejections))
     return Records(concatenate_batches(batches), rejections)
 
 
-def _plain(items: Sequence[_Item]) -> RecordBatch | None:
+def _parse_all_at_once(items: Sequence[_Item]) -> RecordBatch | None:
     """Parse all items at once; None if one needs a full check."""
     try:
         values = [item.read() for item in items]
@@ -92,7 +92,7 @@ def _plain(items: Sequence[_Item]) -> RecordBatch | None:
     return plain_records(values, [item.line for item in items])
 
 
-def _one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection]) -> RecordBatch:
+def _parse_one_by_one(items: Sequence[_Item], zone: ZoneInfo | None, rejections: list[Rejection]) -> RecordBatch:
     rows, lines = [], []
     for item in items:
         try:
@@ -143,7 +143,7 @@ def _line(line: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         raise BadRecord("bad_json", _why(error)) from error
     if isinstance(value, dict) and line.count(b'"') != _n_quotes(value):
-        return _exact(line)
+        return _parse_with_duplicates(line)
     return value
 
 
@@ -157,7 +157,7 @@ def _list(body: bytes) -> Iterator[_Item]:
     if len(values) > MOST_RECORDS:
         raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
     if body.count(b'"') != sum(_n_quotes(value) for value in values if isinstance(value, dict)):
-        values = _exact(body)
+        values = _parse_with_duplicates(body)
     for number, value in enumerate(values, start=1):
         yield _Item(number, b"", value)
 
@@ -179,7 +179,7 @@ class _Repeated(dict[str, Any]):
     name = ""
 
 
-def _exact(text: bytes) -> Any:
+def _parse_with_duplicates(text: bytes) -> Any:
     """Parse valid JSON of limited depth again, marking objects with duplicate names."""
     return json.loads(text, object_pairs_hook=_pairs)
 
@@ -260,7 +260,7 @@ def _times(given: dict[str, Any], state: str, zone: ZoneInfo | None) -> dict[str
                 "missing_field", "submit, or start, is missing: with the job's id it identifies the record."
             )
     if start_at and end_at and end_at < start_at:
-        end_at = _second_pass(given["end"], zone) or end_at
+        end_at = _second_instant(given["end"], zone) or end_at
         if end_at < start_at:
             raise BadRecord("end_before_start", f"end ({given['end']}) is before start ({given['start']}).")
     if start_at and end_at and (end_at - start_at).total_seconds() > MOST_JOB_S:
@@ -297,7 +297,7 @@ def _aware(name: str, value: str, naive: datetime, zone: ZoneInfo | None) -> dat
         raise BadRecord("nonexistent_time", f"{name}: {error}") from error
 
 
-def _second_pass(value: str, zone: ZoneInfo | None) -> datetime | None:
+def _second_instant(value: str, zone: ZoneInfo | None) -> datetime | None:
     """The second of two instants of an ambiguous local time: used for an end that would otherwise be before its
     start.
     """

@@ -79,7 +79,7 @@ class PackageFormat:
 
 
 @cache
-def brought_formats(ours: tuple[str, ...]) -> Installed[Collector]:
+def load_package_formats(ours: tuple[str, ...]) -> Installed[Collector]:
     """Formats of installed packages, and those rejected. ours: names that are already used."""
     return load_installed(ENTRY_POINT_GROUP, _check, is_taken=lambda name: name in (*ours, "auto"))
 
@@ -156,8 +156,8 @@ _COLLECTORS: tuple[Collector, ...] = (
     Ndjson(),
 )
 _OURS: dict[str, Collector] = {collector.name: collector for collector in _COLLECTORS}
-_BROUGHT = brought_formats(tuple(_OURS))
-FORMATS: dict[str, Collector] = {**_OURS, **_BROUGHT.found}
+_PACKAGE_FORMATS = load_package_formats(tuple(_OURS))
+FORMATS: dict[str, Collector] = {**_OURS, **_PACKAGE_FORMATS.found}
 
 
 def format_of(name: str, head: bytes) -> Collector:
@@ -183,4 +183,4 @@ def list_formats() -> list[Collector]:
 
 def installed_formats() -> Installed[Collector]:
     """Formats of installed packages (entry points `fairshare.accounting_formats`), and those rejected."""
-    return _BROUGHT
+    return _PACKAGE_FORMATS

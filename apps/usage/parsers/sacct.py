@@ -192,7 +192,7 @@ def _records(
     _drop_steps(rows, state, rejections, notes)
     if not rows.lines:
         return RecordBatch.from_rows([])
-    problems = _without_zeros(rows)
+    problems = _replace_zero_bytes(rows)
     jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading.zone, problems, notes)
     batch = to_records(jobs, problems, notes)
     state.attempts.number(batch)
@@ -200,7 +200,7 @@ def _records(
     return batch
 
 
-def _without_zeros(rows: Rows) -> Problems:
+def _replace_zero_bytes(rows: Rows) -> Problems:
     """Replace zero bytes, which text columns can't store, and report their rows."""
     problems: Problems = {}
     for name, texts in rows.texts.items() if rows.has_zeros else ():

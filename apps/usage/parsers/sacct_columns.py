@@ -96,11 +96,11 @@ def read_distinct(
         try:
             numbers[place] = read(text.decode("ascii"))
         except (ValueError, OverflowError):
-            _blame(code == place, f"bad_{name.lower()}", f"{name} is {excerpt(text)!r}{remedy}", problems)
+            _report_rows(code == place, f"bad_{name.lower()}", f"{name} is {excerpt(text)!r}{remedy}", problems)
     return numbers[code]
 
 
-def _blame(flags: Flags, code: str, why: str, problems: Problems) -> None:
+def _report_rows(flags: Flags, code: str, why: str, problems: Problems) -> None:
     for row in np.flatnonzero(flags).tolist():
         problems.setdefault(row, (code, why))
 
@@ -144,11 +144,11 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames
         try:
             who = AccountNames(name_of("User", user), name_of("Account", account))
         except ValueError as error:
-            _blame(code == place, "bad_text", str(error), problems)
+            _report_rows(code == place, "bad_text", str(error), problems)
             who = AccountNames("")
         if not who.user:
             why = "Neither User nor UID is given: add both to --format (a deleted user still has a UID)."
-            _blame(code == place, "no_user", why, problems)
+            _report_rows(code == place, "no_user", why, problems)
         people.append(who)
     return people, code
 
@@ -166,7 +166,7 @@ def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClas
             )
             classes.append(JobClassKey(reservation, partition, qos))
         except ValueError as error:
-            _blame(code == place, "bad_text", str(error), problems)
+            _report_rows(code == place, "bad_text", str(error), problems)
             classes.append(JobClassKey("", "", ""))
     return classes, code
 
@@ -197,7 +197,7 @@ def _names(column: str, texts: Texts, n: int, most: int, problems: Problems) -> 
         try:
             name_of(column, text, most)
         except ValueError as error:
-            _blame(code == place, "bad_text", str(error), problems)
+            _report_rows(code == place, "bad_text", str(error), problems)
             known[place] = b""
     return np.array(known, dtype=np.bytes_)[code]
 
@@ -296,5 +296,5 @@ def _tres(name: str, texts: Texts, n: int, problems: Problems) -> F8:
             found[place] = read_tres(text.decode("ascii"))
         except (ValueError, OverflowError):
             why = f"{name} ({excerpt(text)}) is not a list like billing=2,cpu=2,mem=4000M,node=1."
-            _blame(code == place, "bad_tres", why, problems)
+            _report_rows(code == place, "bad_tres", why, problems)
     return found[code]

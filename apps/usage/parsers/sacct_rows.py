@@ -152,7 +152,7 @@ class _Reader:
         """Assign the fields of an irregular row if that is unambiguous, else reject it."""
         columns, extra = self._columns, len(fields) - self._columns.n_fields
         if extra >= 0 and len(columns.free) == 1 and not columns.is_trailing:
-            self._import_piece(index, _around(fields, columns, extra))
+            self._import_piece(index, _select_around(fields, columns, extra))
         elif extra == 0:
             self._import_piece(index, picker(columns)(fields))
         elif self._is_continuation(index, end, len(fields)):
@@ -211,8 +211,8 @@ def align(fields: list[bytes], columns: Columns) -> Fields | None:
         fields = fields[:-1]
     if extra > _MOST_EXTRA or (extra and not columns.free):
         return None
-    before = _reach(fields, columns, extra, is_backward=False)
-    after = _reach(fields, columns, extra, is_backward=True)
+    before = _possible_offsets(fields, columns, extra, is_backward=False)
+    after = _possible_offsets(fields, columns, extra, is_backward=True)
     if before is None or after is None:
         return None
     picked = []
@@ -224,7 +224,7 @@ def align(fields: list[bytes], columns: Columns) -> Fields | None:
     return tuple(picked)
 
 
-def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bool) -> list[set[int]] | None:
+def _possible_offsets(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bool) -> list[set[int]] | None:
     """For each column the possible e, seen from the first column (or from the last)."""
     n = len(columns.names)
     possible = {extra if is_backward else 0}
@@ -244,7 +244,7 @@ def _reach(fields: list[bytes], columns: Columns, extra: int, *, is_backward: bo
     return found
 
 
-def _around(fields: list[bytes], columns: Columns, extra: int) -> Fields:
+def _select_around(fields: list[bytes], columns: Columns, extra: int) -> Fields:
     """Select the fields around the only free-text column, where there is no ambiguity."""
     free = columns.free[0]
     return tuple(fields[index if index <= free else index + extra] for index in columns.indices)

@@ -62,7 +62,7 @@ class Jobs:
 
 def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
     """Convert rows without problems to records; problems of the others are added to `problems`."""
-    start_us, end_us = _passes(jobs, notes)
+    start_us, end_us = _resolve_ambiguous_times(jobs, notes)
     state = _states(jobs, start_us, end_us, problems, notes)
     reported_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
@@ -98,7 +98,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
     )
 
 
-def _passes(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
+def _resolve_ambiguous_times(jobs: Jobs, notes: dict[str, int]) -> tuple[I8, I8]:
     """Start and end. For an ambiguous local time, the instant that fits Elapsed is used, else the first possible
     one.
     """

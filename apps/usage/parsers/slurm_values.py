@@ -56,10 +56,10 @@ def read_times(name: str, texts: Sequence[bytes], zone: ZoneInfo | None, problem
     times.first_us[is_epoch] = times.second_us[is_epoch] = column[is_epoch].astype(np.int64) * 1_000_000
     is_local, local_s = _iso(letters)
     if is_local.any():
-        _place(name, texts, np.flatnonzero(is_local), local_s, zone, times, problems)
+        _to_instants(name, texts, np.flatnonzero(is_local), local_s, zone, times, problems)
     for row in np.flatnonzero(~is_epoch & ~is_local).tolist():
         if texts[row] not in NOWHEN:
-            _one(name, row, texts[row], times, problems)
+            _parse_offset_time(name, row, texts[row], times, problems)
     return times
 
 
@@ -92,7 +92,7 @@ def _iso(letters: npt.NDArray[np.uint8]) -> tuple[Flags, I8]:
     return is_iso, (((days * 24 + hour) * 60 + minute) * 60 + second)[good]
 
 
-def _place(
+def _to_instants(
     name: str,
     texts: Sequence[bytes],
     rows: I8,
@@ -133,7 +133,7 @@ def _seconds(offset: timedelta | None) -> int:
     return int(offset.total_seconds()) if offset is not None else 0
 
 
-def _one(name: str, row: int, text: bytes, times: Times, problems: Problems) -> None:
+def _parse_offset_time(name: str, row: int, text: bytes, times: Times, problems: Problems) -> None:
     """Parse a time with an offset, or report an unknown form."""
     try:
         at = datetime.fromisoformat(text.decode("ascii"))

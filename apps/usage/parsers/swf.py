@@ -125,9 +125,9 @@ def _block(piece: Block, state: _State) -> Parsed:
     rejections: list[Rejection] = []
     notes: dict[str, int] = {}
     skipped, data = _leading_comments(piece.data, state)
-    matrix = _fast(data, piece.n_lines - skipped, state)
+    matrix = _parse_matrix(data, piece.n_lines - skipped, state)
     if matrix is None:
-        matrix, lines = _slow(data, piece.first_line + skipped, state, rejections)
+        matrix, lines = _parse_line_by_line(data, piece.first_line + skipped, state, rejections)
     else:
         lines = np.arange(piece.first_line + skipped, piece.first_line + piece.n_lines)
     state.line, state.offset = piece.first_line + piece.n_lines, piece.end_offset
@@ -169,7 +169,7 @@ def _read_header(line: bytes, state: _State) -> None:
     state.unix_start = float(value)
 
 
-def _fast(data: bytes, n_lines: int, state: _State) -> F8 | None:
+def _parse_matrix(data: bytes, n_lines: int, state: _State) -> F8 | None:
     """Parse all lines at once; None if one of them needs a full check."""
     if b";" in data or not n_lines or data.isspace() or not data.isascii():
         return None
@@ -189,7 +189,7 @@ def _fast(data: bytes, n_lines: int, state: _State) -> F8 | None:
     return matrix
 
 
-def _slow(data: bytes, line: int, state: _State, rejections: list[Rejection]) -> tuple[F8, I8]:
+def _parse_line_by_line(data: bytes, line: int, state: _State, rejections: list[Rejection]) -> tuple[F8, I8]:
     """Parse line by line, with a reason for each rejected line."""
     rows, lines = [], []
     for number, text in enumerate(data.split(b"\n"), start=line):
@@ -261,7 +261,7 @@ def _bursts(matrix: F8, state: _State, notes: dict[str, int]) -> tuple[np.ndarra
             if job in known or job == state.whole_job:
                 chosen[row] = False
                 continue
-            _follow(matrix, row, job, submit_us, state)
+            _number_burst(matrix, row, job, submit_us, state)
             part[row] = state.part
         notes["bursts_skipped"] = int((~chosen).sum())
     if len(whole):
@@ -269,7 +269,7 @@ def _bursts(matrix: F8, state: _State, notes: dict[str, int]) -> tuple[np.ndarra
     return chosen, submit_us, part
 
 
-def _follow(matrix: F8, row: int, job: float, submit_us: I8, state: _State) -> None:
+def _number_burst(matrix: F8, row: int, job: float, submit_us: I8, state: _State) -> None:
     """Number a burst. Later bursts have no submit time: they wait from the end of the previous one."""
     is_first = job != state.part_job
     state.part_job, state.part = job, 1 if is_first else state.part + 1
