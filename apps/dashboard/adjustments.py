@@ -1,4 +1,4 @@
-"""Corrections of an entry's usage: given back or added, previewed, listed with what counts now, revoked."""
+"""Pages to credit or charge usage to an entry: preview, publish, list and revoke adjustments."""
 
 from __future__ import annotations
 
@@ -21,8 +21,15 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, status_of
 from apps.core.typed_numbers import AmbiguousNumber, read_number, read_whole
-from apps.dashboard.members.presenters import reason_field, text_input
 from apps.dashboard.shell import lines, presentation, publishing
+from apps.dashboard.shell.forms import (
+    RefusableForm,
+    choice_field,
+    date_input,
+    published_reason_field,
+    read_action,
+    text_input,
+)
 from apps.dashboard.shell.presentation import Balance, signed_hours
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.policies.tree.columns import TreeColumns
@@ -48,8 +55,8 @@ _HOURS = [("", gettext_lazy("hour of any resource")), *((str(hour), f"{hour:02}:
 _MOST_H = 1e14
 
 
-class AdjustmentForm(forms.Form):
-    """Amounts are hours of a resource, above zero; the direction says whether they are given back or added."""
+class AdjustmentForm(RefusableForm):
+    """An amount in hours of a resource, above 0; `direction`: credit it to the entry or charge it."""
 
     direction = forms.ChoiceField(
         label=gettext_lazy("Direction"),
@@ -58,23 +65,11 @@ class AdjustmentForm(forms.Form):
         widget=forms.RadioSelect,
     )
     amount = forms.CharField(label=gettext_lazy("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
-    resource = forms.ChoiceField(
-        label=gettext_lazy("Unit"), choices=RESOURCES, initial="cpu_s", widget=forms.Select(attrs={"class": "input"})
-    )
-    day = forms.DateField(
-        label=gettext_lazy("Date"),
-        widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
-    )
-    hour = forms.ChoiceField(
-        label=gettext_lazy("At"), required=False, choices=_HOURS, widget=forms.Select(attrs={"class": "input"})
-    )
-    note = forms.CharField(
-        label=gettext_lazy("Note"),
-        required=False,
-        max_length=512,
-        widget=text_input(),
-    )
-    reason = reason_field(required=False)
+    resource = choice_field(gettext_lazy("Unit"), RESOURCES, initial="cpu_s")
+    day = forms.DateField(label=gettext_lazy("Date"), widget=date_input())
+    hour = choice_field(gettext_lazy("At"), _HOURS, required=False)
+    note = forms.CharField(label=gettext_lazy("Note"), required=False, max_length=512, widget=text_input())
+    reason = published_reason_field(required=False)
 
     def clean_amount(self) -> float:
         try:
@@ -93,7 +88,7 @@ class AdjustmentForm(forms.Form):
         return sign * float(self.cleaned_data["amount"]) * 3600.0
 
     def used_at(self, now: datetime) -> datetime:
-        """The hour that was chosen, in the zone of the page; of a whole day its noon, or now if that is to come."""
+        """The chosen hour in the page's time zone; noon for a whole day, or `now` if that is earlier today."""
         day, hour = self.cleaned_data["day"], self.cleaned_data["hour"]
         at = timezone.make_aware(datetime.combine(day, time(int(hour) if hour else 12)))
         is_today = timezone.localtime(now).date() == day
@@ -111,7 +106,7 @@ class AdjustmentForm(forms.Form):
 
     @property
     def stated(self) -> str:
-        """What was previewed: something else is previewed first."""
+        """The values as text; the page posts it back, so that changed values are previewed before publishing."""
         names = ("direction", "amount", "resource", "day", "hour")
         return "|".join(str(self.cleaned_data.get(name, "")) for name in names)
 
@@ -122,8 +117,8 @@ class AdjustmentForm(forms.Form):
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """One adjustment as it is shown."""
+class AdjustmentRow:
+    """One adjustment as shown. `where`: here, above or below the entry of the page."""
 
     uid: UUID
     amount: str
@@ -136,13 +131,13 @@ class Drawn:
     author: str
     path: str
     url: str
-    where: str  # here, above or below
+    where: str
     is_in_force: bool
     may_revoke: bool
 
 
 def draw(page: AdjustmentsPage) -> dict[str, Any]:
-    """What the page of adjustments and the card on the entry's page show."""
+    """Context of the page of adjustments and of the card on the entry's page."""
     view, i = page.view, page.entry
     drawn = [_line(line, view.tree, i, view.policy.slug) for line in page.lines]
     entry = view.row(i)
@@ -161,7 +156,7 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
 
 
 def summary(page: AdjustmentsPage) -> str:
-    """What all adjustments at this very entry come to now."""
+    """Sum of the active adjustments of this entry, after decay; empty without any."""
     here = page.view.tree.uuid(page.entry)
     own = [line.counted for line in page.lines if line.is_in_force and line.adjustment.entry_uid == here]
     if not own:
@@ -170,7 +165,7 @@ def summary(page: AdjustmentsPage) -> str:
 
 
 def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
-    """Before and after of one entry, and the sentence that sums it up."""
+    """Numbers of the entry before and after the adjustment, and its effect after decay in a sentence."""
     before, after = (_standing(one, found.target) for one in (found.before, found.after))
     rows = [
         (_("Core-hours"), before["usage"], after["usage"]),
@@ -200,11 +195,11 @@ def _standing(one: Standing, target: float | None) -> dict[str, Any]:
     }
 
 
-def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Drawn:
+def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> AdjustmentRow:
     row = line.adjustment
     at = tree.index_of_uid(row.entry_uid)
     where = "here" if at == i else "above" if at is not None and at in tree.ancestors(i) else "below"
-    return Drawn(
+    return AdjustmentRow(
         uid=row.uid,
         amount=signed_hours(row.amount_s),
         unit=unit_of(row.resource),
@@ -233,12 +228,12 @@ def entry_page_url(policy: str, uid: UUID) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def adjustments(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """What counts now, and the form; POST shows the effect first, then puts it in force or into a draft."""
+    """List adjustments, with a form; POST previews an adjustment, then publishes it or adds it to a draft."""
     page = _page(request, policy, uid)
     if request.method != "POST":
         form = AdjustmentForm(initial={"day": timezone.localtime(clock.now()).date()})
         return _show(request, page, form=form)
-    if request.POST.get("step") == "revoke":
+    if read_action(request).step == "revoke":
         return _revoke(request, page)
     _require(page)
     return _decide(request, page)
@@ -247,7 +242,7 @@ def adjustments(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The effect of what is being typed."""
+    """Fragment with the effect of the values that are being typed."""
     page, form = _page(request, policy, uid), AdjustmentForm(request.GET)
     _require(page)
     context = {"policy": policy, "uid": uid, "page": page, "may_adjust": page.may_adjust}
@@ -260,7 +255,7 @@ def preview(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_safe
 @fragment(entry_page_url)
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The part of an entry's page."""
+    """Fragment of an entry's page."""
     return render(request, "dashboard/adjustments/_entry.html", draw(_page(request, policy, uid)))
 
 
@@ -270,7 +265,7 @@ def _require(page: AdjustmentsPage) -> None:
 
 
 def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
-    form, step = AdjustmentForm(request.POST), request.POST.get("step", "preview")
+    form, step = AdjustmentForm(request.POST), read_action(request).step or "preview"
     form.fields["reason"].required = step == "publish"
     if not form.is_valid():
         return _show(request, page, form=form, status=422)
@@ -283,27 +278,27 @@ def _decide(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
             return publishing.add_to_draft(request, slug, operations, form.cleaned_data["reason"])
         return publishing.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
-        form.add_error(None, error.message)
+        form.add_refusal(error)
         return _show(request, page, form=form, status=status_of(error))
 
 
 def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
-    """By another change set: the list keeps both."""
+    """Revoke an adjustment by another change set; the list keeps both."""
     slug, uid = page.view.policy.slug, page.view.tree.uuid(page.entry)
-    asked = request.POST.get("adjustment", "")
-    line = next((line for line in page.lines if str(line.adjustment.uid) == asked and line.is_in_force), None)
+    chosen = request.POST.get("adjustment", "")
+    line = next((line for line in page.lines if str(line.adjustment.uid) == chosen and line.is_in_force), None)
     if line is None:
         raise NotFound(_("Not found"))
-    operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": asked}
+    operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": chosen}
     try:
-        return publishing.publish(request, slug, [operation], request.POST.get("reason", ""), page_url(slug, uid))
+        return publishing.publish(request, slug, [operation], read_action(request).reason, page_url(slug, uid))
     except (Invalid, Conflict) as error:
         messages.error(request, error.message)
         return _show(request, page, form=AdjustmentForm(), status=status_of(error))
 
 
 def _effect(request: HttpRequest, page: AdjustmentsPage, form: AdjustmentForm) -> dict[str, Any]:
-    """The preview in words; a page without numbers yet says so instead."""
+    """Context of the preview; before the first recompute it has only the reason why there is none."""
     try:
         found = preview_adjustment(
             policy_slug=page.view.policy.slug,

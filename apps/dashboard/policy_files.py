@@ -1,4 +1,4 @@
-"""A policy out of a file and into one: what would this file change, and shall it."""
+"""Pages to export a policy as a file, to import one with a preview of its changes, and to compare with a dump."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
-from apps.core.typed_numbers import read_whole
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import FILE_ERRORS, RefusableForm, choice_field, read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.files.exports import Export, export_policy
@@ -34,14 +34,11 @@ from apps.policies.tree.difference import Comparison, EntryChange
 AUTO = "auto"
 
 
-class AgainstForm(forms.Form):
-    """A file with the state of now, and what is written against it. cluster: "" is that of the last import."""
+class AgainstForm(RefusableForm):
+    """Dump of a scheduler's current state to compare with the policy. cluster: empty for that of the last import."""
 
-    file = forms.FileField(
-        label=gettext_lazy("Dump of now"),
-        error_messages={"required": gettext_lazy("Choose a file"), "empty": gettext_lazy("This file is empty.")},
-    )
-    format = forms.ChoiceField(label=gettext_lazy("Format"), widget=forms.Select(attrs={"class": "input"}))
+    file = forms.FileField(label=gettext_lazy("Dump of now"), error_messages=FILE_ERRORS)
+    format = choice_field(gettext_lazy("Format"))
     cluster = forms.CharField(
         label=gettext_lazy("Cluster"), required=False, max_length=128, widget=forms.TextInput(attrs={"class": "input"})
     )
@@ -49,43 +46,34 @@ class AgainstForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.auto_id = "against-%s"  # the form of an import is on the same page
-        choices = [(each.name, each.label) for each in list_formats() if each.against]
-        self.fields["format"].widget.choices = choices
-        self.fields["format"].choices = choices  # type: ignore[attr-defined]
+        self.offer("format", [(each.name, each.label) for each in list_formats() if each.against])
 
 
-class PolicyFileForm(forms.Form):
-    """`missing` is what becomes of entries that the file leaves out."""
+class PolicyFileForm(RefusableForm):
+    """File to import; `missing`: whether entries that it leaves out are archived or kept."""
 
-    file = forms.FileField(
-        label=gettext_lazy("File"),
-        error_messages={"required": gettext_lazy("Choose a file"), "empty": gettext_lazy("This file is empty.")},
-    )
-    format = forms.ChoiceField(label=gettext_lazy("Format"), widget=forms.Select(attrs={"class": "input"}))
+    file = forms.FileField(label=gettext_lazy("File"), error_messages=FILE_ERRORS)
+    format = choice_field(gettext_lazy("Format"))
     missing = forms.ChoiceField(
         choices=[("archive", gettext_lazy("Archive them")), ("keep", gettext_lazy("Keep them"))], initial="archive"
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [
-            (AUTO, str(gettext_lazy("Detect automatically"))),
-            *((each.name, each.label) for each in list_formats()),
-        ]
-        self.fields["format"].widget.choices = choices
-        self.fields["format"].choices = choices  # type: ignore[attr-defined]
+        formats = [(each.name, each.label) for each in list_formats()]
+        self.offer("format", [(AUTO, _("Detect automatically")), *formats])
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------
 MOST_BYTES = 64 * 2**20
-_MOST_LOOKED_THROUGH = 20_000  # entries of which a page lists what each format leaves out
-_FORM_ROOM = 100_000  # what the fields and boundaries around a file may take
+_MOST_CHECKED = 20_000  # entries of a policy up to which the page lists what each format leaves out
+_FORM_BYTES = 100_000  # allowance for the other fields and boundaries of the request
 
 
-@csrf_exempt  # the token in the form is checked by `_files`, after it is clear that the file fits
+@csrf_exempt  # `_files` checks the token in the form, after the size of the request was checked
 @require_http_methods(["GET", "HEAD", "POST"])
 def files(request: HttpRequest, policy: str) -> HttpResponse:
-    """For who sees the whole policy. A file becomes a draft, on a page of its own; nothing is in force by that."""
+    """List export formats, and import a file as a draft; for actors who see the whole policy."""
     actor = actor_of(request)
     export_policy(policy_slug=policy, format="json", at=clock.now(), actor=actor)
     if request.method == "POST":
@@ -94,8 +82,8 @@ def files(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def _prepare_upload(request: HttpRequest) -> None:
-    """A file that doesn't fit isn't read; one that does isn't kept in memory."""
-    if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_ROOM:
+    """Reject a request that is too large before reading it; stream the file to disk instead of into memory."""
+    if int(request.META.get("CONTENT_LENGTH") or 0) > MOST_BYTES + _FORM_BYTES:
         raise TooLarge(_("A file has at most %(n)s MB here: an administrator can import it by command.") % {"n": 64})
     request.upload_handlers = [TemporaryFileUploadHandler(request)]
 
@@ -131,38 +119,37 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
-    """What the draft of a file would change; publish it, or give it up."""
+    """Show what the draft of an imported file would change; POST publishes or discards it."""
     actor, now = actor_of(request), clock.now()
     found, comparison = compare_change_set(id=change_set, at=now, actor=actor)
     if found.policy.slug != policy:
         return SeeOther(_decision_url(found.policy.slug, change_set))
     if request.method != "POST":
         return _decision(request, found, comparison)
-    version = _version(request)
+    action = read_action(request)
+    row: dict[str, Any] = {"id": found.pk, "version": action.version, "at": now, "actor": actor}
     try:
-        if request.POST.get("step") == "discard":
-            withdraw_change_set(id=found.pk, version=version, at=now, actor=actor)
+        if action.step == "discard":
+            withdraw_change_set(**row)
             messages.success(request, _("Withdrawn; nothing was changed."))
             return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
-        reason = request.POST.get("reason", "")
-        revision = publish_change_set(id=found.pk, version=version, reason=reason, at=now, actor=actor)
+        revision = publish_change_set(**row, reason=action.reason)
     except (Invalid, Conflict) as refusal:
-        status = status_of(refusal)
-        return _decision(request, found, comparison, status=status, refusal=refusal)
+        return _decision(request, found, comparison, status=status_of(refusal), refusal=refusal)
     add_published_message(request, revision)
     return SeeOther(reverse("dashboard:policy", kwargs={"policy": policy}))
 
 
 @require_safe
 def download(request: HttpRequest, policy: str, format: str) -> StreamingHttpResponse:
-    """The policy in force as a file."""
+    """The active policy as a file."""
     return _as_file(export_policy(policy_slug=policy, format=format, at=clock.now(), actor=actor_of(request)))
 
 
-@csrf_exempt  # as of `files`
+@csrf_exempt  # for the reason given at `files`
 @require_http_methods(["GET", "HEAD", "POST"])
 def against(request: HttpRequest, policy: str) -> HttpResponse | StreamingHttpResponse:
-    """The policy against a dump of now: how they differ, and then the file. Nothing is stored."""
+    """Compare the policy with a dump: show the differences, or download the file that removes them. Stores nothing."""
     export_policy(policy_slug=policy, format="json", at=clock.now(), actor=actor_of(request))
     if request.method != "POST":
         return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
@@ -187,7 +174,7 @@ def _against(request: HttpRequest, policy: str) -> HttpResponse | StreamingHttpR
         difference = export.difference
     except (Invalid, TooLarge) as refusal:
         return _page(request, policy, PolicyFileForm(), status=422, against={"form": form, "refusal": refusal})
-    if request.POST.get("step") == "download":
+    if read_action(request).step == "download":
         return _as_file(export)
     return _page(request, policy, PolicyFileForm(), against={"form": form, "difference": difference})
 
@@ -212,7 +199,7 @@ def _page(
     exports = []
     for each in list_formats():
         export = export_policy(policy_slug=slug, format=each.name, at=clock.now(), actor=actor)
-        left_out = export.dropped if len(export.tree) <= _MOST_LOOKED_THROUGH else []
+        left_out = export.dropped if len(export.tree) <= _MOST_CHECKED else []
         exports.append({"format": each, "carries": ", ".join(each.carries), "dropped": left_out})
     context = {
         "policy": policy,
@@ -255,7 +242,7 @@ def _decision(
 
 
 def _line(change: EntryChange) -> dict[str, str]:
-    """What happens to the entry, and its target; whether that gains or loses is in words, beside the numbers."""
+    """Changes of one entry, its target before and after, and whether it gains or loses."""
     before, after = change.before, change.after
     if before == after:
         verdict, kind = "", "same"
@@ -287,11 +274,6 @@ def _format(name: str, content: bytes) -> str:
     if found is None:
         raise Invalid(_("The format was not recognised: choose it."))
     return found.name
-
-
-def _version(request: HttpRequest) -> int:
-    text = request.POST.get("version", "")
-    return read_whole(text, 9) or 0
 
 
 def _decision_url(policy: str, change_set: int) -> str:

@@ -1,4 +1,4 @@
-"""Data quality: is what came in complete and plausible; if not, what is odd, the worst first."""
+"""Page of data quality: issues of completeness and plausibility in received usage, most severe first."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that whoever runs the site may have to look at."""
+    """One data issue, or an information, about a source. key: of the rule that found it."""
 
     level: str
     source: str
     text: str
     advice: str
     url: str
-    key: str = ""  # which rule found it
+    key: str = ""
 
     @property
     def icon(self) -> str:
@@ -50,7 +50,7 @@ class Finding:
 
 
 def findings_of(lines: Sequence[SourceLine], issues: Mapping[str, DataIssues]) -> list[Finding]:
-    """The worst first, then by source."""
+    """Findings about all sources, most severe first, then by source."""
     found = [one for line in lines for one in _of_source(line, issues[line.source.slug])]
     return sorted(found, key=lambda one: (_ORDER[one.level], one.source))
 
@@ -66,12 +66,12 @@ def verdict(found: Sequence[Finding], n_sources: int) -> str:
 
 
 def n_worth(found: Sequence[Finding]) -> int:
-    """How many of them somebody should look at."""
+    """Number of findings that need attention."""
     return sum(one.level != _INFO for one in found)
 
 
 def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
-    """Every rule looks on its own; each gives one finding or none."""
+    """Findings about one source; each rule gives one or none."""
     rules = {
         "late": _late,
         "not_collected": _not_collected,
@@ -101,14 +101,14 @@ def _late(line: SourceLine, issues: DataIssues) -> Finding | None:
 
 
 def _not_collected(line: SourceLine, issues: DataIssues) -> Finding | None:
-    """It would wait for records that nobody fetches, and never be late."""
+    """A source that is collected only manually would never be reported as late."""
     if not line.source.is_collected or line.source.is_paused or line.source.collect_every_s:
         return None
     return _finding(_WARN, line, _("It is collected only by hand."), _("Set how often it is collected."))
 
 
 def _unreported(line: SourceLine, issues: DataIssues) -> Finding | None:
-    """The evidence that jobs ran of which no record has come; without it an old newest record is no finding."""
+    """Jobs that left the queue without a record; without them an old newest record is no finding."""
     if not issues.n_unreported:
         return None
     text = ngettext(
@@ -129,7 +129,7 @@ def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
         "%(n)s hours without expected usage, on %(days)s of the days shown.",
         hours,
     ) % {"n": presentation.count(hours), "days": days}
-    # A collector that has read everything since found no job in them: an idle system.
+    # If a collector has read everything since, no jobs ran in these hours: the system was idle.
     is_read = line.source.is_collected and line.state is Timeliness.ON_TIME and not line.source.collect_error
     level = _INFO if is_read and not issues.n_unreported else _WARN
     return _finding(level, line, text, _("If the system was running, send that period again: duplicates don’t count."))
@@ -272,7 +272,7 @@ def data_quality(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def changed_csv(request: HttpRequest) -> HttpResponseBase:
-    """Every job that changed after it had ended, not only a page of them."""
+    """All jobs that changed after they had ended, as CSV."""
     actor = actor_of(request)
     header = ["source", "job", "account", "end", "changed", "before_core_s", "after_core_s"]
     rows = _changed_rows(clock.now() - _span(request), actor)

@@ -1,9 +1,8 @@
-"""One page to remove, archive or restore a policy or a usage source; it says before what will happen."""
+"""One page to remove, archive or restore a policy or a usage source, with a preview of the effect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -14,14 +13,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.mapping import removal
 from apps.mapping.removal import Kind, Removal, preview_removal
 
-_DO: dict[tuple[str, str], Callable[..., Any]] = {
+_SERVICES: dict[tuple[str, str], Callable[..., Any]] = {
     ("policy", "remove"): removal.remove_policy,
     ("policy", "archive"): removal.archive_policy,
     ("policy", "restore"): removal.restore_policy,
@@ -43,13 +42,13 @@ _DONE = {
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def policy(request: HttpRequest, policy: str) -> HttpResponse:
-    """A policy; after it is removed, the overview."""
+    """Remove, archive or restore a policy."""
     return _page(request, "policy", policy, reverse("dashboard:history", kwargs={"policy": policy}))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def source(request: HttpRequest, slug: str) -> HttpResponse:
-    """A usage source; after it is removed, the list of them."""
+    """Remove, archive or restore a usage source."""
     return _page(request, "source", slug, reverse("dashboard:source", kwargs={"slug": slug}))
 
 
@@ -57,31 +56,22 @@ def _page(request: HttpRequest, kind: Kind, slug: str, url: str) -> HttpResponse
     actor = actor_of(request)
     found = preview_removal(kind=kind, slug=slug, actor=actor)
     if request.method != "POST":
-        return _shown(request, found, url)
-    action = request.POST.get("action", "")
+        return _preview(request, found, url)
+    posted = read_action(request, "action")
     try:
-        _act(found, action, request.POST.get("reason", ""), clock.now(), actor)
+        if posted.step != found.action:  # the page showed another action than the one that is possible now
+            raise Conflict(_("Another person changed this first"), code="changed")
+        _SERVICES[kind, posted.step](slug=found.slug, reason=posted.reason, at=clock.now(), actor=actor)
     except (Invalid, Conflict) as refusal:
-        now = preview_removal(kind=kind, slug=slug, actor=actor)
-        return _shown(request, now, url, refusal.message, 422 if isinstance(refusal, Invalid) else 409)
-    messages.success(request, f"{_DONE[action]}: {found.name}")
-    if action == "restore":
+        current = preview_removal(kind=kind, slug=slug, actor=actor)
+        return _preview(request, current, url, refusal.message, 422 if isinstance(refusal, Invalid) else 409)
+    messages.success(request, f"{_DONE[posted.step]}: {found.name}")
+    if posted.step == "restore":
         return SeeOther(url)
     return SeeOther(reverse("dashboard:sources" if kind == "source" else "dashboard:overview"))
 
 
-def _act(found: Removal, action: str, reason: str, at: datetime, actor: Actor) -> None:
-    """What the page showed, and nothing else: what rests on it may have changed since.
-
-    Raises:
-        Conflict: something else than was shown would happen now.
-    """
-    if action != found.action:
-        raise Conflict(_("Another person changed this first"), code="changed")
-    _DO[found.kind, action](slug=found.slug, reason=reason, at=at, actor=actor)
-
-
-def _shown(request: HttpRequest, found: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
+def _preview(request: HttpRequest, found: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
     title = f"{_BUTTONS[found.action]}: {found.name}"
     back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if found.kind == "source" else []
     context = {
@@ -90,7 +80,7 @@ def _shown(request: HttpRequest, found: Removal, url: str, problem: str = "", st
         "button": _BUTTONS[found.action],
         "url": url,
         "problem": problem,
-        "typed_reason": request.POST.get("reason", ""),
+        "typed_reason": read_action(request).reason,
         "crumbs": [*back, {"label": found.name, "url": url}, {"label": _BUTTONS[found.action]}],
     }
     return render(request, "dashboard/removal/removal.html", context, status=status)

@@ -1,4 +1,4 @@
-"""Views of lists that people keep: what of an address is kept, how one is saved and changed."""
+"""Saved views of lists: the part of a URL's query that a view stores, and the endpoints to save and change views."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from apps.accounts import saved_views
 from apps.accounts.saved_views import default_query
 from apps.core import clock
 from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 
-# --- Lists and what of their address is kept --------------------------------------------------------------------------
-WHOLE = "view=all"  # the list as it is without a default view
-LISTS: set[str] = set()  # names of pages whose views can be saved, filled by `keeps_views`
-_NOT_KEPT = {"after", "cursor", "page", "entry", "toggle", "view", "csrfmiddlewaretoken"}  # places, not views
+# --- Lists and their stored queries -----------------------------------------------------------------------------------
+WHOLE = "view=all"  # query that shows the list without the user's default view
+LISTS: set[str] = set()  # URL names of pages whose views can be saved, filled by `keeps_views`
+_NOT_STORED = {"after", "cursor", "page", "entry", "toggle", "view", "csrfmiddlewaretoken"}  # positions in a list
 
 View = Callable[..., HttpResponse]
 
 
 def keeps_views(name: str) -> Callable[[View], View]:
-    """Mark the page of a list: its views can be saved, and it opens with the default one."""
+    """Mark the view of a list page: users can save views of it, and it redirects to their default view."""
     LISTS.add(name)
 
     def decorate(view: View) -> View:
@@ -46,7 +47,7 @@ def keeps_views(name: str) -> Callable[[View], View]:
 
 
 def list_path(text: str) -> str:
-    """The path if it is that of a list; empty otherwise, so that nobody is led elsewhere."""
+    """The path if it is that of a list; empty otherwise, so that it is safe to redirect to."""
     if not text.startswith("/") or len(text) > 200:
         return ""
     try:
@@ -56,23 +57,23 @@ def list_path(text: str) -> str:
     return text if found.app_name == "dashboard" and found.url_name in LISTS else ""
 
 
-def kept_query(text: str) -> str:
-    """What of an address makes the view."""
+def stored_query(text: str) -> str:
+    """The part of a query that a view stores; raises ValueError for more than 500 parameters."""
     pairs = parse_qsl(text.removeprefix("?"), max_num_fields=500)
-    return urlencode([pair for pair in pairs if pair[0] not in _NOT_KEPT])
+    return urlencode([pair for pair in pairs if pair[0] not in _NOT_STORED])
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "HEAD", "POST"])
 def save(request: HttpRequest) -> HttpResponse:
-    """`page`, `query` and `name`; back to the list, which shows the view."""
+    """Save the posted `query` of a list `page` under a `name`; redirect to the list with this view."""
     if request.method != "POST":
         return SeeOther(reverse("dashboard:overview"))
     page = list_path(request.POST.get("page", ""))
     if not page:
         raise Invalid(_("This page has no views to save."), fields=[FieldProblem("page", "is not a list")])
     try:
-        query = kept_query(request.POST.get("query", ""))
+        query = stored_query(request.POST.get("query", ""))
     except ValueError:
         raise Invalid(
             _("This view has too many parts to be saved."), fields=[FieldProblem("query", "is too long")]
@@ -89,10 +90,10 @@ def save(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, view_id: int) -> HttpResponse:
-    """`step`: rename, default, not-default or delete."""
+    """Rename or delete a saved view, or set whether it is the default, as the button `step` says."""
     if request.method != "POST":
         return SeeOther(reverse("dashboard:overview"))
-    actor, step = actor_of(request), request.POST.get("step", "")
+    actor, step = actor_of(request), read_action(request).step
     view = saved_views.get_view(id=view_id, actor=actor)
     try:
         if step == "rename":

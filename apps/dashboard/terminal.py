@@ -1,4 +1,4 @@
-"""The client for terminals, `fairshare`, as this site hands it out: with its address, and a checksum to compare."""
+"""Download of the terminal client `fairshare` with this site's address filled in, and its checksum."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def client_file(site: str) -> tuple[bytes, str]:
     """
     source = Path(settings.BASE_DIR, "terminal", "fairshare.py").read_text(encoding="utf-8")
     if source.count(_BLANK) != 1:
-        raise RuntimeError("terminal/fairshare.py has lost the line in which the site's address stands.")
+        raise RuntimeError("terminal/fairshare.py must have exactly one line for the site's address.")
     filled = source.replace(_BLANK, f"SITE = {site!r}  #").encode()
     return filled, hashlib.sha256(filled).hexdigest()
 
 
 def installing(address: str) -> dict[str, str]:
-    """How it is fetched from its address, compared with what this page says, and only then made a program."""
+    """Commands that download the client, compare its checksum, and only then make it executable."""
     _, digest = client_file(address.rpartition("/")[0])
     new = '"$HOME/bin/fairshare.new"'
     return {
@@ -40,16 +40,16 @@ def installing(address: str) -> dict[str, str]:
     }
 
 
-@login_not_required  # login nodes have no browser; it holds nothing but the address it was fetched from
+@login_not_required  # login nodes have no session; the file contains only the address it is fetched from
 @require_safe
 def download(request: HttpRequest) -> HttpResponse:
-    """For everybody. Its checksum is on the page of tokens, which only who has signed in reads."""
+    """The client, for everyone; its checksum is on the page of tokens, which requires a sign-in."""
     content, digest = client_file(request.build_absolute_uri("/").rstrip("/"))
     return program_answer(request, content, digest, name="fairshare", content_type="text/x-python")
 
 
 def program_answer(request: HttpRequest, content: bytes, digest: str, *, name: str, content_type: str) -> HttpResponse:
-    """A program for another host; 304 where it has this one."""
+    """Response with a program to download; 304 if the client has this version."""
     tag = f'"{digest[:32]}"'
     known = {each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")}
     response = HttpResponse(status=304) if tag in known else HttpResponse(content, content_type=content_type)

@@ -1,4 +1,4 @@
-"""What a person fills in to give a role, to change it and to end it."""
+"""Forms to assign, change and end a role."""
 
 from __future__ import annotations
 
@@ -10,35 +10,23 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.errors import DomainError, Stale
+from apps.dashboard.shell.forms import RefusableForm, date_input, name_field, reason_field, text_input
 from apps.policies.access.authority import FOREVER
 from apps.policies.access.delegation import LONGEST_REASON
 from apps.policies.models import Grant
 
-_NAMES = {"username": "person", "entry_uid": "entry", "expires_at": "ends_on"}
 
+class TermsForm(RefusableForm):
+    """Role, rights, reason and expiry of a grant."""
 
-def _text(**attributes: str) -> forms.TextInput:
-    return forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false", **attributes})
-
-
-class TermsForm(forms.Form):
-    """Role, rights, reason and end: what a grant says besides for whom and where."""
+    field_names = {"username": "person", "entry_uid": "entry", "expires_at": "ends_on"}  # noqa: RUF012
 
     role = forms.ChoiceField(label=_("Role"), choices=Grant.Role.choices)
     singly = forms.BooleanField(label=_("Advanced: choose single rights"), required=False)
     verbs = forms.MultipleChoiceField(label=_("Rights"), choices=Grant.Verb.choices, required=False)
-    reason = forms.CharField(
-        label=_("Reason"), max_length=LONGEST_REASON, help_text=_("Recorded in the audit log."), widget=_text()
-    )
-    ends_on = forms.DateField(
-        label=_("Expires after"),
-        required=False,
-        widget=forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d"),
-    )
+    reason = reason_field(LONGEST_REASON)
+    ends_on = forms.DateField(label=_("Expires after"), required=False, widget=date_input())
     no_end = forms.BooleanField(label=_("Never expires"), required=False)
-
-    is_stale = False
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
@@ -60,57 +48,34 @@ class TermsForm(forms.Form):
         return list(self.cleaned_data["verbs"]) if self.cleaned_data["singly"] else None
 
     def ends_at(self, limit: datetime = FOREVER) -> datetime | None:
-        """The end of that day here; on the last day of one's own right, its very end."""
+        """Expiry: the end of the chosen local day, but no later than `limit` on the day of `limit`; None for never."""
         if self.cleaned_data["no_end"]:
             return None
         ends = end_of_day(self.cleaned_data["ends_on"])
         on_last_day = limit != FOREVER and timezone.localtime(limit).date() == self.cleaned_data["ends_on"]
         return min(ends, limit) if on_last_day else ends
 
-    def add_refusal(self, error: DomainError) -> None:
-        """What the room refused, at the fields it names."""
-        self.is_stale = isinstance(error, Stale)
-        for problem in error.fields:
-            where = _NAMES.get(problem.where, problem.where)
-            self.add_error(where if where in self.fields else None, _coded(problem.message, error.code))
-        if not error.fields:
-            self.add_error(None, _coded(error.message, error.code))
 
+class GrantForm(TermsForm):
+    """A new grant: its terms, the person or sign-in group that receives it, and the entry."""
 
-class GiveForm(TermsForm):
-    """For whom, and where."""
-
-    person = forms.CharField(
-        label=_("Person"),
+    person = name_field(_("Person"), 150, required=False, list="people")
+    people = name_field(
+        _("Sign-in group"),
+        4_000,
+        _("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
         required=False,
-        max_length=150,
-        widget=_text(autocapitalize="none", list="people"),
+        list="groups",
     )
-    people = forms.CharField(
-        label=_("Sign-in group"),
-        required=False,
-        max_length=4_000,
-        help_text=_("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
-        widget=_text(autocapitalize="none", list="groups"),
-    )
-    entry = forms.CharField(
-        label=_("At and below the entry"),
-        max_length=8192,
-        help_text=_("Path, such as /physics; / is the root."),
-        widget=_text(autocapitalize="none", list="places"),
-    )
+    entry = name_field(_("At and below the entry"), 8192, _("Path, such as /physics; / is the root."), list="places")
     field_order = ("person", "people", "entry", "role", "singly", "verbs", "reason", "ends_on", "no_end")
 
 
-class EndForm(forms.Form):
-    """Why it ends, and what becomes of that which rests on it."""
+class EndForm(RefusableForm):
+    """Reason for ending a grant; `given_on`: whether the grants that depend on it end too or are kept."""
 
-    reason = forms.CharField(label=_("Why"), required=False, max_length=LONGEST_REASON, widget=_text())
+    reason = forms.CharField(label=_("Why"), required=False, max_length=LONGEST_REASON, widget=text_input())
     given_on = forms.ChoiceField(choices=[("end", "end"), ("keep", "keep")], required=False)
-
-
-def _coded(message: str, code: str) -> ValidationError:
-    return ValidationError(message, code=code)
 
 
 def end_of_day(day: date) -> datetime:

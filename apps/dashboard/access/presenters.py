@@ -1,4 +1,4 @@
-"""Rights in words: roles and what they come to, the verdict on one person at one entry, and the lines of the page."""
+"""Roles, grants and the rights of one person at one entry as texts and rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class VerbChoice:
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """One link of the chain: a dot, a name, and what was given there."""
+    """One entry on the path to the asked entry, with the grants that the person has there."""
 
     name: str
     url: str
@@ -58,7 +58,7 @@ class VerbLine:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answer to: what may this person do here, and why?"""
+    """Rights of a person at an entry, with the grants that they come from."""
 
     person: str
     entry: str
@@ -95,7 +95,7 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Subjects by subtrees; `more` columns are left out."""
+    """Grants by person or group (rows) and entry (columns); `more` is the number of columns left out."""
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[tuple[str, bool, Sequence[Sequence[GrantRow]]]]
@@ -117,7 +117,7 @@ def verb_choices(chosen: Sequence[str]) -> list[VerbChoice]:
 
 
 def roles_table() -> list[tuple[str, str, list[bool]]]:
-    """One line a verb, one column a role, in the order of `Grant.Role`."""
+    """One row per right: its name, label, and whether each role includes it, in the order of `Grant.Role`."""
     words = {
         Verb.VIEW_AGGREGATE: _("see totals"),
         Verb.VIEW_MEMBERS: _("see members"),
@@ -144,7 +144,7 @@ def draw_why(access: Access, now: datetime) -> Why:
 
 
 def _verdict(access: Access, name: str) -> tuple[str, str]:
-    """Key and sentence."""
+    """Key and sentence that sums up the person's rights at the entry."""
     words = {"person": name, "entry": access.entry_name}
     held = {answer.verb for answer in access.verbs if answer.is_held}
     if access.is_admin:
@@ -161,15 +161,14 @@ def _verdict(access: Access, name: str) -> tuple[str, str]:
 
 
 def _own_share(access: Access) -> tuple[str, str]:
-    """Key and sentence; none where there is nothing to say."""
+    """Key and sentence on who may set the entry's own share; empty if it does not apply."""
     if len(access.steps) < 2:
         return "", ""
     words = {"entry": access.entry_name, "parent": access.steps[-2].name}
     if access.may_change_own:
         return "own", _("They may also set the share of %(entry)s itself.") % words
     if access.may_divide:
-        said = _("The share of %(entry)s itself is set by the managers of %(parent)s.") % words
-        return "of_parent", said
+        return "of_parent", _("The share of %(entry)s itself is set by the managers of %(parent)s.") % words
     return "", ""
 
 
@@ -271,7 +270,7 @@ def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
 
 
 def matches(row: GrantRow, *, query: str, role: str, soon: bool, grant: Grant) -> bool:
-    """What the filter above the list lets through."""
+    """Whether a grant matches the filter of the list."""
     needle = query.strip().casefold()
     text = f"{row.who} {grant.user.username if grant.user else ''} {row.path}".casefold()
     ending = row.state in (GrantState.SOON, GrantState.EXPIRED)
@@ -279,9 +278,9 @@ def matches(row: GrantRow, *, query: str, role: str, soon: bool, grant: Grant) -
 
 
 def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
-    """Who holds what where, the subtrees beside each other in the order of their paths."""
-    places = sorted({(row.path, row.entry) for row in rows if row.state != GrantState.EXPIRED})
-    shown = places[:_MOST_COLUMNS]
+    """Matrix of the grants; its columns are entries in the order of their paths."""
+    entries = sorted({(row.path, row.entry) for row in rows if row.state != GrantState.EXPIRED})
+    shown = entries[:_MOST_COLUMNS]
     people = sorted({(row.is_group, row.who) for row in rows if row.state != GrantState.EXPIRED})
     found: dict[tuple[str, bool, str], list[GrantRow]] = {}
     for row in rows:
@@ -289,11 +288,11 @@ def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
     table = [
         (who, is_group, [found.get((who, is_group, path), []) for path, _name in shown]) for is_group, who in people
     ]
-    return Matrix(shown, table, len(places) - len(shown))
+    return Matrix(shown, table, len(entries) - len(shown))
 
 
 def count_words(n_people: int, n_grants: int, n_soon: int) -> str:
-    """Two sentences under the title."""
+    """Sentences with the numbers of holders, grants, and grants that end soon."""
     people = ngettext("%(n)s person or group", "%(n)s people and groups", n_people) % {"n": n_people}
     grants = ngettext("%(n)s grant", "%(n)s grants", n_grants) % {"n": n_grants}
     text = _("%(people)s with %(grants)s visible to you.") % {"people": people, "grants": grants}

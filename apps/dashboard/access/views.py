@@ -1,4 +1,4 @@
-"""Who may do what in a policy, and why; roles given, changed, extended and ended, as `delegation` decides."""
+"""Pages of a policy's roles: the list of grants, the explanation of a person's rights, and forms to change grants."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.models import User
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale, status_of
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.access import presenters as access_lines
-from apps.dashboard.access.forms import EndForm, GiveForm, TermsForm
+from apps.dashboard.access.forms import EndForm, GrantForm, TermsForm
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping.permissions import see
 from apps.policies.access import delegation
@@ -34,7 +36,7 @@ from apps.policies.tree.stored import load_tree
 
 _MOST_NAMES = 200
 
-_HOLDS = (GrantState.IN_FORCE, GrantState.SOON)
+_ACTIVE = (GrantState.IN_FORCE, GrantState.SOON)
 
 
 def page_url(policy: str, **_kwargs: Any) -> str:
@@ -47,7 +49,7 @@ def entry_page_url(policy: str, uid: UUID) -> str:
 
 @require_safe
 def overview(request: HttpRequest, policy: str) -> HttpResponse:
-    """The tester, the list with its filter, what ends soon, and what roles come to."""
+    """The list of grants with its filter, grants that end soon, the rights of roles, and the explanation of rights."""
     found = get_policy(slug=policy, actor=actor_of(request))
     now = clock.now()
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor_of(request))
@@ -67,7 +69,7 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
             {"label": _("Access")},
         ],
         **_list_context(request, policy, lines, now),
-        **_why_context(request, found, now, _own_place(lines)),
+        **_why_context(request, found, now, _own_path(lines)),
     }
     return render(request, "dashboard/access/access.html", context)
 
@@ -75,7 +77,7 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def grants(request: HttpRequest, policy: str) -> HttpResponse:
-    """The list as the filter leaves it."""
+    """Fragment with the filtered list."""
     now = clock.now()
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor_of(request))
     return render(request, "dashboard/access/_grants.html", _list_context(request, policy, lines, now))
@@ -84,7 +86,7 @@ def grants(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def why(request: HttpRequest, policy: str) -> HttpResponse:
-    """What one person may do at one entry, and why."""
+    """Fragment that explains the rights of one person at one entry."""
     found = get_policy(slug=policy, actor=actor_of(request))
     context = _why_context(request, found, clock.now())
     status = 422 if context["why_problem"] else 200
@@ -94,17 +96,17 @@ def why(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(entry_page_url)
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The part of an entry's page: what I may do here, and who else holds something."""
+    """Fragment of an entry's page: the actor's rights at the entry, and the grants at it and above it."""
     now, actor = clock.now(), actor_of(request)
-    answer = access.explain_access(policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, visibility=see)
-    here = {step.uid for step in answer.steps}
+    own = access.explain_access(policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, visibility=see)
+    at_or_above = {step.uid for step in own.steps}
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor)
-    wanted = [line for line in lines if line.grant.entry_uid in here and line.state is not GrantState.EXPIRED]
+    wanted = [line for line in lines if line.grant.entry_uid in at_or_above and line.state is not GrantState.EXPIRED]
     context = {
         "policy": policy,
         "uid": uid,
-        "why": access_lines.draw_why(answer, now),
-        "path": answer.path,
+        "why": access_lines.draw_why(own, now),
+        "path": own.path,
         "rows": [access_lines.grant_row(policy, line, now) for line in wanted],
         "may_give": access.may_give(policy_slug=policy, at=now, actor=actor),
     }
@@ -112,15 +114,15 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 
 def _list_context(request: HttpRequest, policy: str, lines: list[GrantLine], now: datetime) -> dict[str, Any]:
-    asked: dict[str, Any] = {"query": request.GET.get("q", "")[:200], "role": request.GET.get("role", "")}
-    asked["soon"] = request.GET.get("soon") == "1"
+    filters: dict[str, Any] = {"query": request.GET.get("q", "")[:200], "role": request.GET.get("role", "")}
+    filters["soon"] = request.GET.get("soon") == "1"
     rows = [(line, access_lines.grant_row(policy, line, now)) for line in lines]
-    shown = [row for line, row in rows if access_lines.matches(row, grant=line.grant, **asked)]
+    shown = [row for line, row in rows if access_lines.matches(row, grant=line.grant, **filters)]
     as_matrix = request.GET.get("view") == "matrix"
     return {
-        "query": asked["query"],
-        "role": asked["role"],
-        "soon_only": asked["soon"],
+        "query": filters["query"],
+        "role": filters["role"],
+        "soon_only": filters["soon"],
         "policy": policy,
         "rows": shown,
         "n_hidden": len(rows) - len(shown),
@@ -130,14 +132,15 @@ def _list_context(request: HttpRequest, policy: str, lines: list[GrantLine], now
     }
 
 
-def _own_place(lines: list[GrantLine]) -> str:
-    """Where the reader's own rights begin: the answer that is looked for first."""
-    return next((line.path for line in lines if line.is_own and line.state in _HOLDS), "/")
+def _own_path(lines: list[GrantLine]) -> str:
+    """Path of the entry of the reader's first active grant, the default of the explanation; / without one."""
+    return next((line.path for line in lines if line.is_own and line.state in _ACTIVE), "/")
 
 
-def _why_context(request: HttpRequest, policy: Policy, now: datetime, place: str = "/") -> dict[str, Any]:
+def _why_context(request: HttpRequest, policy: Policy, now: datetime, default: str = "/") -> dict[str, Any]:
+    """Context of the explanation. default: path of the entry if the query names none."""
     actor = actor_of(request)
-    person, path = request.GET.get("person", "").strip(), request.GET.get("entry", "").strip() or place
+    person, path = request.GET.get("person", "").strip(), request.GET.get("entry", "").strip() or default
     context: dict[str, Any] = {"person": person, "path": path, "why": None, "why_problem": "", "why_code": ""}
     try:
         uid = entry_uid(request, policy, path)
@@ -152,7 +155,7 @@ def _why_context(request: HttpRequest, policy: Policy, now: datetime, place: str
 
 
 def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
-    """The entry with this path, among those that the person may see."""
+    """UID of the entry with a path; raises Invalid if the actor sees no such entry."""
     path, actor, tree = "/" + text.strip().strip("/"), actor_of(request), load_tree(policy)
     index = tree.index_of_path(path)
     if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
@@ -161,29 +164,29 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
     raise Invalid(message, fields=[FieldProblem("entry", message)])
 
 
-# --- Roles given, changed, ended --------------------------------------------------------------------------------------
+# --- Changes of grants ------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def give(request: HttpRequest, policy: str) -> HttpResponse:
-    """A role for somebody at an entry."""
+    """Grant a role at an entry to a person or sign-in group."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     if not access.may_give(policy_slug=policy, at=now, actor=actor_of(request)):
         raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
         initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
-        return _give_page(request, found, GiveForm(initial=initial))
-    form = GiveForm(request.POST)
-    if form.is_valid() and (made := _given(request, found, form, now)):
+        return _give_page(request, found, GrantForm(initial=initial))
+    form = GrantForm(request.POST)
+    if form.is_valid() and (made := _add_grant(request, found, form, now)):
         words = {"role": Grant.Role(made.role).label, "who": access.name_of(made), "path": form.cleaned_data["entry"]}
         messages.success(request, _("%(who)s is now %(role)s at %(path)s and below.") % words)
         return SeeOther(page_url(policy))
     return _give_page(request, found, form, status=422)
 
 
-def _given(request: HttpRequest, policy: Policy, form: GiveForm, now: datetime) -> Grant | None:
-    """The grant, or None with the refusal in the form."""
+def _add_grant(request: HttpRequest, policy: Policy, form: GrantForm, now: datetime) -> Grant | None:
+    """Add the grant; None if it is refused, with the refusal in the form."""
     actor, verbs = actor_of(request), form.chosen_verbs
     wanted = VERBS_OF_ROLE[form.cleaned_data["role"]] if verbs is None else verbs
     try:
@@ -208,22 +211,22 @@ def _given(request: HttpRequest, policy: Policy, form: GiveForm, now: datetime) 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def grant(request: HttpRequest, policy: str, grant_id: int) -> HttpResponse:
-    """One grant: changed, extended or ended. Each form says which state of it was seen."""
+    """Change, extend or end one grant; `tag` identifies the state of it that the page showed."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     line = access.get_grant_line(policy_slug=policy, grant_id=grant_id, at=now, actor=actor_of(request))
     if request.method != "POST":
         return _grant_page(request, found, line, _terms_of(line), EndForm())
-    if request.POST.get("step") == "end":
+    if read_action(request).step == "end":
         return _end(request, found, line, now)
     form = TermsForm(request.POST)
-    if form.is_valid() and _changed(request, found, line, form, now):
+    if form.is_valid() and _change_grant(request, found, line, form, now):
         messages.success(request, _("Saved"))
         return SeeOther(page_url(policy))
-    return _grant_page(request, found, line, form, EndForm(), status=412 if form.is_stale else 422)
+    return _grant_page(request, found, line, form, EndForm(), status=form.status)
 
 
-def _changed(request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, now: datetime) -> bool:
-    """Whether it was; if not, the form says why."""
+def _change_grant(request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, now: datetime) -> bool:
+    """Change the grant; False if it is refused, with the refusal in the form."""
     actor, verbs = actor_of(request), form.chosen_verbs
     wanted = VERBS_OF_ROLE[form.cleaned_data["role"]] if verbs is None else verbs
     uid = line.grant.entry_uid
@@ -232,7 +235,7 @@ def _changed(request: HttpRequest, policy: Policy, line: GrantLine, form: TermsF
         delegation.change_grant(
             policy_slug=policy.slug,
             grant_id=line.grant.pk,
-            tag=request.POST.get("tag", ""),
+            tag=read_action(request).tag,
             role=form.cleaned_data["role"],
             verbs=verbs,
             reason=form.cleaned_data["reason"],
@@ -254,14 +257,14 @@ def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -
             delegation.end_grant(
                 policy_slug=policy.slug,
                 grant_id=line.grant.pk,
-                tag=request.POST.get("tag", ""),
+                tag=read_action(request).tag,
                 reason=form.cleaned_data["reason"],
                 given_on="keep" if form.cleaned_data["given_on"] == "keep" else "end",
                 at=now,
                 actor=actor_of(request),
             )
         except (NotAllowed, Stale) as refusal:
-            form.add_error(None, refusal.message)
+            form.add_refusal(refusal)
             status = status_of(refusal)
         else:
             messages.success(request, _("Role ended: %(who)s") % {"who": access.name_of(line.grant)})
@@ -271,17 +274,16 @@ def _end(request: HttpRequest, policy: Policy, line: GrantLine, now: datetime) -
 
 @require_POST
 def extend(request: HttpRequest, policy: str) -> HttpResponse:
-    """Grants that end soon, each for another year, or as long as one's own right holds."""
+    """Extend each chosen grant by a year, or until the actor's own right expires."""
     done, problems = 0, []
     for number in request.POST.getlist("grant")[:_MOST_NAMES]:
         try:
-            _extend_one(request, policy, int(number) if number.isdecimal() else 0)
+            _extend_one(request, policy, read_whole(number) or 0)
             done += 1
         except DomainError as refusal:
             problems.append(refusal.message)
     if done:
-        said = ngettext("%(n)s grant extended.", "%(n)s grants extended.", done) % {"n": done}
-        messages.success(request, said)
+        messages.success(request, ngettext("%(n)s grant extended.", "%(n)s grants extended.", done) % {"n": done})
     for problem in dict.fromkeys(problems):
         messages.warning(request, problem, extra_tags="warn")
     return SeeOther(page_url(policy))
@@ -296,7 +298,7 @@ def _extend_one(request: HttpRequest, policy: str, number: int) -> None:
     delegation.change_grant(policy_slug=policy, grant_id=number, tag=line.tag, expires_at=until, at=now, actor=actor)
 
 
-def _give_page(request: HttpRequest, policy: Policy, form: GiveForm, *, status: int = 200) -> HttpResponse:
+def _give_page(request: HttpRequest, policy: Policy, form: GrantForm, *, status: int = 200) -> HttpResponse:
     lines = access.list_grants(policy_slug=policy.slug, at=clock.now(), actor=actor_of(request))
     context = {
         "policy": policy.slug,
@@ -316,7 +318,7 @@ def _grant_page(
     request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, end_form: EndForm, *, status: int = 200
 ) -> HttpResponse:
     now, actor = clock.now(), actor_of(request)
-    resting = delegation.given_on_with(policy_slug=policy.slug, grant_id=line.grant.pk, at=now, actor=actor)
+    dependent = delegation.given_on_with(policy_slug=policy.slug, grant_id=line.grant.pk, at=now, actor=actor)
     row = access_lines.grant_row(policy.slug, line, now)
     context = {
         "policy": policy.slug,
@@ -325,7 +327,7 @@ def _grant_page(
         "since": line.grant.created_at,
         "form": form,
         "end_form": end_form,
-        "resting": [(access.name_of(each), str(Grant.Role(each.role).label)) for each in resting],
+        "resting": [(access.name_of(each), str(Grant.Role(each.role).label)) for each in dependent],
         **_terms_context(form),
         "crumbs": _crumbs(policy, row.who),
     }
@@ -339,7 +341,7 @@ def _terms_context(form: TermsForm) -> dict[str, Any]:
 
 
 def _terms_of(line: GrantLine) -> TermsForm:
-    """The form as the grant stands."""
+    """The form with the current terms of a grant."""
     grant = line.grant
     singly = set(grant.verbs) != set(VERBS_OF_ROLE[grant.role])
     ends = timezone.localtime(grant.expires_at).date() if grant.expires_at else None
@@ -356,7 +358,7 @@ def _terms_of(line: GrantLine) -> TermsForm:
 
 
 def _same_day(line: GrantLine, form: TermsForm) -> bool:
-    """A form that was sent with the end it came with changes nothing about it."""
+    """Whether the form has the grant's current expiry day, which must then stay at its exact time."""
     ends = line.grant.expires_at
     if form.cleaned_data["no_end"] or ends is None:
         return form.cleaned_data["no_end"] and ends is None
@@ -368,7 +370,7 @@ def _suggested(now: datetime) -> date:
 
 
 def _known_people(request: HttpRequest, lines: list[GrantLine]) -> list[str]:
-    """Names to choose from: all for an administrator, else those who hold something already."""
+    """Suggested user names: all for an administrator, otherwise those with a grant."""
     if actor_of(request).is_admin:
         return list(
             User.objects.filter(is_active=True).order_by("username").values_list("username", flat=True)[:_MOST_NAMES]

@@ -1,4 +1,4 @@
-"""A month as a table, the strip of promises over the months, and what ends soon: events made into words."""
+"""Contexts of the calendar month, of the plan of allocations over months, and of the list of dates that end soon."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.core import clock
-from apps.dashboard.allocations import presenters as allocation_lines
+from apps.core.typed_numbers import read_whole
+from apps.dashboard.allocations import presenters as allocation_presenters
 from apps.dashboard.allocations.forms import (
-    asked_month,
-    asked_uid,
     day_words,
+    month_from_query,
     month_key,
     today,
     typed_amount,
+    uid_from_query,
     zone,
 )
 from apps.dashboard.figures.strips import Span, draw_plan, first_days, months_around
@@ -40,7 +41,7 @@ _MOST_LISTED = 50
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """One thing on one day, in words."""
+    """Start or end of an allocation or of an entry's shares, in words."""
 
     event: Event
     url: str
@@ -54,8 +55,10 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class CalendarDay:
+    """One day of the calendar. is_here: whether it is in the shown month."""
+
     day: date
-    is_here: bool  # in this month
+    is_here: bool
     is_today: bool
     events: Sequence[EventLine] = field(default_factory=tuple)
     pick_url: str = ""
@@ -71,9 +74,9 @@ class CalendarDay:
 
 
 def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> dict[str, Any]:
-    asked = request.GET.get("soon", "")
-    days = int(asked) if asked in {str(each) for each in SOON_DAYS} else 30
-    of = of or asked_uid(request.GET.get("of", ""))
+    wanted = read_whole(request.GET.get("soon", ""), 3)
+    days = wanted if wanted in SOON_DAYS else 30
+    of = of or uid_from_query(request.GET.get("of", ""))
     found = get_ending_soon(policy_slug=policy, zone=zone(), days=days, actor=actor_of(request), of=of)
     lines = [draw_event(found, event) for event in found.events]
     return {
@@ -89,14 +92,14 @@ def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> d
 
 
 def draw_event(found: Upcoming, event: Event) -> EventLine:
-    url = allocation_lines.tab_url(found.policy_slug, event.uid, event.name)
-    when = allocation_lines.when_words(event.on, found.now, found.today)
+    url = allocation_presenters.tab_url(found.policy_slug, event.uid, event.name)
+    when = allocation_presenters.when_words(event.on, found.now, found.today)
     is_over = event.is_end and event.on < found.today
     text = _words(event, found.now)
     icon = "clock" if is_over else "calendar"
     renew = ""
     if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_give(event.uid):
-        following = allocation_lines.renewal(period_of(event.allocation))
+        following = allocation_presenters.renewal(period_of(event.allocation))
         amount = typed_amount(event.allocation.core_h)
         renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#promise"
     return EventLine(event, url, event.path, text, when, icon, is_alert=is_over or _needs_care(event), renew_url=renew)
@@ -109,7 +112,7 @@ def _needs_care(event: Event) -> bool:
 def _words(event: Event, now: datetime) -> str:
     if event.allocation is not None:
         return _allocation_words(event, event.allocation, now)
-    assert event.dates is not None  # noqa: S101 - an event has one or the other
+    assert event.dates is not None  # noqa: S101 - an event has an allocation or dates
     if event.kind == "shares_begin":
         if event.dates.shares is None:
             return _("Its shares apply from this day.")
@@ -118,11 +121,11 @@ def _words(event: Event, now: datetime) -> str:
 
 
 def _allocation_words(event: Event, allocation: Allocation, now: datetime) -> str:
-    amount = {"n": allocation_lines.core_h(allocation.core_h)}
+    amount = {"n": allocation_presenters.core_h(allocation.core_h)}
     if event.kind == "allocation_begins":
         return _("%(n)s core-hours start.") % amount
     if event.successor is not None:
-        following = {**amount, "more": allocation_lines.core_h(event.successor.core_h)}
+        following = {**amount, "more": allocation_presenters.core_h(event.successor.core_h)}
         following["day"] = day_words(event.successor.starts_on, now)
         return _("%(n)s core-hours end; %(more)s follow on %(day)s.") % following
     return _("%(n)s core-hours end. No renewal.") % amount
@@ -139,9 +142,9 @@ def end_words(shares: float | None, dates: Dates) -> str:
     return _("Its %(n)s shares become %(after)s on the next day.") % {"n": own, "after": after}
 
 
-# --- The month --------------------------------------------------------------------------------------------------------
+# --- Month ------------------------------------------------------------------------------------------------------------
 def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
-    month = asked_month(request, clock.now())
+    month = month_from_query(request, clock.now())
     found = get_calendar(policy_slug=policy, period=month, zone=zone(), actor=actor_of(request))
     lines = [draw_event(found, event) for event in found.events]
     days: dict[date, list[EventLine]] = {}
@@ -160,7 +163,7 @@ def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
 def month_context(
     month: Period, now_on: date, days: dict[date, list[EventLine]], *, pick: str = "", picked: date | None = None
 ) -> dict[str, Any]:
-    """A month as weeks from Monday to Sunday. pick: an address to which a day is added, to choose it."""
+    """A month as weeks from Monday to Sunday. pick: URL prefix to which a day is appended to choose it."""
     first = month.starts_on - month.starts_on.weekday() * DAY
     n_weeks = ((month.ends_on - first).days // 7) + 1
     weeks = []
@@ -189,9 +192,9 @@ def _agenda(days: dict[date, list[EventLine]]) -> list[tuple[CalendarDay, list[E
     return [(CalendarDay(day, True, False), lines) for day, lines in sorted(days.items())]
 
 
-# --- The strip --------------------------------------------------------------------------------------------------------
+# --- Plan -------------------------------------------------------------------------------------------------------------
 def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
-    """Promises over fifteen months; of very many those that end first."""
+    """Allocations over fifteen months; if there are very many, those that end first."""
     now_on = today(clock.now())
     shown = months_around(now_on)
     found = get_calendar(policy_slug=policy, period=shown, zone=zone(), actor=actor_of(request))
@@ -201,7 +204,7 @@ def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
             by_entry.setdefault(each.entry_uid, []).append(each)
     chosen = sorted(by_entry, key=lambda uid: (max(each.ends_on for each in by_entry[uid]), str(uid)))[:_MOST_PLANNED]
     lines = [(found.names[uid], _spans(by_entry[uid], found.now)) for uid in chosen]
-    plan = draw_plan(lines, now_on, [(day, allocation_lines.month_name(day)) for day in first_days(now_on)])
+    plan = draw_plan(lines, now_on, [(day, allocation_presenters.month_name(day)) for day in first_days(now_on)])
     label = _("Allocated core-hours from %(first)s to %(last)s, by entry; table and calendar list them all.")
     days = {"first": day_words(shown.starts_on, found.now), "last": day_words(shown.ends_on, found.now)}
     return {"plan": plan if lines else None, "plan_label": label % days, "n_not_planned": len(by_entry) - len(chosen)}
@@ -211,7 +214,7 @@ def _spans(allocations: Sequence[Allocation], now: datetime) -> list[Span]:
     return [
         Span(
             period_of(each),
-            f"{allocation_lines.core_h(each.core_h)} {_('core-h')}, {_until(each, now)}",
+            f"{allocation_presenters.core_h(each.core_h)} {_('core-h')}, {_until(each, now)}",
             successor_of(each, allocations) is not None,
         )
         for each in allocations

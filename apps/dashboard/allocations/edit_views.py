@@ -1,7 +1,8 @@
-"""One allocation changed or withdrawn; allocations of a group as a draft of shares; and capacity in cores."""
+"""Pages to change or withdraw an allocation, to convert a group's allocations to shares, and to record capacity."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -16,15 +17,15 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
-from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations import presenters as allocation_presenters
 from apps.dashboard.allocations.forms import (
     AllocationForm,
     CapacityForm,
     DraftForm,
     WithdrawForm,
-    asked_period,
     day_words,
     neighbours,
+    period_from_query,
     period_words,
     query_of,
     today,
@@ -34,6 +35,7 @@ from apps.dashboard.allocations.forms import (
 from apps.dashboard.allocations.views import crumbs_of, page_url
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.mapping.permissions import see
 from apps.policies.allocations import capacities as capacity_services
@@ -50,7 +52,7 @@ _REFUSALS = (Invalid, Conflict, Stale)
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpResponse:
-    """Changed or withdrawn; each form says which state of it was seen."""
+    """Change or withdraw one allocation; `tag` identifies the state of it that the page showed."""
     now, actor = clock.now(), actor_of(request)
     found, path = services.get_allocation(
         policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=see
@@ -58,27 +60,26 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     changed, gone = AllocationForm(initial=_initial(found)), WithdrawForm()
     if request.method != "POST":
         return _allocation_page(request, found, path, changed, gone)
-    whole: dict[str, Any] = {"policy_slug": policy, "allocation_uid": allocation, "at": now, "actor": actor}
-    whole |= {"tag": request.POST.get("tag", ""), "visibility": see}
+    action = read_action(request)
+    row = {"policy_slug": policy, "allocation_uid": allocation, "tag": action.tag, "visibility": see}
     form: AllocationForm | WithdrawForm
-    if request.POST.get("step") == "withdraw":
-        form = gone = WithdrawForm(request.POST)
-        done = form.is_valid() and _try(form, services.withdraw_allocation, {**whole, **form.cleaned_data})
-        told = _("Withdrawn")
+    service: Callable[..., Any]
+    if action.step == "withdraw":
+        form, service, message = (gone := WithdrawForm(request.POST)), services.withdraw_allocation, _("Withdrawn")
     else:
-        form = changed = AllocationForm(request.POST)
-        done = form.is_valid() and _try(form, services.change_allocation, {**whole, **form.cleaned_data})
-        told = _("Saved")
-    if done:
-        messages.success(request, told)
+        form, service, message = (changed := AllocationForm(request.POST)), services.change_allocation, _("Saved")
+    if _submit(form, service, at=now, actor=actor, **row):
+        messages.success(request, message)
         return SeeOther(page_url(policy))
-    return _allocation_page(request, found, path, changed, gone, status=412 if form.is_stale else 422)
+    return _allocation_page(request, found, path, changed, gone, status=form.status)
 
 
-def _try(form: AllocationForm | CapacityForm | WithdrawForm, step: Any, given: dict[str, Any]) -> bool:
-    """Whether it was done; if not, the form says why."""
+def _submit(form: AllocationForm | CapacityForm | WithdrawForm, service: Callable[..., Any], **row: Any) -> bool:
+    """Call the service with the form's values; False if form or service rejects them, with the errors in the form."""
+    if not form.is_valid():
+        return False
     try:
-        step(**given)
+        service(**row, **form.cleaned_data)
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return False
@@ -95,7 +96,7 @@ def _allocation_page(
     policy, actor = found.policy, actor_of(request)
     tree = load_tree(policy)
     i = tree.index_of_uid(found.entry_uid) or 0
-    words = {"n": allocation_lines.core_h(found.core_h), "entry": tree.name[i]}
+    words = {"n": allocation_presenters.core_h(found.core_h), "entry": tree.name[i]}
     context = {
         "policy": policy.slug,
         "policy_name": policy.name,
@@ -107,7 +108,7 @@ def _allocation_page(
         "period": period_words(services.period_of(found)),
         "title": _("%(n)s core-hours for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
-        "entry_url": allocation_lines.tab_url(policy.slug, found.entry_uid, tree.name[i]),
+        "entry_url": allocation_presenters.tab_url(policy.slug, found.entry_uid, tree.name[i]),
         "crumbs": [*crumbs_of(policy.slug, policy.name), {"label": tree.name[i]}],
     }
     return render(request, "dashboard/allocations/allocation.html", context, status=status)
@@ -115,51 +116,50 @@ def _allocation_page(
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def shares(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?of=` the group, `?from=&to=` the period, `?rest=`: its promises as shares, line by line; POST drafts them."""
+    """Allocations of a group (`?of=`) in a period (`?from=&to=`, `?rest=`) as shares; POST adds them to a draft."""
     now, actor = clock.now(), actor_of(request)
     found = get_policy(slug=policy, actor=actor)
     parent, rest = _group(request, found), request.GET.get("rest", "")
     rest = rest if rest in RESTS else RESTS[0]
-    asked = asked_period(request, now)
-    whole: dict[str, Any] = {"policy_slug": policy, "parent_uid": parent, "period": asked.period, "zone": zone()}
+    queried = period_from_query(request, now)
+    whole: dict[str, Any] = {"policy_slug": policy, "parent_uid": parent, "period": queried.period, "zone": zone()}
     whole |= {"rest": rest, "at": now, "actor": actor, "visibility": see}
     form = DraftForm(request.POST if request.method == "POST" else None)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         at_end = form.cleaned_data["at_end"] or None
         try:
             draft = draft_shares(**whole, at_end=at_end, reason=form.cleaned_data["reason"])
-        except (Invalid, Conflict) as refused:
-            form.add_refusal(refused)
+        except (Invalid, Conflict) as refusal:
+            form.add_refusal(refusal)
         else:
             messages.success(request, _("Changes take effect only when published."))
             return SeeOther(draft_url(draft.pk))
-    conversion, refusal = _conversion(whole)
+    conversion, problem = _conversion(whole)
     tree = load_tree(found)
     group = f"&of={parent}" if parent != tree.uuid(0) else ""
     context = {
         "policy": policy,
         "policy_name": found.name,
         "conversion": conversion,
-        "refusal": refusal,
-        "problem": refusal.message if refusal else "",
+        "refusal": problem,
+        "problem": problem.message if problem else "",
         "form": form,
         "lines": [_line(conversion, line) for line in conversion.lines] if conversion else [],
         "group_name": tree.name[tree.index_of_uid(parent) or 0],
-        "period_words": period_words(asked.period),
-        "period": asked.period,
-        "period_problem": asked.problem,
+        "period_words": period_words(queried.period),
+        "period": queried.period,
+        "period_problem": queried.problem,
         "rest": rest,
         "of": parent if group else "",
-        "query": f"{query_of(asked.period)}{group}&rest={rest}",
-        "page_query": query_of(asked.period) + group,
-        "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(asked.period, now)],
+        "query": f"{query_of(queried.period)}{group}&rest={rest}",
+        "page_query": query_of(queried.period) + group,
+        "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(queried.period, now)],
         "facts": _facts(conversion) if conversion else [],
         "has_taker": _has_taker(conversion),
-        "begins_later": asked.period.instants(zone())[0] > now,
+        "begins_later": queried.period.instants(zone())[0] > now,
         "crumbs": [*crumbs_of(policy, found.name), {"label": _("As shares")}],
     }
-    status = 422 if request.method == "POST" else 200
-    return render(request, "dashboard/allocations/shares.html", context, status=status)
+    return render(request, "dashboard/allocations/shares.html", context, status=form.status)
 
 
 def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, Invalid | None]:
@@ -170,7 +170,7 @@ def _conversion(whole: dict[str, Any]) -> tuple[Conversion | None, Invalid | Non
 
 
 def _group(request: HttpRequest, policy: Policy) -> UUID:
-    """The entry whose children are converted; the root unless the address says another that is seen."""
+    """UID of the entry whose children are converted: the root, or the visible entry in `?of=`."""
     tree, text = load_tree(policy), request.GET.get("of", "")
     try:
         i = tree.index_of_uid(UUID(text)) if text else 0
@@ -181,8 +181,8 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
 
 
 def _facts(found: Conversion) -> list[tuple[str, str]]:
-    """The sum, step by step."""
-    core_h = allocation_lines.core_h
+    """Labels and core-hours of the steps from the group's allocation to the sum of shares."""
+    core_h = allocation_presenters.core_h
     facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
     if found.has_core_h is not None:
         facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", core_h(found.has_core_h)))
@@ -195,7 +195,7 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
 
 
 def _has_taker(found: Conversion | None) -> bool:
-    """Whether what nobody was promised goes to anybody; else every part grows alike."""
+    """Whether a line receives the unallocated core-hours; otherwise all lines grow in proportion."""
     return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
 
 
@@ -203,8 +203,8 @@ _BASES = {"promised": "", "rest": gettext_lazy("Remainder"), "none": gettext_laz
 
 
 def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
-    """`219,000 ÷ 876,000 × 100 = 25`."""
-    core_h, divided = allocation_lines.core_h(line.core_h), allocation_lines.core_h(found.divided_core_h)
+    """One line of the conversion as shown, with its formula, such as `219,000 ÷ 876,000 × 100 = 25`."""
+    core_h, divided = allocation_presenters.core_h(line.core_h), allocation_presenters.core_h(found.divided_core_h)
     part, after = presentation.percent(line.part, 2), presentation.shares_short(line.shares_after)
     whole = presentation.shares_short(found.sum_of_shares)
     return {
@@ -225,13 +225,13 @@ def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
 # --- Capacity ---------------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "HEAD", "POST"])
 def capacities(request: HttpRequest, policy: str) -> HttpResponse:
-    """All rows, and a form for one more."""
+    """List all capacities, with a form to add one."""
     now, actor = clock.now(), actor_of(request)
     found = get_policy(slug=policy, actor=actor)
     tree = load_tree(found)
     see(policy=found, tree=tree, at=now, actor=actor).require(0)
     form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         try:
             capacity_services.state_capacity(policy_slug=policy, **form.cleaned_data, at=now, actor=actor)
         except (Invalid, Conflict) as refusal:
@@ -247,17 +247,16 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         "form": form,
         "rows": [_capacity_row(policy, each) for each in rows],
         "year": year.starts_on.year,
-        "core_h": allocation_lines.core_h(capacity_services.core_hours(rows, year, zone())) if rows else "",
+        "core_h": allocation_presenters.core_h(capacity_services.core_hours(rows, year, zone())) if rows else "",
         "may_state": capacity_services.may_state(policy=found, tree=tree, at=now, actor=actor),
         "crumbs": [*crumbs_of(policy, found.name), {"label": _("Capacity")}],
     }
-    status = 422 if request.method == "POST" else 200
-    return render(request, "dashboard/allocations/capacities.html", context, status=status)
+    return render(request, "dashboard/allocations/capacities.html", context, status=form.status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpResponse:
-    """One row: changed, or removed as if it had never been there."""
+    """Change or remove one capacity; a removed one no longer applies to its past days either."""
     now, actor = clock.now(), actor_of(request)
     found = capacity_services.get_capacity(
         policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, visibility=see
@@ -265,25 +264,17 @@ def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpRespons
     changed, gone = CapacityForm(initial=_capacity_initial(found)), WithdrawForm()
     if request.method != "POST":
         return _capacity_page(request, found, changed, gone)
-    whole: dict[str, Any] = {"policy_slug": policy, "capacity_id": capacity_id, "at": now, "actor": actor}
-    whole["tag"] = request.POST.get("tag", "")
+    action = read_action(request)
     form: CapacityForm | WithdrawForm
-    if request.POST.get("step") == "remove":
-        form = gone = WithdrawForm(request.POST)
-        done, told = (
-            form.is_valid() and _try(form, capacity_services.remove_capacity, {**whole, **form.cleaned_data}),
-            _("Removed"),
-        )
+    service: Callable[..., Any]
+    if action.step == "remove":
+        form, service, message = (gone := WithdrawForm(request.POST)), capacity_services.remove_capacity, _("Removed")
     else:
-        form = changed = CapacityForm(request.POST)
-        done, told = (
-            form.is_valid() and _try(form, capacity_services.change_capacity, {**whole, **form.cleaned_data}),
-            _("Saved"),
-        )
-    if done:
-        messages.success(request, told)
+        form, service, message = (changed := CapacityForm(request.POST)), capacity_services.change_capacity, _("Saved")
+    if _submit(form, service, policy_slug=policy, capacity_id=capacity_id, tag=action.tag, at=now, actor=actor):
+        messages.success(request, message)
         return SeeOther(_capacities_url(policy))
-    return _capacity_page(request, found, changed, gone, status=412 if form.is_stale else 422)
+    return _capacity_page(request, found, changed, gone, status=form.status)
 
 
 def _capacity_page(

@@ -1,4 +1,4 @@
-"""The core-hours of one entry, and until when it has its shares."""
+"""Pages for one entry: its allocations in core-hours, and the dates between which it has its shares."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
-from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations import presenters as allocation_presenters
 from apps.dashboard.allocations.calendar import end_words, month_context, soon_context
 from apps.dashboard.allocations.forms import (
     NUMBER,
     AllocationForm,
     DatesForm,
     EndlessForm,
-    asked_month,
-    asked_period,
     day_words,
+    month_from_query,
     month_key,
     month_of,
     neighbours,
+    period_from_query,
     period_words,
     today,
     zone,
 )
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
@@ -45,36 +46,36 @@ from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core
 
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    """Promises, what its shares come to, dates of its shares with a month to choose a day from."""
+    """Allocations, the core-hours that its shares amount to, and the dates of its shares with a calendar month."""
     found = _found(request, policy, uid)
     if name != lines.name_slug(found.entry.name):
-        return SeeOther(allocation_lines.tab_url(policy, uid, found.entry.name))
+        return SeeOther(allocation_presenters.tab_url(policy, uid, found.entry.name))
     return _page(request, found)
 
 
 @require_safe
 def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The part of an entry's page; opened directly it leads to all of it."""
+    """Fragment of an entry's page; redirects to the full page unless htmx requests it."""
     found = _found(request, policy, uid)
     if not is_htmx(request):
-        return SeeOther(allocation_lines.tab_url(policy, uid, found.entry.name))
-    line = allocation_lines.draw_line(found.table, found.row)
+        return SeeOther(allocation_presenters.tab_url(policy, uid, found.entry.name))
+    line = allocation_presenters.draw_line(found.table, found.row)
     context = {
         "found": found,
         "line": line,
         "policy": policy,
         "period": period_words(found.table.period),
         "dates": _dates_words(found),
-        "url": allocation_lines.tab_url(policy, uid, found.entry.name),
+        "url": allocation_presenters.tab_url(policy, uid, found.entry.name),
     }
     return render(request, "dashboard/allocations/_entry.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Core-hours for this entry."""
+    """Allocate core-hours to this entry."""
     found = _found(request, policy, uid)
-    back = allocation_lines.tab_url(policy, uid, found.entry.name)
+    back = allocation_presenters.tab_url(policy, uid, found.entry.name)
     if request.method != "POST":
         return SeeOther(back)
     form = AllocationForm(request.POST)
@@ -87,21 +88,20 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:
-            told = {"n": allocation_lines.core_h(given["core_h"]), "entry": found.entry.name}
-            messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % told)
+            words = {"n": allocation_presenters.core_h(given["core_h"]), "entry": found.entry.name}
+            messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % words)
             return SeeOther(back)
     return _page(request, found, allocation_form=form, status=422)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """From when and until when it has its shares, published at once; `step=remove` for no dates any more."""
+    """Publish the first and last day of the entry's shares; `step=remove` removes both."""
     found = _found(request, policy, uid)
-    back = allocation_lines.tab_url(policy, uid, found.entry.name)
+    back = allocation_presenters.tab_url(policy, uid, found.entry.name)
     if request.method != "POST":
         return SeeOther(f"{back}#dates")
-    removes = request.POST.get("step") == "remove"
-    form = EndlessForm(request.POST) if removes else DatesForm(request.POST)
+    form = EndlessForm(request.POST) if read_action(request).step == "remove" else DatesForm(request.POST)
     if form.is_valid():
         try:
             revision = change_dates(
@@ -125,7 +125,7 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 
 def _found(request: HttpRequest, policy: str, uid: UUID) -> EntryCoreHours:
-    period = asked_period(request, clock.now()).period
+    period = period_from_query(request, clock.now()).period
     return get_entry_core_hours(policy_slug=policy, uid=uid, period=period, zone=zone(), actor=actor_of(request))
 
 
@@ -138,7 +138,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     now, policy, name = clock.now(), found.table.policy_slug, found.entry.name
-    url = allocation_lines.tab_url(policy, found.entry.uid, name)
+    url = allocation_presenters.tab_url(policy, found.entry.uid, name)
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     context = {
         "policy": policy,
@@ -146,16 +146,16 @@ def _page(
         "found": found,
         "entry": found.entry,
         "url": url,
-        "line": allocation_lines.draw_line(found.table, found.row),
+        "line": allocation_presenters.draw_line(found.table, found.row),
         "period_words": period_words(found.table.period),
         "period": found.table.period,
         "years": neighbours(found.table.period, now),
         "title": _title(found),
-        "promises": [_promise(policy, each) for each in found.allocations],
+        "allocations": [_allocation(policy, each) for each in found.allocations],
         "steps": _steps(found),
-        "capacity": allocation_lines.core_h(found.table.capacity_core_h),
+        "capacity": allocation_presenters.core_h(found.table.capacity_core_h),
         "dates": _dates_words(found),
-        "allocation_form": allocation_form or AllocationForm(initial=_usual(request, found)),
+        "allocation_form": allocation_form or AllocationForm(initial=_allocation_initial(request, found)),
         "dates_form": dates_form or DatesForm(initial=_dates_initial(request, found)),
         "entry_url": lines.entry_url(policy, found.entry.uid, name),
         "crumbs": [
@@ -171,7 +171,7 @@ def _page(
 
 def _title(found: EntryCoreHours) -> str:
     row, when = found.row, period_words(found.table.period)
-    words = {"name": found.entry.name, "n": allocation_lines.core_h(row.allocated_core_h), "when": when}
+    words = {"name": found.entry.name, "n": allocation_presenters.core_h(row.allocated_core_h), "when": when}
     if row.allocated_core_h is not None:
         if not found.table.above:
             return _("There are %(n)s core-hours in %(when)s") % words
@@ -179,9 +179,9 @@ def _title(found: EntryCoreHours) -> str:
     return _("%(name)s has no allocation in %(when)s") % words
 
 
-def _promise(policy: str, each: Allocation) -> dict[str, Any]:
+def _allocation(policy: str, each: Allocation) -> dict[str, Any]:
     return {
-        "core_h": allocation_lines.core_h(each.core_h),
+        "core_h": allocation_presenters.core_h(each.core_h),
         "period": period_words(period_of(each)),
         "reason": each.reason,
         "author": display_name(each.author_name),
@@ -191,26 +191,27 @@ def _promise(policy: str, each: Allocation) -> dict[str, Any]:
 
 
 def _steps(found: EntryCoreHours) -> list[dict[str, str]]:
-    """`30 of 100 shares: 30 %`, then what is left of the capacity."""
+    """Steps from the root to the entry: `30 of 100 shares`, the percentage, and the remaining core-hours."""
     return [
         {
             "name": step.name,
             "shares": _("%(own)s of %(all)s shares")
             % {"own": presentation.shares_short(step.shares), "all": presentation.shares_short(step.of_shares)},
             "part": presentation.percent(step.part),
-            "core_h": allocation_lines.core_h(step.core_h),
+            "core_h": allocation_presenters.core_h(step.core_h),
         }
         for step in found.steps
     ]
 
 
-def _usual(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any]:
-    """What the form begins with: the page's period, or what a link to renew says."""
+def _allocation_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any]:
+    """Initial values: the page's period, or the values in the query of a link that renews an allocation."""
     period = found.table.period
-    usual = {"starts_on": period.starts_on, "ends_on": period.ends_on, "core_h": request.GET.get("core_h", "")[:40]}
-    for field, name in (("starts_on", "starts"), ("ends_on", "ends")):
-        usual[field] = _day(request.GET.get(name, "")) or usual[field]
-    return usual
+    return {
+        "starts_on": _day(request.GET.get("starts", "")) or period.starts_on,
+        "ends_on": _day(request.GET.get("ends", "")) or period.ends_on,
+        "core_h": request.GET.get("core_h", "")[:40],
+    }
 
 
 def _day(text: str) -> date | None:
@@ -234,25 +235,25 @@ def _dates_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any
 
 
 def _dates_words(found: EntryCoreHours) -> str:
-    """Until when, and what then."""
+    """Sentences on the dates of the entry's shares, and on what happens after the last day."""
     dates, now = found.dates, clock.now()
     if dates is None:
         return _("Shares don’t expire.")
-    said = []
+    sentences = []
     if dates.starts_on is not None:
-        said.append(_("From %(day)s.") % {"day": day_words(dates.starts_on, now)})
+        sentences.append(_("From %(day)s.") % {"day": day_words(dates.starts_on, now)})
     if dates.shares is not None:
-        said.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
+        sentences.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
     if dates.ends_on is not None:
-        said.append(_("Until %(day)s.") % {"day": day_words(dates.ends_on, now)})
-        said.append(end_words(found.entry.shares, dates))
-    return " ".join(said)
+        sentences.append(_("Until %(day)s.") % {"day": day_words(dates.ends_on, now)})
+        sentences.append(end_words(found.entry.shares, dates))
+    return " ".join(sentences)
 
 
 def _month(request: HttpRequest, found: EntryCoreHours, url: str) -> dict[str, Any]:
-    """A month to choose the last day from."""
+    """Calendar month in which the last day can be chosen."""
     picked = _day(request.GET.get("ends_on", "")) or (found.dates.ends_on if found.dates else None)
-    asks = picked is None or "month" in request.GET
-    month = asked_month(request, clock.now()) if asks or picked is None else month_of(picked)
+    names_month = picked is None or "month" in request.GET
+    month = month_from_query(request, clock.now()) if names_month or picked is None else month_of(picked)
     pick = f"{url}?month={month_key(month.starts_on)}&ends_on="
     return month_context(month, today(clock.now()), {}, pick=pick, picked=picked)

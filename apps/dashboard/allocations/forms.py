@@ -1,4 +1,4 @@
-"""What a person fills in to allocate core-hours, state capacity or end shares; and the days of an address."""
+"""Forms for allocations, capacity and dates of shares; and the period or month that a page's query names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from django.utils import formats
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.errors import DomainError, NotFound, Stale
+from apps.core.errors import NotFound
 from apps.core.typed_numbers import read_amount
 from apps.dashboard.entry import read_shares
+from apps.dashboard.shell.forms import RefusableForm, choice_field, date_input, name_field, reason_field, text_input
 from apps.policies.allocations.capacities import MOST_CORES
 from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
 from apps.policies.allocations.services import MOST_CORE_H
@@ -27,108 +28,82 @@ from apps.policies.allocations.services import MOST_CORE_H
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
 def typed_amount(value: float) -> str:
-    """A number that is read again as itself: never with decimals that look like a group of digits."""
+    """Text that `read_amount` reads as the same number; three decimals would look like a group of digits."""
     text = f"{Decimal(repr(value)):f}".removesuffix(".0")
     decimals = text.partition(".")[2]
     return f"{text}0" if decimals and len(decimals) % 3 == 0 else text
 
 
-def _text(**attributes: str) -> forms.TextInput:
-    return forms.TextInput(attrs={"class": "input", "autocomplete": "off", **attributes})
-
-
 def _day(label: Any, *, required: bool = True, help_text: Any = "") -> forms.DateField:
-    widget = forms.DateInput(attrs={"class": "input", "type": "date"}, format="%Y-%m-%d")
-    return forms.DateField(label=label, required=required, help_text=help_text, widget=widget)
+    return forms.DateField(label=label, required=required, help_text=help_text, widget=date_input())
+
+
+def _decimal(label: Any, help_text: Any = "") -> forms.CharField:
+    """An optional number as text."""
+    widget = text_input(inputmode="decimal")
+    return forms.CharField(label=label, max_length=40, required=False, help_text=help_text, widget=widget)
 
 
 class AmountField(forms.CharField):
-    """A number from 0 on, with or without groups of digits."""
+    """A number from 0 to `maximum`, with or without groups of digits."""
 
-    def __init__(self, most: float, **more: Any) -> None:
-        super().__init__(max_length=40, widget=_text(inputmode="decimal"), **more)
-        self._most = most
+    def __init__(self, maximum: float, **more: Any) -> None:
+        super().__init__(max_length=40, widget=text_input(inputmode="decimal"), **more)
+        self._maximum = maximum
 
     def clean(self, value: Any) -> Any:
         try:
             amount = read_amount(super().clean(value))
         except ValueError as error:
             raise forms.ValidationError(str(error), code="number") from None
-        if amount > self._most:
+        if amount > self._maximum:
             raise forms.ValidationError(_("That is too large"), code="large")
         return amount
 
 
-class _Refusable(forms.Form):
-    """Shows what a room refused at the fields it names."""
+class _AllocationsForm(RefusableForm):
+    """Base of this feature's forms: its services report problems as sentence fragments."""
 
-    is_stale = False
-    names: dict[str, str] = {}  # noqa: RUF012 - read, never written
-    ids = "id_%s"  # another one where a page has two of these forms
+    ids = "id_%s"  # differs between two forms on one page
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **{"auto_id": self.ids, **more})
 
-    def add_refusal(self, error: DomainError) -> None:
-        self.is_stale = isinstance(error, Stale)
-        for problem in error.fields:
-            where = self.names.get(problem.where, problem.where)
-            message = f"{problem.message[:1].upper()}{problem.message[1:]}."
-            refused = forms.ValidationError(message, code=error.code)
-            self.add_error(where if where in self.fields else None, refused)
-        if not error.fields:
-            self.add_error(None, forms.ValidationError(error.message, code=error.code))
+    def field_message(self, message: str) -> str:
+        return f"{message[:1].upper()}{message[1:]}."
 
 
-_IN_LIST = _("Recorded in the audit log.")
-
-
-def _reason(help_text: Any = _IN_LIST) -> forms.CharField:
-    return forms.CharField(label=_("Reason"), max_length=LONGEST_TEXT, help_text=help_text, widget=_text())
-
-
-class AllocationForm(_Refusable):
-    """How many core-hours, from which day to which, and why."""
+class AllocationForm(_AllocationsForm):
+    """Core-hours of one entry for a period of days, and the reason."""
 
     core_h = AmountField(MOST_CORE_H, label=_("Core-hours"))
     starts_on = _day(_("First day"))
     ends_on = _day(_("Last day"))
-    reason = _reason()
+    reason = reason_field(LONGEST_TEXT)
 
 
-class GiveForm(AllocationForm):
-    """The same, and to whom."""
+class NewAllocationForm(AllocationForm):
+    """An allocation to the entry with a path."""
 
-    entry = forms.CharField(
-        label=_("Entry"),
-        max_length=9000,
-        help_text=_("Path, such as /physics; / is the root."),
-        widget=_text(list="places", spellcheck="false", autocapitalize="none"),
-    )
+    entry = name_field(_("Entry"), 9000, _("Path, such as /physics; / is the root."), list="places")
     field_order = ("entry", "core_h", "starts_on", "ends_on", "reason")
 
 
-class WithdrawForm(_Refusable):
+class WithdrawForm(_AllocationsForm):
     ids = "withdraw_%s"
 
-    reason = forms.CharField(label=_("Why"), max_length=LONGEST_TEXT, widget=_text())
+    reason = forms.CharField(label=_("Why"), max_length=LONGEST_TEXT, widget=text_input())
 
 
-class CapacityForm(_Refusable):
-    """So many cores, where, and for how long."""
+class CapacityForm(_AllocationsForm):
+    """Cores of a site for a period of days."""
 
     cores = AmountField(MOST_CORES, label=_("Cores"))
-    site = forms.CharField(
-        label=_("Site"),
-        max_length=128,
-        required=False,
-        help_text=_("Leave empty for all."),
-        widget=_text(),
-    )
+    site = name_field(_("Site"), 128, _("Leave empty for all."), required=False)
     starts_on = _day(_("First day"))
     ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
-    note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=_text())
-    reason = _reason(_("Recorded in the audit log."))
+    note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=text_input())
+    reason = reason_field(LONGEST_TEXT)
 
 
 NUMBER = "number"
@@ -140,37 +115,23 @@ AT_END_CHOICES = (
 )
 
 
-class DatesForm(_Refusable):
-    """From when and until when an entry has its shares, and what happens then."""
+class DatesForm(_AllocationsForm):
+    """First and last day of an entry's shares, and what happens to the shares after the last day."""
 
     starts_on = _day(_("First day"), required=False)
-    shares = forms.CharField(
-        label=_("Shares"),
-        max_length=40,
-        required=False,
-        help_text=_("Leave empty to keep them."),
-        widget=_text(inputmode="decimal"),
-    )
+    shares = _decimal(_("Shares"), _("Leave empty to keep them."))
     ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
-    at_end = forms.ChoiceField(
-        label=_("After expiry"),
-        choices=AT_END_CHOICES,
-        required=False,
-        initial="keep",
-        widget=forms.Select(attrs={"class": "input"}),
-    )
-    shares_then = forms.CharField(
-        label=_("Shares then"), max_length=40, required=False, widget=_text(inputmode="decimal")
-    )
+    at_end = choice_field(_("After expiry"), AT_END_CHOICES, required=False, initial="keep")
+    shares_then = _decimal(_("Shares then"))
     reason = forms.CharField(
         label=_("Reason"),
         max_length=2000,
         help_text=_("Shown in the history to those affected."),
-        widget=_text(),
+        widget=text_input(),
     )
     base_revision = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
-    names = {"operations[0].dates": "ends_on"}  # noqa: RUF012 - read, never written
+    field_names = {"operations[0].dates": "ends_on"}  # noqa: RUF012
     ids = "dates_%s"
 
     def clean_shares(self) -> float | None:
@@ -199,7 +160,7 @@ class DatesForm(_Refusable):
 
     @property
     def dates(self) -> dict[str, Any] | None:
-        """As the operation `set_dates` takes them."""
+        """Dates in the form of the operation `set_dates`."""
         given = self.cleaned_data
         at_end = given["shares_then"] if given["at_end"] == NUMBER else given["at_end"] or "keep"
         return {
@@ -211,7 +172,7 @@ class DatesForm(_Refusable):
 
 
 class EndlessForm(DatesForm):
-    """No dates any more; what was typed about days doesn't matter."""
+    """Removal of an entry's dates: the other fields are ignored."""
 
     def clean(self) -> dict[str, Any] | None:
         for name in ("starts_on", "shares", "ends_on", "at_end", "shares_then"):
@@ -232,26 +193,25 @@ def _number(text: str) -> float | None:
     return shares
 
 
-class DraftForm(_Refusable):
-    """What becomes of a conversion: its reason, and whether shares end with the promises."""
+class DraftForm(_AllocationsForm):
+    """A draft of shares from allocations: its reason, and whether the shares expire with the allocations."""
 
-    at_end = forms.ChoiceField(
-        label=_("Share expiry"),
-        required=False,
-        widget=forms.Select(attrs={"class": "input"}),
-        choices=(
+    at_end = choice_field(
+        _("Share expiry"),
+        (
             ("", _("none: only the numbers change")),
             ("keep", _("with the allocation; flagged as expired afterwards")),
             ("zero", _("with the allocation; then 0")),
             ("archive", _("with the allocation; then archived")),
         ),
+        required=False,
     )
-    reason = _reason(_IN_LIST)
+    reason = reason_field(LONGEST_TEXT)
 
 
-# --- Days of an address -----------------------------------------------------------------------------------------------
+# --- Periods in a page's query ----------------------------------------------------------------------------------------
 def zone() -> ZoneInfo:
-    """In which days begin and end."""
+    """Time zone of the days of allocations."""
     return ZoneInfo(settings.TIME_ZONE)
 
 
@@ -260,8 +220,8 @@ def today(now: datetime) -> date:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPeriod:
-    """The period of an address; this year, with the problem, where it names none that can be."""
+class QueryPeriod:
+    """The period that a query names; this year, with the problem, if what it names is no period."""
 
     period: Period
     problem: str = ""
@@ -271,17 +231,18 @@ class AskedPeriod:
         return query_of(self.period)
 
 
-def asked_period(request: HttpRequest, now: datetime) -> AskedPeriod:
+def period_from_query(request: HttpRequest, now: datetime) -> QueryPeriod:
+    """Read `?from=` and `?to=`; this year without them."""
     usual = whole_year(today(now))
     first, last = request.GET.get("from", ""), request.GET.get("to", "")
     if not first and not last:
-        return AskedPeriod(usual)
+        return QueryPeriod(usual)
     try:
         starts_on = date.fromisoformat(first) if first else usual.starts_on
         ends_on = date.fromisoformat(last) if last else max(usual.ends_on, starts_on)
-        return AskedPeriod(Period(starts_on, ends_on))
+        return QueryPeriod(Period(starts_on, ends_on))
     except ValueError:
-        return AskedPeriod(
+        return QueryPeriod(
             usual, gettext("A period goes from one day to a later one, such as 2026-01-01 to 2026-12-31.")
         )
 
@@ -290,8 +251,8 @@ def query_of(period: Period) -> str:
     return urlencode({"from": period.starts_on.isoformat(), "to": period.ends_on.isoformat()})
 
 
-def asked_uid(text: str) -> UUID | None:
-    """An entry that an address names; what is no uid names none that there is."""
+def uid_from_query(text: str) -> UUID | None:
+    """UID of an entry in a query, or None without one; raises NotFound for text that is no UID."""
     try:
         return UUID(text) if text else None
     except ValueError:
@@ -299,7 +260,7 @@ def asked_uid(text: str) -> UUID | None:
 
 
 def neighbours(period: Period, now: datetime) -> list[dict[str, Any]]:
-    """Last year, this one and the next, to choose from."""
+    """Last year, this year and next year as choices."""
     this = whole_year(today(now))
     found = []
     for year in (this.starts_on.year - 1, this.starts_on.year, this.starts_on.year + 1):
@@ -309,7 +270,7 @@ def neighbours(period: Period, now: datetime) -> list[dict[str, Any]]:
 
 
 def period_words(period: Period) -> str:
-    """2026; March 2026; 1 Apr to 31 Dec 2026; 1 Jul 2026 to 30 Jun 2027."""
+    """A period in words: 2026; March 2026; 1 Apr to 31 Dec 2026; 1 Jul 2026 to 30 Jun 2027."""
     if period == whole_year(period.starts_on):
         return str(period.starts_on.year)
     if period.starts_on.day == 1 and period.ends_on == month_of(period.starts_on).ends_on:
@@ -320,18 +281,18 @@ def period_words(period: Period) -> str:
 
 
 def day_words(day: date, now: datetime) -> str:
-    """31 Dec, with the year if it is another one."""
+    """A day such as 31 Dec; with the year if it is not the current year."""
     return formats.date_format(day, "j M" if day.year == today(now).year else "j M Y")
 
 
 def month_of(day: date) -> Period:
-    """The month that a day is in."""
+    """The month that contains a day."""
     following = (day.replace(day=28) + timedelta(days=4)).replace(day=1)
     return Period(day.replace(day=1), following - DAY)
 
 
-def asked_month(request: HttpRequest, now: datetime) -> Period:
-    """`?month=2027-03`; the present one where it names none."""
+def month_from_query(request: HttpRequest, now: datetime) -> Period:
+    """Read a month such as `?month=2027-03`; the current month if there is none or it is invalid."""
     try:
         day = date.fromisoformat(f"{request.GET.get('month', '')}-01")
     except ValueError:

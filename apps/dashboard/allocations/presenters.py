@@ -1,4 +1,4 @@
-"""Rows of core-hours as a page shows them: numbers in words, bars, and the sentence that comes first."""
+"""Allocations as rows, bars, key figures and headlines of a page, and as rows of a CSV file."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ _STATES = {"ahead": State.OVER, "behind": State.UNDER, "on": State.ON, "idle": S
 
 @dataclass(frozen=True, slots=True)
 class AllocationLine:
-    """One row of the table, ready to be printed; "" where there is nothing to say."""
+    """One row of the table as texts, which are empty if they don't apply.
+
+    ended: such as “Ended 30 Nov”. beyond: the whole allocation if the period shows only a part of it, such as “of
+    242,000 until 19 Feb 2027”. basis: whether the expected core-hours are those of the allocation or of the shares.
+    """
 
     row: AllocationRow
     url: str
     period: str
-    ended: str  # "ended 30 Nov"
-    promised: str
-    beyond: str  # "of 242,000 until 19 Feb 2027": what the period shows a part of
+    ended: str
+    allocated: str
+    beyond: str
     share: str
     sub_allocated: str
     meter: Meter | None
-    kept: str
+    unallocated: str
     over: str
     expected: str
-    basis: str  # of what it is expected
+    basis: str
     delivered: str
     bar: Bullet | None
     remaining: str
@@ -60,12 +64,12 @@ class AllocationLine:
 
 
 def core_h(value: float | None) -> str:
-    """Core-hours without unit: 10,080,000; one decimal below ten; a dash where it isn't known."""
+    """Core-hours without unit, such as 10,080,000; with one decimal below ten; a dash if unknown."""
     return presentation.core_hours(None if value is None else value * presentation.SECONDS_PER_HOUR)
 
 
 def tab_url(policy: str, uid: UUID, name: str) -> str:
-    """The core-hours of one entry."""
+    """URL of the page of one entry's core-hours."""
     slug = tree_lines.name_slug(name)
     return reverse("dashboard:entry-core-hours", kwargs={"policy": policy, "uid": uid, "name": slug})
 
@@ -83,12 +87,12 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         url=url,
         period=_period(table, row),
         ended=_ended(table, row),
-        promised=core_h(own) if own is not None else "",
+        allocated=core_h(own) if own is not None else "",
         beyond=_beyond(row),
         sub_allocated=_sub_allocated(row),
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
         meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
-        kept=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
+        unallocated=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_committed_core_h)} if row.over_committed_core_h else "",
         expected=core_h(due) if due is not None else "",
         basis="" if due is None else _("of its allocation") if has_allocation(row) else _("of its shares"),
@@ -108,7 +112,7 @@ def _beyond(row: AllocationRow) -> str:
 
 
 def _sub_allocated(row: AllocationRow) -> str:
-    """Of its own in percent, else in core-hours; nothing where it hands out nothing or this isn't for the reader."""
+    """Sub-allocated core-hours in percent of the entry's allocation, else as an amount; empty if none or hidden."""
     if not row.hands_out or row.sub_allocated_core_h is None:
         return ""
     own = row.allocated_core_h
@@ -123,14 +127,14 @@ def _period(table: AllocationTable, row: AllocationRow) -> str:
 
 
 def _ended(table: AllocationTable, row: AllocationRow) -> str:
-    """Within the period, before today: what is promised is over."""
+    """Last day of an allocation that has ended; empty otherwise."""
     if row.days is None or row.days.instants(table.zone)[1] > table.now:
         return ""
     return f"{_('Ended')} {day_words(row.days.ends_on, table.now)}"
 
 
 def _bar(row: AllocationRow) -> Bullet | None:
-    """Delivered of the promise, or of what its shares come to; the tick is where an even pace would be."""
+    """Bar of delivered core-hours relative to the allocation or the shares; the tick marks an even pace."""
     whole = row.allocated_core_h or row.expected_whole_core_h
     due = due_of(row)
     if not whole or row.delivered_core_h is None or due is None:
@@ -151,12 +155,12 @@ def has_allocation(row: AllocationRow) -> bool:
 
 
 def due_of(row: AllocationRow) -> float | None:
-    """Core-hours by now on which its pace is based: of its allocation, else of its shares."""
+    """Core-hours expected by now, by which the pace is judged: of the allocation, else of the shares."""
     return row.due_core_h if has_allocation(row) else row.expected_core_h
 
 
 def pace_of(row: AllocationRow | OnAllocations) -> Balance:
-    """Ahead of an even pace, behind it, or on it."""
+    """Badge on whether the entry is ahead of an even pace, behind it, or on it."""
     if row.pace == "on":
         return Balance(State.ON, "", _("on pace"))
     if row.pace == "idle":
@@ -182,21 +186,20 @@ def remaining_words(row: AllocationRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The sentence that comes first, what follows from it, and what can be done."""
+    """Headline of the page with an explanation. key: over, none, part, amount, no_capacity or fits."""
 
-    key: str  # over, none, part, amount, no_capacity or fits
+    key: str
     title: str
     text: str
     is_bad: bool = False
 
 
 def verdict(table: AllocationTable) -> Verdict:
-    """Can the promises of this group be kept?"""
+    """Headline on whether the allocations of the group fit its own allocation or the capacity."""
     when, group = period_words(table.period), table.group
     if table.is_over:
-        return _too_much(table)
-    promised = [row for row in table.rows if row.allocated_core_h is not None]
-    if not promised:
+        return _over_allocated(table)
+    if all(row.allocated_core_h is None for row in table.rows):
         text = _("Shares decide how much each entry gets.")
         return Verdict("none", _("No core-hours are allocated in %(when)s") % {"when": when}, text)
     if group.allocated_core_h is None:
@@ -222,7 +225,7 @@ def _amount_title(group: AllocationRow, when: str) -> str:
     return _("%(n)s core-hours are allocated in %(when)s") % {"n": core_h(group.sub_allocated_core_h), "when": when}
 
 
-def _too_much(table: AllocationTable) -> Verdict:
+def _over_allocated(table: AllocationTable) -> Verdict:
     worst = max(table.is_over, key=lambda row: row.over_committed_core_h or 0)
     name = worst.name if worst.parent_uid else _("The site")
     if len(table.is_over) == 1:
@@ -238,7 +241,7 @@ def _too_much(table: AllocationTable) -> Verdict:
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:
-    """Four numbers of the group: what it has, what it allocated, what is due by now, what was delivered of that."""
+    """Four key figures of the group: its allocation, sub-allocations, and expected and delivered core-hours."""
     group, on = table.group, table.on_allocations
     own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
@@ -272,7 +275,7 @@ def _delivered_note(group: AllocationRow) -> str:
 
 
 def gap_words(table: AllocationTable) -> str:
-    """Days of the period for which nobody stated a capacity, while some are."""
+    """Sentence on days without a recorded capacity, if other days of the period have one."""
     if not table.capacities or not table.uncovered:
         return ""
     first = table.uncovered[0]
@@ -324,7 +327,7 @@ def month_name(day: date) -> str:
 
 
 def renewal(period: Period) -> Period:
-    """The same length of time again, from the day after; whole years and months stay whole."""
+    """The period of the same length that starts on the following day; whole years stay whole."""
     following = period.ends_on.toordinal() + 1
     starts_on = date.fromordinal(following)
     if (period.starts_on.month, period.starts_on.day) == (starts_on.month, starts_on.day):
@@ -335,7 +338,7 @@ def renewal(period: Period) -> Period:
 
 
 def when_words(on: date, now: datetime, today: date) -> str:
-    """today; tomorrow; in 12 days, 1 Dec; 30 Nov, 3 days ago."""
+    """A date relative to today: today; tomorrow; 1 Dec, in 12 days; 30 Nov, 3 days ago."""
     days = (on - today).days
     day = day_words(on, now)
     if days in (0, 1):

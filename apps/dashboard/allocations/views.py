@@ -1,4 +1,4 @@
-"""Can the promises be kept: the table of core-hours, what begins and ends, and a look at what could be promised."""
+"""Pages of a policy's allocations: the table of core-hours, the calendar of dates, and a trial of an allocation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.core.typed_numbers import read_amount
-from apps.dashboard.allocations import presenters as allocation_lines
+from apps.dashboard.allocations import presenters as allocation_presenters
 from apps.dashboard.allocations.calendar import calendar_context, plan_context, soon_context
 from apps.dashboard.allocations.forms import (
-    GiveForm,
-    asked_period,
-    asked_uid,
+    NewAllocationForm,
     neighbours,
+    period_from_query,
     period_words,
     query_of,
+    uid_from_query,
     zone,
 )
 from apps.dashboard.saved_views import keeps_views
@@ -54,11 +54,11 @@ def calendar_url(policy: str, **_kwargs: Any) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 @keeps_views("allocations")
 def allocations(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?from=&to=` the period, `?of=` a group. POST promises core-hours to an entry by its path."""
+    """The table for a period (`?from=&to=`) and group (`?of=`); POST allocates core-hours to an entry by its path."""
     now = clock.now()
     if request.method != "POST":
         return _page(request, policy, None)
-    form = GiveForm(request.POST)
+    form = NewAllocationForm(request.POST)
     if form.is_valid():
         given = form.cleaned_data
         try:
@@ -80,8 +80,8 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
                 raise
             form.add_refusal(refusal)
         else:
-            told = {"n": allocation_lines.core_h(given["core_h"]), "entry": given["entry"]}
-            messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % told)
+            words = {"n": allocation_presenters.core_h(given["core_h"]), "entry": given["entry"]}
+            messages.success(request, _("%(n)s core-hours are allocated to %(entry)s.") % words)
             return SeeOther(page_url(policy))
     return _page(request, policy, form, status=422)
 
@@ -89,21 +89,21 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def table(request: HttpRequest, policy: str) -> HttpResponse:
-    """Verdict, numbers and table of another period or group."""
+    """Fragment with headline, numbers and table of a period and group."""
     return render(request, "dashboard/allocations/_table.html", table_context(request, policy))
 
 
 @require_safe
 @fragment(page_url)
 def soon(request: HttpRequest, policy: str) -> HttpResponse:
-    """What ends within 7, 30 or 90 days."""
+    """Fragment with the allocations and shares that end within 7, 30 or 90 days."""
     return render(request, "dashboard/allocations/_soon.html", soon_context(request, policy))
 
 
 @require_safe
 @fragment(page_url)
 def trial(request: HttpRequest, policy: str) -> HttpResponse:
-    """What an amount of core-hours would be of a group: nothing is saved."""
+    """Fragment with the share that an amount of core-hours would be of a group; stores nothing."""
     context = trial_context(request, policy, table_of(request, policy))
     status = 422 if context["trial_problem"] else 200
     return render(request, "dashboard/allocations/_trial.html", context, status=status)
@@ -111,21 +111,21 @@ def trial(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, policy: str) -> HttpResponseBase:
-    """All rows of the table, as numbers; text that a spreadsheet would take for a formula is made escape_formula."""
+    """All rows of the table as CSV; text that a spreadsheet would read as a formula is escaped."""
     found = table_of(request, policy, limit=None)
     name = f"{policy}-core-hours-{found.period.starts_on}-{found.period.ends_on}.csv"
-    return csv_response(name, allocation_lines.csv_header(), map(allocation_lines.csv_row, found.rows))
+    return csv_response(name, allocation_presenters.csv_header(), map(allocation_presenters.csv_row, found.rows))
 
 
 @require_safe
 def figure(request: HttpRequest, policy: str, figure: str, form: str = "json") -> HttpResponseBase:
-    """Core-hours by week, or what is left of allocations, for the page's own query."""
+    """Figure of core-hours by week, or of the remainder of allocations, for the page's query."""
     return answer_figure(request, draw_core_hour_figure(figure, _weeks(request, policy), request.GET), form)
 
 
 @require_safe
 def calendar(request: HttpRequest, policy: str) -> HttpResponse:
-    """A month as a table, and below it what begins and ends on which day."""
+    """A month as a table, and the dates on which allocations and shares start and end."""
     context = calendar_context(request, policy)
     crumbs = [*crumbs_of(policy, context["upcoming"].policy_name), {"label": _("Calendar")}]
     return render(request, "dashboard/allocations/calendar.html", {**context, "crumbs": crumbs})
@@ -137,19 +137,19 @@ def month(request: HttpRequest, policy: str) -> HttpResponse:
     return render(request, "dashboard/allocations/_calendar.html", calendar_context(request, policy))
 
 
-def _page(request: HttpRequest, policy: str, form: GiveForm | None, *, status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, policy: str, form: NewAllocationForm | None, *, status: int = 200) -> HttpResponse:
     context = table_context(request, policy)
     found: AllocationTable = context["table"]
-    usual = {"starts_on": found.period.starts_on, "ends_on": found.period.ends_on}
+    initial = {"starts_on": found.period.starts_on, "ends_on": found.period.ends_on}
     context |= soon_context(request, policy)
     context |= plan_context(request, policy)
     context |= trial_context(request, policy, found)
-    context |= {"form": form or GiveForm(initial=usual), "crumbs": _own_crumbs(found)}
+    context |= {"form": form or NewAllocationForm(initial=initial), "crumbs": _own_crumbs(found)}
     return render(request, "dashboard/allocations/allocations.html", context, status=status)
 
 
 def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
-    """All of them from the same numbers, which are read once."""
+    """Frames of all figures; their data is loaded once, and only if a figure is drawn."""
 
     @cache
     def weeks() -> CoreHourWeeks:
@@ -163,11 +163,11 @@ def _figures(request: HttpRequest, policy: str) -> list[FigureFrame]:
 
 
 def _weeks(request: HttpRequest, policy: str) -> CoreHourWeeks:
-    """Raises Invalid for a period that can't be: the page says so once, and shows this year's table."""
-    asked = asked_period(request, clock.now())
-    if asked.problem:
-        raise Invalid(asked.problem, fields=[FieldProblem("from", asked.problem)])
-    period, of = asked.period, asked_uid(request.GET.get("of", ""))
+    """Core-hours by week; raises Invalid for an invalid period, which the page reports above this year's table."""
+    queried = period_from_query(request, clock.now())
+    if queried.problem:
+        raise Invalid(queried.problem, fields=[FieldProblem("from", queried.problem)])
+    period, of = queried.period, uid_from_query(request.GET.get("of", ""))
     return get_core_hour_weeks(policy_slug=policy, period=period, zone=zone(), of=of, actor=actor_of(request))
 
 
@@ -188,12 +188,12 @@ def crumbs_of(policy: str, name: str) -> list[dict[str, Any]]:
 
 
 def table_of(request: HttpRequest, policy: str, *, limit: int | None = 200) -> AllocationTable:
-    """As the address asks for it."""
+    """The table for the period, group and cursor in the query."""
     return get_allocation_table(
         policy_slug=policy,
-        period=asked_period(request, clock.now()).period,
+        period=period_from_query(request, clock.now()).period,
         zone=zone(),
-        of=asked_uid(request.GET.get("of", "")),
+        of=uid_from_query(request.GET.get("of", "")),
         cursor=request.GET.get("cursor") or None,
         limit=limit,
         actor=actor_of(request),
@@ -202,10 +202,10 @@ def table_of(request: HttpRequest, policy: str, *, limit: int | None = 200) -> A
 
 def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     now = clock.now()
-    asked, found = asked_period(request, now), table_of(request, policy)
+    queried, found = period_from_query(request, now), table_of(request, policy)
     group = f"&of={found.group.entry}" if found.above else ""
-    kept = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
-    drawn, shown = allocation_lines.draw_lines(found), f"&{kept}" if kept else ""
+    state = urlencode([(name, request.GET[name]) for name in FIGURE_STATE if request.GET.get(name)])
+    drawn, shown = allocation_presenters.draw_lines(found), f"&{state}" if state else ""
     return {
         "policy": policy,
         "policy_name": found.policy_name,
@@ -214,22 +214,22 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "columns": {
             "days": any(line.period or line.ended for line in drawn),
             "share": any(line.share for line in drawn),
-            "below": any(line.sub_allocated or line.over or line.kept for line in drawn),
+            "below": any(line.sub_allocated or line.over or line.unallocated for line in drawn),
         },
-        "verdict": allocation_lines.verdict(found),
-        "kpis": allocation_lines.kpis(found),
+        "verdict": allocation_presenters.verdict(found),
+        "kpis": allocation_presenters.kpis(found),
         "period": found.period,
         "period_words": period_words(found.period),
-        "period_problem": asked.problem,
+        "period_problem": queried.problem,
         "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(found.period, now)],
         "figures": _figures(request, policy),
         "figure_state": " ".join(FIGURE_STATE),
-        "query": asked.query + group,
+        "query": queried.query + group,
         "group_query": group,
-        "gap": allocation_lines.gap_words(found),
+        "gap": allocation_presenters.gap_words(found),
         "places": [line.row.path for line in drawn if line.row.may_give],
         "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
-        "unmapped": allocation_lines.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
+        "unmapped": allocation_presenters.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
     }
 
 
@@ -257,9 +257,9 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
     if not typed:
         return context
     try:
-        made = try_core_hours(
+        found_trial = try_core_hours(
             policy_slug=policy,
-            parent_uid=asked_uid(chosen) or found.group.entry,
+            parent_uid=uid_from_query(chosen) or found.group.entry,
             core_h=read_amount(typed),
             period=found.period,
             zone=zone(),
@@ -271,20 +271,19 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         return {**context, "trial_problem": str(problem), "trial_code": "number"}
     except DomainError as refusal:
         return {**context, "trial_problem": refusal.message, "trial_code": refusal.code}
-    group = next((each["label"] for each in groups if each["value"] == chosen), "")
-    return {**context, "trial": made, "trial_lines": _trial_lines(made, group, found)}
+    return {**context, "trial": found_trial, "trial_lines": _trial_lines(found_trial, found)}
 
 
-def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[str, str]]:
-    """(what, how much) of a trial, in words."""
+def _trial_lines(trial: Any, table: AllocationTable) -> list[tuple[str, str]]:
+    """Labels and values of a trial."""
     unknown = _("No capacity is recorded")
-    part = presentation.percent(made.part) if made.part is not None else unknown
-    if made.part is not None and made.part_of_whole is not None and made.part != made.part_of_whole:
-        whole = presentation.percent(made.part_of_whole)
+    part = presentation.percent(trial.part) if trial.part is not None else unknown
+    if trial.part is not None and trial.part_of_whole is not None and trial.part != trial.part_of_whole:
+        whole = presentation.percent(trial.part_of_whole)
         part = _("%(part)s of its group, %(whole)s of the policy") % {"part": part, "whole": whole}
-    beside = {"shares": presentation.shares(made.shares), "others": presentation.shares_short(made.sum_of_shares)}
-    shares = _("%(shares)s beside %(others)s") % beside if made.shares is not None else _("unknown")
-    cores = {"n": presentation.core_hours(made.cores * 3600), "when": period_words(found.period)}
+    beside = {"shares": presentation.shares(trial.shares), "others": presentation.shares_short(trial.sum_of_shares)}
+    shares = _("%(shares)s beside %(others)s") % beside if trial.shares is not None else _("unknown")
+    cores = {"n": presentation.core_hours(trial.cores * 3600), "when": period_words(table.period)}
     return [
         (_("Share"), part),
         (_("As shares, others unchanged"), shares),
@@ -293,11 +292,11 @@ def _trial_lines(made: Any, group: str, found: AllocationTable) -> list[tuple[st
 
 
 def _group_label(name: str, own: float | None) -> str:
-    return f"{name}, {allocation_lines.core_h(own)}" if own is not None else name
+    return f"{name}, {allocation_presenters.core_h(own)}" if own is not None else name
 
 
 def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
-    """The entry with this path, among those that the person may see."""
+    """UID of the entry with a path; raises Invalid if the actor sees no such entry."""
     actor, path = actor_of(request), "/" + text.strip().strip("/")
     found = get_policy(slug=policy, actor=actor)
     tree = load_tree(found)

@@ -1,6 +1,7 @@
-"""Writing in a draft: every edit by itself, undo and redo, and how a draft ends.
+"""Endpoints that edit a draft: single edits, undo and redo, update to the current revision, publish, and discard.
 
-Each request says which version it saw, in `If-Match` or in a field: 428 without, 412 with both sides when it is older.
+A request names the draft's version that its page showed, in `If-Match` or in a field. Without one the response is 428;
+with an outdated one it is 412 and shows the edit beside the draft's current state.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.forms import field_of, read_operation
 from apps.dashboard.drafts.group import group_parts
-from apps.dashboard.drafts.pages import Asked, draft_url
+from apps.dashboard.drafts.pages import EditorState, draft_url
 from apps.dashboard.drafts.presenters import PERCENT, typed_value
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.errors import Refusal, refuse
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.policies import services
@@ -46,12 +48,12 @@ _MOST_AT_ONCE = 1_000
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def operation(request: HttpRequest, change_set: int) -> HttpResponse:
-    """One edit."""
+    """Add one edit to the draft."""
 
     def write(version: int) -> drafts.Written:
-        asked = read_operation(request.POST)
+        edit = read_operation(request.POST)
         return drafts.write_operations(
-            id=change_set, version=version, operations=[asked], at=clock.now(), actor=actor_of(request)
+            id=change_set, version=version, operations=[edit], at=clock.now(), actor=actor_of(request)
         )
 
     return _written(request, change_set, write)
@@ -59,11 +61,11 @@ def operation(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def cells(request: HttpRequest, change_set: int) -> HttpResponse:
-    """All numbers of the page at once, for who has no scripts: those that differ from what stood there are edits."""
+    """Submit all numbers of the page, for browsers without scripts: each that differs from the draft is an edit."""
 
     def write(version: int) -> ChangeSet:
-        view, asked = pages.open_view(request, change_set), Asked.of(request.POST)
-        found = _typed_over(view, request.POST, asked)
+        view, editor = pages.open_view(request, change_set), EditorState.of(request.POST)
+        found = _changed_cells(view, request.POST, editor)
         if not found:
             return view.draft
         return drafts.add_operations(
@@ -75,19 +77,19 @@ def cells(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def log(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Undo, redo, leave one edit out, or say the reason."""
+    """Undo or redo edits, drop one edit, or set the reason."""
 
     def write(version: int) -> ChangeSet:
         common: dict[str, Any] = {"id": change_set, "version": version, "at": clock.now(), "actor": actor_of(request)}
-        step = request.POST.get("step", "")
-        if step == "undo":
+        action = read_action(request)
+        if action.step == "undo":
             return drafts.undo(**common, n=_whole(request, "n", 1))
-        if step == "redo":
+        if action.step == "redo":
             return drafts.redo(**common, n=_whole(request, "n", 1))
-        if step == "drop":
+        if action.step == "drop":
             return drafts.drop_operation(**common, index=_whole(request, "index", -1))
-        if step == "reason":
-            return drafts.describe_draft(**common, reason=request.POST.get("reason", ""))
+        if action.step == "reason":
+            return drafts.describe_draft(**common, reason=action.reason)
         raise Invalid(_("Unknown action."))
 
     return _written(request, change_set, write)
@@ -95,11 +97,11 @@ def log(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def update(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Set the draft upon the revision in force; where both sides changed something, a choice is asked for."""
+    """Rebase the draft on the current revision; for fields that both changed, ask which value to keep."""
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
-    pages.draft_of(request, change_set)  # what isn't there for somebody says so first
-    version, asked = version_of(request), Asked.of(request.POST)
+    pages.draft_of(request, change_set)  # raises NotFound before anything else is checked
+    version, editor = version_of(request), EditorState.of(request.POST)
     if version is None:
         return unconditional(request)
     choices: dict[str, Any] = {
@@ -110,56 +112,53 @@ def update(request: HttpRequest, change_set: int) -> HttpResponse:
     try:
         drafts.update_draft(id=change_set, version=version, choices=choices, at=clock.now(), actor=actor_of(request))
     except EditConflict as error:
-        return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, choices))
+        return show(request, pages.open_view(request, change_set), editor, status=409, conflicts=_sides(error, choices))
     except (Stale, Invalid) as error:
-        return _refused(request, change_set, asked, error)
+        return _refused(request, change_set, editor, error)
     messages.success(request, _("Saved"))
-    return SeeOther(draft_url(change_set, asked.back))
+    return SeeOther(draft_url(change_set, editor.back))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def finish(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Ask for a review, publish, or give the draft up."""
+    """Request a review of the draft, publish it, or discard it."""
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
-    policy = pages.draft_of(request, change_set).policy.slug  # what isn't there for somebody says so first
-    version, asked = version_of(request), Asked.of(request.POST)
+    policy = pages.draft_of(request, change_set).policy.slug  # raises NotFound before anything else is checked
+    version, editor = version_of(request), EditorState.of(request.POST)
     if version is None:
         return unconditional(request)
     common: dict[str, Any] = {"id": change_set, "version": version, "at": clock.now(), "actor": actor_of(request)}
-    reason = request.POST.get("reason")
+    step, reason = read_action(request).step, request.POST.get("reason")
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     try:
-        if request.POST.get("step") == "publish":
+        if step == "publish":
             revision = services.publish_change_set(**common, reason=reason)
             add_published_message(request, revision, has_link=False)
             return SeeOther(pages.review_url(change_set))
-        if request.POST.get("step") == "propose":
+        if step == "propose":
             if not pages.draft_of(request, change_set).operations:
                 raise Invalid(_("No changes yet."))
             services.propose_change_set(**common, reason=reason)
             messages.success(request, _("Submitted"))
             return SeeOther(pages.review_url(change_set))
-        if request.POST.get("step") == "withdraw":
+        if step == "withdraw":
             services.withdraw_change_set(**common)
             messages.success(request, _("Discarded"))
             return SeeOther(tree)
     except EditConflict as error:
-        return show(request, pages.open_view(request, change_set), asked, status=409, conflicts=_sides(error, {}))
+        return show(request, pages.open_view(request, change_set), editor, status=409, conflicts=_sides(error, {}))
     except (Invalid, Conflict, Stale, NotAllowed) as error:
-        return _refused(request, change_set, asked, error)
-    return SeeOther(draft_url(change_set, asked.back))
+        return _refused(request, change_set, editor, error)
+    return SeeOther(draft_url(change_set, editor.back))
 
 
 def version_of(request: HttpRequest) -> int | None:
-    """Which version of the draft the page was made from; 0, which none is, for what can't be one."""
+    """Version of the draft that the page showed; None without one, 0 (no version) if it is no number."""
     match = _TAG.fullmatch(request.headers.get("If-Match", "").strip())
     if match:
         return int(match[1])
-    text = request.POST.get("version", "").strip()
-    if not text:
-        return None
-    return read_whole(text, 9) or 0
+    return read_action(request).version if request.POST.get("version", "").strip() else None
 
 
 def unconditional(request: HttpRequest) -> HttpResponse:
@@ -168,48 +167,48 @@ def unconditional(request: HttpRequest) -> HttpResponse:
 
 
 def _written(request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.Written]) -> HttpResponse:
-    """Run one write, then answer with what changed on the page, or with the page."""
+    """Run one write; respond with the changed parts of the page for htmx, else redirect to the page."""
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
-    version, asked = version_of(request), Asked.of(request.POST)
-    pages.draft_of(request, change_set)  # what isn't there for somebody says so first
+    version, editor = version_of(request), EditorState.of(request.POST)
+    pages.draft_of(request, change_set)  # raises NotFound before anything else is checked
     if version is None:
         return unconditional(request)
     try:
         written = write(version)
     except (Invalid, NotFound, TooLarge, Stale, Conflict) as error:
-        return _refused(request, change_set, asked, error)
+        return _refused(request, change_set, editor, error)
     if not is_htmx(request):
-        return SeeOther(draft_url(change_set, asked.back) + ("#edits" if "index" in request.POST else ""))
+        return SeeOther(draft_url(change_set, editor.back) + ("#edits" if "index" in request.POST else ""))
     if isinstance(written, drafts.Written):
-        return _parts(request, DraftView(written.draft, actor_of(request), clock.now(), written.outcome), asked)
-    return _parts(request, pages.open_view(request, change_set), asked)
+        return _parts(request, DraftView(written.draft, actor_of(request), clock.now(), written.outcome), editor)
+    return _parts(request, pages.open_view(request, change_set), editor)
 
 
-def _parts(request: HttpRequest, view: DraftView, asked: Asked) -> HttpResponse:
-    """The bar, the panel, and the rows that look different now."""
-    if asked.group:
-        return group_parts(request, view, asked, said=_said(view, request.POST.get("op", ""), request))
-    kind, context = request.POST.get("op", ""), pages.bar_context(view) | pages.panel_context(view, asked)
+def _parts(request: HttpRequest, view: DraftView, editor: EditorState) -> HttpResponse:
+    """Fragments with the bar, the panel, and the rows that changed."""
+    if editor.group:
+        return group_parts(request, view, editor, announcement=_announcement(view, request.POST.get("op", "")))
+    kind, context = request.POST.get("op", ""), pages.bar_context(view) | pages.panel_context(view, editor)
     changed = _in_place(view, request) if kind in _IN_PLACE else None
     if changed is None:
-        page = get_draft_page(view, open_uids=asked.opened, query=asked.query)
-        context |= pages.rows_context(view, page, asked)
+        page = get_draft_page(view, open_uids=editor.opened, query=editor.query)
+        context |= pages.rows_context(view, page, editor)
     else:
-        is_whole = asked.mode == PERCENT  # where the numbers in the fields of siblings change too
+        is_whole = editor.mode == PERCENT  # an edit also changes the percentages of all siblings
         named = {request.POST.get("entry"), *(str(row.node.uid) for row in changed if row.status or is_whole)}
         full = [row for row in changed if str(row.node.uid) in named]
         shifted = [row for row in changed if str(row.node.uid) not in named]
-        context |= pages.some_rows_context(view, full, asked)
-        context["shifted"] = pages.some_rows_context(view, shifted, asked)["lines"]
-    context |= {"said": _said(view, kind, request), "neighbours": pages.neighbours(view)}
+        context |= pages.some_rows_context(view, full, editor)
+        context["shifted"] = pages.some_rows_context(view, shifted, editor)["lines"]
+    context |= {"announcement": _announcement(view, kind), "neighbours": pages.neighbours(view)}
     response = render(request, "dashboard/drafts/_parts.html", context)
     response["ETag"] = f'"{view.draft.version}"'
     return response
 
 
 def _in_place(view: DraftView, request: HttpRequest) -> Any:
-    """Rows of the siblings that the page shows; None where the whole tree may look different."""
+    """Rows of the shown siblings of the edited entry; None if rows elsewhere in the tree may change, too."""
     try:
         node = view.tree.get(UUID(request.POST.get("entry", "")))
     except ValueError:
@@ -220,17 +219,16 @@ def _in_place(view: DraftView, request: HttpRequest) -> Any:
         return [view.row(node)]
     before = view.tree.before(node.uid)
     if node.shares is None or (before and before.shares is None) or view.tree.sum_of(node.parent_uid).passes_on:
-        return None  # others than its siblings compete with it
-    opened = {uid for uid in request.POST.getlist("open")}
+        return None  # entries other than its siblings compete with it
+    opened = set(request.POST.getlist("open"))
     shown = request.POST.getlist("shown")[:400]
-    places = {place.name: place for place in view.places(node.parent_uid)} if not shown else {}
-    uids = [UUID(uid) for uid in shown if _is_uid(uid)] or [
-        view.tree.node_at(p).uid for p in list(places.values())[:100]
-    ]
+    siblings = view.places(node.parent_uid)
+    first = [] if shown else list({sibling.name: sibling for sibling in siblings}.values())[:100]
+    uids = [UUID(uid) for uid in shown if _is_uid(uid)] or [view.tree.node_at(sibling).uid for sibling in first]
     found = [each for each in (view.tree.get(uid) for uid in uids) if each is not None and view.sees(each)]
-    names = {p.name: k for k, p in enumerate(view.places(node.parent_uid), 1)}
+    positions = {sibling.name: n for n, sibling in enumerate(siblings, 1)}
     return [
-        view.row(each, position=(names.get(each.name, 1), len(names)), is_open=str(each.uid) in opened)
+        view.row(each, position=(positions.get(each.name, 1), len(positions)), is_open=str(each.uid) in opened)
         for each in found
         if each.parent_uid == node.parent_uid
     ]
@@ -244,20 +242,20 @@ def _is_uid(text: str) -> bool:
     return True
 
 
-def _said(view: DraftView, kind: str, request: HttpRequest) -> str:
-    """For people who don't see the page move."""
+def _announcement(view: DraftView, kind: str) -> str:
+    """Text for screen readers after an edit: the edit itself, or the number of edits after undo and redo."""
     if kind and view.draft.operations:
-        said = draft_words.words_of(view.draft.operations[-1], view.tree)
         last = view.draft.operations[-1]
+        text = draft_words.words_of(last, view.tree)
         if last["op"] == "set_shares" and last["shares"] == 0:
-            said += ": " + _("target is 0")
-        return said
+            text += ": " + _("target is 0")
+        return text
     n = len(view.draft.operations)
     return ngettext("%(n)s edit in this draft", "%(n)s edits in this draft", n) % {"n": n}
 
 
-def _refused(request: HttpRequest, change_set: int, asked: Asked, error: DomainError) -> HttpResponse:
-    """422 or 409 with what was typed kept; 412 with mine and theirs."""
+def _refused(request: HttpRequest, change_set: int, editor: EditorState, error: DomainError) -> HttpResponse:
+    """Show a refusal, with the typed values retained; after a stale edit also the draft's current state."""
     status = status_of(error)
     view = pages.open_view(request, change_set)
     context: dict[str, Any] = {
@@ -266,26 +264,26 @@ def _refused(request: HttpRequest, change_set: int, asked: Asked, error: DomainE
         "problem_field": field_of(error) if isinstance(error, Invalid) else "",
         "problems": error.fields[1:] if isinstance(error, Invalid) else (),
         "draft": view.draft,
-        "back": asked.back,
+        "back": editor.back,
         "typed": request.POST,
     }
     if isinstance(error, Stale):
         context["stale"] = _both_sides(view, request)
     if is_htmx(request):
         return render(request, "dashboard/drafts/_refused.html", context, status=status)
-    return show(request, view, asked, status=status, **context)
+    return show(request, view, editor, status=status, **context)
 
 
 def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
-    """What I asked for beside what the draft says now."""
+    """The refused edit in words, the draft's current value, and the form's fields to submit it again."""
     mine, theirs = "", ""
     try:
         wanted: Operation = read_operation(request.POST)
         mine = draft_words.words_of(wanted, view.tree)
         node = view.tree.get(UUID(str(wanted.get("entry", ""))))
         if node is not None and view.sees(node) and node.parent_uid:
-            way = "/" + "/".join(step.name for step in view.tree.lineage(node)[1:])
-            theirs = _("%(path)s has %(shares)s shares") % {"path": way, "shares": presentation.shares(node.shares)}
+            path = "/" + "/".join(step.name for step in view.tree.lineage(node)[1:])
+            theirs = _("%(path)s has %(shares)s shares") % {"path": path, "shares": presentation.shares(node.shares)}
     except (Invalid, ValueError, KeyError):
         pass
     last = view.draft.operations[-1] if view.draft.operations else None
@@ -299,7 +297,7 @@ def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
 
 
 def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Base, mine and theirs of each field, for the form that chooses."""
+    """Each conflicting field with its base, own and current value, for the form to choose from."""
     found = []
     for each in error.conflicts:
         key = each.key
@@ -311,9 +309,9 @@ def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, An
                 ),
                 "path": each.path,
                 "name": each.field,
-                "base": _plain(each.base),
-                "mine": _plain(each.mine),
-                "theirs": _plain(each.theirs),
+                "base": _value_text(each.base),
+                "mine": _value_text(each.mine),
+                "theirs": _value_text(each.theirs),
                 "choice": choices.get(key, ""),
                 "can_keep": each.can_keep,
             }
@@ -321,7 +319,7 @@ def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, An
     return found
 
 
-def _plain(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, float):
         return presentation.shares_short(value)
     if isinstance(value, list):
@@ -329,17 +327,18 @@ def _plain(value: object) -> str:
     return presentation.UNKNOWN if value in (None, "", False) else str(value)
 
 
-def _typed_over(view: DraftView, data: QueryDict, asked: Asked) -> list[Operation]:
+def _changed_cells(view: DraftView, data: QueryDict, editor: EditorState) -> list[Operation]:
+    """Edits for the cells whose text differs from the draft; raises Invalid for the first invalid one."""
     found: list[Operation] = []
     for key in data:
         if not key.startswith("s-") or not _is_uid(key[2:]):
             continue
         node = view.tree.get(UUID(key[2:]))
         text = data.get(key, "").strip()
-        if node is None or not view.sees(node) or text == typed_value(view.row(node, position=(1, 1)), asked.mode):
+        if node is None or not view.sees(node) or text == typed_value(view.row(node, position=(1, 1)), editor.mode):
             continue
         form = QueryDict(mutable=True)
-        form.update({"op": "set_shares", "entry": key[2:], "shares": text, "mode": asked.mode})
+        form.update({"op": "set_shares", "entry": key[2:], "shares": text, "mode": editor.mode})
         try:
             found.append(read_operation(form))
         except Invalid as error:

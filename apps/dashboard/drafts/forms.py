@@ -1,4 +1,4 @@
-"""What the editor's forms say, as operations; numbers as people type them, every wrong field named."""
+"""Parse the editor's forms into operations and settings; errors name the wrong fields."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from apps.policies.operations.apply import Operation
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 
 # --- Edits ------------------------------------------------------------------------------------------------------------
-_PLACE = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
+_FIELD_PATH = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
 AT_END = ("keep", "zero", "archive", "shares")
 
 
 def read_operation(data: QueryDict) -> Operation:
-    """The operation that a form asks for; Invalid with the field that is wrong."""
+    """Read the operation that a form describes; raises Invalid with the wrong field."""
     kind = data.get("op", "")
     if kind not in _READERS:
         raise Invalid(_("Unknown action."), fields=[FieldProblem("op", kind[:40])])
@@ -34,9 +34,9 @@ OWN = "own"
 
 
 def read_typed_shares(text: str, *, mode: str = "", source: Any = OWN) -> Any:
-    """A number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode.
+    """Read a number, `inherit`, or a percentage of the parent: "25 %", or any number in the percent mode.
 
-    source: who pays for a percentage; OWN: nobody, the entry's own shares change alone.
+    source: siblings from which a percentage is taken; OWN changes the entry's own shares alone.
     """
     plain = text.strip()
     if plain.endswith("%") or (mode == PERCENT and plain.lower() not in ("inherit", "parent")):
@@ -48,16 +48,16 @@ def read_typed_shares(text: str, *, mode: str = "", source: Any = OWN) -> Any:
 
 
 def message_of(error: DomainError) -> str:
-    """The refusal without the number of the operation, which nobody on a page has given one."""
-    text = _PLACE.sub("", error.message)
+    """Message of a refusal without the index of the operation, which the page does not show."""
+    text = _FIELD_PATH.sub("", error.message)
     return text if text == error.message else text[:1].upper() + text[1:]
 
 
 def field_of(error: Invalid) -> str:
-    """Which field of the form it is about; a refusal of a paste or of settings has other places."""
+    """Name of the form's field that a refusal is about; empty if it names none."""
     if not error.fields:
         return ""
-    match = _PLACE.match(error.fields[0].where)
+    match = _FIELD_PATH.match(error.fields[0].where)
     return (match[1] if match else error.fields[0].where).split(".")[0].split("[")[0]
 
 
@@ -167,7 +167,7 @@ _SPECIAL = set(',;"\t')
 
 
 def typed(settings: PolicySettings) -> dict[str, Any]:
-    """What stands in the fields."""
+    """Texts of the fields for given settings."""
     factors = [
         _line([*(str(each[name]) for name in _CLASS)], each["factor"]) for each in settings.metric["class_factors"]
     ]
@@ -198,7 +198,7 @@ def _or_nothing(limit: float | None) -> str:
 
 
 def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, Any]:
-    """The parts that differ from `base`; Invalid names every wrong field."""
+    """Read the settings that differ from `base`; raises Invalid with all wrong fields."""
     problems: list[FieldProblem] = []
 
     def number(field: str) -> float:
@@ -213,11 +213,11 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
         return float(value)
 
     def limit(field: str) -> float | None:
-        """Nothing is no limit."""
+        """A limit; None, which is no limit, for an empty field."""
         return number(field) if str(data.get(field, "")).strip() else None
 
     def leaves() -> dict[str, float] | None:
-        """Nothing: as groups; one of both: the other as groups."""
+        """Tolerance of leaves; a value that is empty is that of groups, and None if both are empty."""
         relative, points = limit("leaf_relative"), limit("leaf_points")
         given = {"relative": None if relative is None else relative / 100, "points": points}
         return {name: value for name, value in given.items() if value is not None} or None
@@ -246,23 +246,23 @@ def read_settings(data: Mapping[str, Any], base: PolicySettings) -> dict[str, An
 
 
 def approaches() -> list[tuple[str, str]]:
-    told = {
+    labels = {
         "historical": _("finished jobs"),
         "active": _("finished jobs, and running jobs so far"),
         "predictive": _("finished jobs, and running jobs with their full request"),
     }
-    return [(name, told[name]) for name in APPROACHES]
+    return [(name, labels[name]) for name in APPROACHES]
 
 
 def _class_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
-    """One line each: queue, partition, QOS, factor; what is left empty is any."""
+    """Read one factor per line: queue, partition, QOS, factor; an empty name matches any."""
     message = _("Line %(n)s: write queue, partition, QOS and a factor, comma-separated.")
     read = _lines(text, 4, "class_factors", message, problems)
     return [{**dict(zip(_CLASS, cells, strict=True)), "factor": factor} for cells, factor in read]
 
 
 def _site_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any]]:
-    """One line each: site, factor."""
+    """Read one factor per line: site, factor."""
     message = _("Line %(n)s: write a site and its factor, comma-separated.")
     read = _lines(text, 2, "site_factors", message, problems)
     return [{"site": cells[0], "factor": factor} for cells, factor in read]
@@ -271,7 +271,7 @@ def _site_factors(text: str, problems: list[FieldProblem]) -> list[dict[str, Any
 def _lines(
     text: str, n_cells: int, field: str, message: str, problems: list[FieldProblem]
 ) -> Iterator[tuple[list[str], float]]:
-    """Names and the factor at the end of each line that isn't empty."""
+    """Names and factor of each line that is not empty; adds wrong lines to `problems`."""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -285,12 +285,12 @@ def _lines(
 
 
 def _line(names: list[str], factor: float) -> str:
-    """A name that holds a comma stands in quotes."""
+    """One line of factors; names that contain separators are quoted."""
     quoted = [f'"{name.replace(QUOTE, QUOTE * 2)}"' if _SPECIAL & set(name) else name for name in names]
     return ", ".join([*quoted, f"{factor:.10g}"])
 
 
 def _cells(line: str) -> list[str]:
-    """Commas, semicolons and tabs separate, unless quotes say otherwise."""
+    """Cells of a line that are separated by commas, semicolons or tabs; only by commas if it contains quotes."""
     plain = line if QUOTE in line else line.replace("\t", ",").replace(";", ",")
     return [cell.strip() for cell in next(csv.reader([plain], skipinitialspace=True, strict=True))]

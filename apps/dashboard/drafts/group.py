@@ -1,4 +1,4 @@
-"""Shares of one group of a draft by dragging: the bar, the page, what changes on it, and the prediction."""
+"""Page to edit the shares of one group of a draft by dragging a bar, its fragments, and its forecast as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from apps.core.errors import Invalid
 from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.forms import message_of, read_operation
-from apps.dashboard.drafts.pages import Asked, draft_url
+from apps.dashboard.drafts.pages import EditorState, draft_url
 from apps.dashboard.drafts.presenters import DraftLine, draw_draft
 from apps.dashboard.figures.bars import Tolerance
 from apps.dashboard.forecast import when_words
@@ -38,8 +38,8 @@ from apps.priorities.selectors.draft import DraftRow, DraftView
 # --- Bar --------------------------------------------------------------------------------------------------------------
 BAR_WIDTH = 800
 BULLET_WIDTH = 96
-_SMALL, _FEWEST_SMALL = 26, 3  # as static/js/shares_layout.js has them
-_DIGITS = 6  # of a part, which is a picture of at most a thousand pixels
+_SMALL, _FEWEST_SMALL = 26, 3  # the same constants as in static/js/shares_layout.js
+_DIGITS = 6  # of fractions, enough for a picture of at most a thousand pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class GroupLine:
 
     draft: DraftLine
     balance: presentation.Balance
-    why_fixed: str  # "" where its shares may be changed here
+    why_fixed: str  # empty if its shares may be changed
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One part of the bar that is drawn without a script: from x on, of BAR_WIDTH, as SVG attributes."""
+    """One segment of the bar that is drawn without a script, as SVG attributes in units of which BAR_WIDTH is all."""
 
     x: str
     width: str
@@ -67,7 +67,7 @@ def group_lines(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> li
 
 
 def segments(group: DraftGroup, tolerance: Tolerance) -> list[Segment]:
-    """Widths are targets; the strip inside is what was used of it."""
+    """Segments whose widths are targets, each with an inner strip for usage."""
     found, at = [], 0.0
     for row in group.rows:
         width = (row.target or 0.0) * BAR_WIDTH
@@ -79,12 +79,12 @@ def segments(group: DraftGroup, tolerance: Tolerance) -> list[Segment]:
 
 
 def has_small(group: DraftGroup) -> bool:
-    """Whether a script will enlarge the small ones under the bar: room is kept for them from the first paint."""
+    """Whether a script will enlarge small segments under the bar; the page then reserves room for them."""
     return sum(0 < (row.target or 0.0) * BAR_WIDTH < _SMALL for row in group.rows) >= _FEWEST_SMALL
 
 
 def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dict[str, Any]:
-    """What the script starts from. Parts 0..1; shares null: its parent's are passed on."""
+    """Initial data of the script. Fractions are from 0 to 1; shares null: the entry inherits its parent's shares."""
     return {
         "parent": str(group.parent.uid),
         "name": group.parent.name,
@@ -98,7 +98,7 @@ def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dic
 
 
 def outlook_json(found: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
-    """Parts 0..1, days from now; `on_target` and `on_target_before` in words, as the column says them."""
+    """Forecast as JSON: fractions from 0 to 1, days from now, and the dates on target as text for the table."""
     return {
         "as_of": None if found.as_of is None else found.as_of.isoformat(),
         "rows": [_member(found, each, with_lines=with_lines) for each in found.members],
@@ -106,7 +106,7 @@ def outlook_json(found: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
 
 
 def words() -> Mapping[str, str]:
-    """Sentences of the script; {name} and the like are filled in by it."""
+    """Translated texts of the script, which fills in placeholders such as {name}."""
     return {
         "share_one": _("{n} share"),
         "share_many": _("{n} shares"),
@@ -189,7 +189,7 @@ def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
 
 def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
     row, forecast = each.row, each.forecast
-    told: dict[str, Any] = {
+    member: dict[str, Any] = {
         "uid": str(row.node.uid),
         "target": row.target,
         "outcome": None if each.on_target is None else each.on_target.outcome,
@@ -198,11 +198,11 @@ def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> d
         "on_target_before": _when(found, row, each.on_target_before),
     }
     if with_lines and forecast is not None and found.as_of is not None:
-        told["ahead"] = [round(point.likely, _DIGITS) for point in forecast.curve(found.as_of)]
-        told["so_far"] = [
+        member["ahead"] = [round(point.likely, _DIGITS) for point in forecast.curve(found.as_of)]
+        member["so_far"] = [
             [round((at - found.as_of) / timedelta(days=1), 3), round(part, _DIGITS)] for at, part in forecast.so_far
         ]
-    return told
+    return member
 
 
 def _when(found: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str:
@@ -220,13 +220,13 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 
 @require_safe
 def shares(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Children of `group`, or of the parent of `entry`, or of the root; the fields work without a script."""
-    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
-    parent = _parent(view, asked)
-    asked = _in_group(asked, parent)
-    context = _context(view, asked, parent) | {
-        "asked": asked,
-        "picked_uid": asked.entry,
+    """Shares of the children of `group`, of the parent of `entry`, or of the root; works without scripts."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    parent = _parent(view, editor)
+    editor = _in_group(editor, parent)
+    context = _context(view, editor, parent) | {
+        "editor": editor,
+        "picked_uid": editor.entry,
         "way": view.tree.lineage(parent)[:-1],
         "words": words(),
         "crumbs": [
@@ -241,14 +241,14 @@ def shares(request: HttpRequest, change_set: int) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def group(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What the page shows of the draft as it is now: asked for after a refusal."""
-    return group_parts(request, pages.open_view(request, change_set), Asked.of(request.GET))
+    """Fragment with the current state of the group, which the script fetches after a refusal."""
+    return group_parts(request, pages.open_view(request, change_set), EditorState.of(request.GET))
 
 
-def group_parts(request: HttpRequest, view: DraftView, asked: Asked, *, said: str = "") -> HttpResponse:
-    """The bar of the draft, its edits, and the numbers of the group."""
-    parent = _parent(view, asked)
-    context = _context(view, _in_group(asked, parent), parent) | {"said": said}
+def group_parts(request: HttpRequest, view: DraftView, editor: EditorState, *, announcement: str = "") -> HttpResponse:
+    """Fragments with the draft's bar, its edits, and the numbers of the group."""
+    parent = _parent(view, editor)
+    context = _context(view, _in_group(editor, parent), parent) | {"announcement": announcement}
     response = render(request, "dashboard/drafts/_group.html", context)
     response["ETag"] = f'"{view.draft.version}"'
     return response
@@ -257,24 +257,24 @@ def group_parts(request: HttpRequest, view: DraftView, asked: Asked, *, said: st
 @require_safe
 @fragment(page_url)
 def outlook(request: HttpRequest, change_set: int) -> HttpResponse:
-    """When each child is on target at present demand; with an operation in the address, as if it were in the draft."""
-    asked = Asked.of(request.GET)
+    """Forecast of when each child is on target at present demand; an operation in the query is added to the draft."""
+    editor = EditorState.of(request.GET)
     try:
         more = [read_operation(request.GET)] if "op" in request.GET else []
         view = pages.open_view(request, change_set, more=more)
     except Invalid as error:
         return JsonResponse({"problem": message_of(error), "code": error.code}, status=422)
-    found = get_group_forecast(view, get_draft_group(view, _parent(view, asked)))
+    found = get_group_forecast(view, get_draft_group(view, _parent(view, editor)))
     return JsonResponse(outlook_json(found, with_lines="lines" in request.GET))
 
 
-def _context(view: DraftView, asked: Asked, parent: Node) -> dict[str, Any]:
+def _context(view: DraftView, editor: EditorState, parent: Node) -> dict[str, Any]:
     found = get_draft_group(view, parent)
     tolerance = lines.tolerance_of(view.outcome.settings)
     is_open = view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
     return {
         **pages.bar_context(view),
-        **pages.panel_context(view, replace(asked, entry=None)),
+        **pages.panel_context(view, replace(editor, entry=None)),
         "in_group": True,
         "parent": parent,
         "group": found,
@@ -288,13 +288,13 @@ def _context(view: DraftView, asked: Asked, parent: Node) -> dict[str, Any]:
     }
 
 
-def _parent(view: DraftView, asked: Asked) -> Node:
-    if asked.group is not None:
-        return view.require(asked.group)
-    entry = view.require(asked.entry) if asked.entry is not None else None
+def _parent(view: DraftView, editor: EditorState) -> Node:
+    if editor.group is not None:
+        return view.require(editor.group)
+    entry = view.require(editor.entry) if editor.entry is not None else None
     return view.tree.root if entry is None or entry.parent_uid is None else view.require(entry.parent_uid)
 
 
-def _in_group(asked: Asked, parent: Node) -> Asked:
-    """Forms of this page lead back to it."""
-    return replace(asked, group=parent.uid, back=f"group={parent.uid}")
+def _in_group(editor: EditorState, parent: Node) -> EditorState:
+    """The state with this group, so that forms of the page lead back to it."""
+    return replace(editor, group=parent.uid, back=f"group={parent.uid}")

@@ -1,4 +1,4 @@
-"""What the editor's page and its fragments show, put together once for all of them."""
+"""Template contexts of the draft editor's page and fragments, and the state that its URL carries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from apps.priorities.selectors.draft import (
 
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
 MAX_QUERY = 128
-# What an address may carry. A form has more, its CSRF token among it, and an address stays in histories and logs.
+# Parameters that a URL may carry; other form fields, such as the CSRF token, must not reach histories and logs.
 _STATE = ("open", "entry", "do", "q", "to", "mode", "parent", "cursor", "group")
 _NEIGHBOURS_FOR = timedelta(days=14)
 _MOST_GOALS = 20
@@ -44,7 +44,7 @@ _STRIP = 12
 
 
 def draft_url(change_set_id: int, back: str = "") -> str:
-    """The editor's page; `back` is the query that says what is open and chosen in it, and in which of its two views."""
+    """URL of the editor's page. back: query with its state; `group` in it selects the view of one group's shares."""
     state = QueryDict(back)
     name = "dashboard:draft-shares" if "group" in state else "dashboard:draft"
     url = reverse(name, kwargs={"change_set": change_set_id})
@@ -56,21 +56,26 @@ def review_url(change_set_id: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """State of the page that its address carries."""
+class EditorState:
+    """State of the editor that its URL carries.
+
+    entry: the chosen entry. action: the dialog that is open for it. query: filter of the tree. goal: search text for
+    the new parent of a move. mode: shares or percent. opened: expanded entries. back: the state as a query. group:
+    the entry whose children are shown as a bar.
+    """
 
     entry: UUID | None
     action: str
     query: str
-    goal: str  # what is looked for in the dialog of a move
+    goal: str
     mode: str
     opened: tuple[UUID, ...]
     back: str
-    group: UUID | None = None  # whose children are shown as a bar
+    group: UUID | None = None
 
     @classmethod
-    def of(cls, data: QueryDict) -> Asked:
-        """From the address, or from what a form carries along as `back`."""
+    def of(cls, data: QueryDict) -> EditorState:
+        """Read the state from a query, or from the field `back` of a form."""
         if "back" in data:
             state = QueryDict(data.get("back", ""), mutable=True)
             if data.get("entry") and not state.get("entry"):
@@ -109,14 +114,14 @@ def draft_of(request: HttpRequest, change_set_id: int) -> ChangeSet:
     return get_change_set(id=change_set_id, actor=actor_of(request), at=clock.now())
 
 
-def page_context(view: DraftView, asked: Asked) -> dict[str, Any]:
-    """The whole page."""
-    page = get_draft_page(view, open_uids=asked.opened, query=asked.query)
+def page_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
+    """Context of the whole page."""
+    page = get_draft_page(view, open_uids=editor.opened, query=editor.query)
     return {
         **bar_context(view),
-        **rows_context(view, page, asked),
-        **panel_context(view, asked),
-        "asked": asked,
+        **rows_context(view, page, editor),
+        **panel_context(view, editor),
+        "editor": editor,
         "neighbours": neighbours(view),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
@@ -127,7 +132,7 @@ def page_context(view: DraftView, asked: Asked) -> dict[str, Any]:
 
 
 def bar_context(view: DraftView) -> dict[str, Any]:
-    """The dark bar: what it is, how far it has come, and how it goes on."""
+    """Context of the bar at the top: title, number of edits, state, and possible actions."""
     draft = view.draft
     return {
         "draft": draft,
@@ -142,39 +147,39 @@ def bar_context(view: DraftView) -> dict[str, Any]:
     }
 
 
-def rows_context(view: DraftView, page: DraftPage, asked: Asked) -> dict[str, Any]:
-    drawn = draw_draft(page.rows, tolerance=lines.tolerance_of(page.settings), mode=asked.mode)
+def rows_context(view: DraftView, page: DraftPage, editor: EditorState) -> dict[str, Any]:
+    drawn = draw_draft(page.rows, tolerance=lines.tolerance_of(page.settings), mode=editor.mode)
     return {
         "page": page,
-        "lines": list(_with_more(drawn, page, asked)),
+        "lines": list(_with_more(drawn, page, editor)),
         "n_lines": len(drawn) + 1,
         "focus_uid": drawn[0].row.node.uid if drawn else None,
-        "mode": asked.mode,
-        "chosen_uid": asked.entry,
+        "mode": editor.mode,
+        "chosen_uid": editor.entry,
         "draft": view.draft,
-        "back": asked.back,
+        "back": editor.back,
     }
 
 
-def some_rows_context(view: DraftView, rows: Sequence[DraftRow], asked: Asked) -> dict[str, Any]:
-    """Lines that replace those of the same entries."""
-    opened = set(asked.opened)
+def some_rows_context(view: DraftView, rows: Sequence[DraftRow], editor: EditorState) -> dict[str, Any]:
+    """Context for rows that replace the rows of the same entries on the page."""
+    opened = set(editor.opened)
     settings = view.outcome.settings
-    drawn = draw_draft(rows, tolerance=lines.tolerance_of(settings), mode=asked.mode)
+    drawn = draw_draft(rows, tolerance=lines.tolerance_of(settings), mode=editor.mode)
     return {
         "lines": drawn,
         "opened": opened,
-        "mode": asked.mode,
-        "chosen_uid": asked.entry,
+        "mode": editor.mode,
+        "chosen_uid": editor.entry,
         "draft": view.draft,
-        "back": asked.back,
+        "back": editor.back,
         "is_part": True,
     }
 
 
-def panel_context(view: DraftView, asked: Asked, *, typed: str = "") -> dict[str, Any]:
-    """Beside the tree: the chosen entry's siblings before and after, what can be done to it, and the log."""
-    node = view.tree.get(asked.entry) if asked.entry else None
+def panel_context(view: DraftView, editor: EditorState, *, typed: str = "") -> dict[str, Any]:
+    """Context of the panel: the chosen entry's siblings before and after, its actions, and the log of edits."""
+    node = view.tree.get(editor.entry) if editor.entry else None
     node = node if node is not None and view.sees(node) else None
     found: dict[str, Any] = {
         "chosen": None,
@@ -182,22 +187,22 @@ def panel_context(view: DraftView, asked: Asked, *, typed: str = "") -> dict[str
         "edits": draft_words.edit_lines(view.draft.operations, view.tree),
         "n_edits": len(view.draft.operations),
         "archived": archived_lines(view),
-        "asked": asked,
-        "back": asked.back,
+        "editor": editor,
+        "back": editor.back,
         "is_open": view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "may_publish": view.may_publish,
     }
-    return found if node is None else found | siblings_context(view, node, asked) | action_context(view, node, asked)
+    return found if node is None else found | siblings_context(view, node, editor) | action_context(view, node, editor)
 
 
-def siblings_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any]:
-    """The strip: the entry itself and its siblings, those that move most where there are many."""
+def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
+    """Context of the entry and its siblings; of many siblings, those whose targets change most."""
     rows = view.siblings(node)
-    most = {row.node.uid for row in sorted(rows, key=lambda row: (row.node.uid != node.uid, -_moved(row)))[:_STRIP]}
+    shown = {row.node.uid for row in sorted(rows, key=lambda row: (row.node.uid != node.uid, -_change(row)))[:_STRIP]}
     drawn = draw_draft(
-        [row for row in rows if row.node.uid in most],
+        [row for row in rows if row.node.uid in shown],
         tolerance=lines.tolerance_of(view.outcome.settings),
-        mode=asked.mode,
+        mode=editor.mode,
         width=bars.PANEL_WIDTH,
     )
     size = rows[0].set_size if rows else 0
@@ -211,44 +216,44 @@ def siblings_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any
     }
 
 
-def action_context(view: DraftView, node: Node, asked: Asked) -> dict[str, Any]:
-    """The form of one action on an entry, or the list of them."""
+def action_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
+    """Context of the form for one action on an entry, or of the menu of actions."""
     row = view.row(node)
     found: dict[str, Any] = {
-        "action": asked.action,
+        "action": editor.action,
         "node": node,
         "row": row,
         "path": view.tree.path(node),
-        "back": asked.back,
+        "back": editor.back,
         "draft": view.draft,
-        "goal": asked.goal,
+        "goal": editor.goal,
     }
-    if asked.action == "move":
-        found["goals"] = move_goals(view, node, asked.goal)
-    if asked.action == "shares" and node.parent_uid is not None:
+    if editor.action == "move":
+        found["goals"] = move_goals(view, node, editor.goal)
+    if editor.action == "shares" and node.parent_uid is not None:
         siblings = [each for each in view.siblings(node) if each.node.uid != node.uid]
         found["givers"] = [each for each in siblings if each.may_change and each.node.shares is not None]
         found["has_reserve"] = any(each.node.kind == "reserve" for each in siblings)
         found["percent_now"] = "" if row.target is None else percent_value(row.target)
-    if asked.action == "restore":
+    if editor.action == "restore":
         gone = drafts.list_archived(view.draft, node.uid)
         found["gone"] = [each for each in gone if view.tree.get(each.uid) is None]
-    if asked.action == "archive":
+    if editor.action == "archive":
         found["n_below"] = view.tree.n_children(node.uid)
     return found
 
 
 def move_goals(view: DraftView, node: Node, query: str) -> list[dict[str, Any]]:
-    """Entries that it could go into, each with the reason where it can't."""
+    """Possible new parents of an entry that match the query, each with the reason if it is not allowed."""
     nodes = find_entries(view, query, most=_MOST_GOALS * 3) if query else _usual_goals(view, node)
     found = []
     for goal in nodes[:_MOST_GOALS]:
-        way = view.tree.lineage(goal)
+        lineage = view.tree.lineage(goal)
         found.append(
             {
                 "node": goal,
-                "path": "/" + "/".join(step.name for step in way[1:]),
-                "refused": _why_not(view, node, goal, way),
+                "path": "/" + "/".join(step.name for step in lineage[1:]),
+                "refused": _why_not(view, node, goal, lineage),
                 "is_current": goal.uid == node.parent_uid,
             }
         )
@@ -256,17 +261,18 @@ def move_goals(view: DraftView, node: Node, query: str) -> list[dict[str, Any]]:
 
 
 def _usual_goals(view: DraftView, node: Node) -> list[Node]:
-    """Before anything is typed: what is above it, and groups near it."""
-    way = view.tree.lineage(node)[:-1]
-    near = [view.tree.node_at(place) for step in way[-2:] for place in view.places(step.uid)[:_MOST_GOALS]]
-    goals = {each.uid: each for each in [*way[::-1], *near] if each.uid != node.uid and each.is_group}
+    """Possible new parents before a query is typed: the entry's ancestors, and groups beside it and its parent."""
+    ancestors = view.tree.lineage(node)[:-1]
+    near = [view.tree.node_at(child) for step in ancestors[-2:] for child in view.places(step.uid)[:_MOST_GOALS]]
+    goals = {each.uid: each for each in [*ancestors[::-1], *near] if each.uid != node.uid and each.is_group}
     return list(goals.values())
 
 
-def _why_not(view: DraftView, node: Node, goal: Node, way: Sequence[Node]) -> str:
+def _why_not(view: DraftView, node: Node, goal: Node, lineage: Sequence[Node]) -> str:
+    """Why the entry can't be moved to `goal`; empty if it can."""
     if goal.uid == node.parent_uid:
         return _("it is there now")
-    if any(step.uid == node.uid for step in way):
+    if any(step.uid == node.uid for step in lineage):
         return _("is inside it")
     if goal.kind == "reserve":
         return _("a reserve has no children")
@@ -276,14 +282,14 @@ def _why_not(view: DraftView, node: Node, goal: Node, way: Sequence[Node]) -> st
 
 
 def archived_lines(view: DraftView) -> list[dict[str, Any]]:
-    """What this draft archives, by the topmost entries: each can be brought again."""
+    """Topmost entries that this draft archives; each can be restored."""
     gone = {uid: before for uid, (before, after) in view.tree.changes.items() if before and after is None}
     tops = [before for before in gone.values() if before.parent_uid not in gone]
     return [{"uid": node.uid, "name": node.name} for node in tops if view.sees_before(node)][:20]
 
 
 def neighbours(view: DraftView) -> list[str]:
-    """Who else is changing the same entries, in words."""
+    """Sentences on other open drafts that edit the same entries."""
     mine = drafts.named_uids(view.draft.operations)
     access = ChangeSetAccess(view.policy, view.actor, view.at)
     found = []
@@ -293,33 +299,33 @@ def neighbours(view: DraftView) -> list[str]:
         if not names:
             continue
         what = f"{names[0]} (“{draft_words.title_of(other)}”)" if access.may_see(other) else names[0]
-        told = {"who": display_name(other.author_name), "entry": what}
-        found.append(_("%(who)s is also changing %(entry)s.") % told)
+        words = {"who": display_name(other.author_name), "entry": what}
+        found.append(_("%(who)s is also changing %(entry)s.") % words)
     return found
 
 
-def _moved(row: DraftRow) -> float:
+def _change(row: DraftRow) -> float:
     return abs((row.target or 0.0) - (row.target_before or 0.0))
 
 
-def _with_more(drawn: Sequence[DraftLine], page: DraftPage, asked: Asked) -> Any:
-    """Put "load more" after the last shown descendant of each large group."""
+def _with_more(drawn: Sequence[DraftLine], page: DraftPage, editor: EditorState) -> Any:
+    """Yield the rows, with a "load more" row after the last shown descendant of each group that has more."""
     waiting = {row.parent_uid: row for row in page.more}
     groups: list[tuple[int, Any]] = []
 
-    def stand_in(more: Any) -> dict[str, Any]:
-        state = QueryDict(asked.back, mutable=True)
+    def load_more(more: Any) -> dict[str, Any]:
+        state = QueryDict(editor.back, mutable=True)
         state["cursor"], state["parent"] = more.cursor, str(more.parent_uid)
         return {"more": more, "guides": more.level - 1, "url": f"?{state.urlencode()}"}
 
     for line in drawn:
         while groups and line.row.level <= groups[-1][0]:
-            yield stand_in(groups.pop()[1])
+            yield load_more(groups.pop()[1])
         yield line
         found = waiting.pop(line.row.node.uid, None)
         if found is not None:
             groups.append((line.row.level, found))
     while groups:
-        yield stand_in(groups.pop()[1])
+        yield load_more(groups.pop()[1])
     for more in waiting.values():
-        yield stand_in(more)
+        yield load_more(more)

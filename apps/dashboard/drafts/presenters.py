@@ -1,4 +1,4 @@
-"""Edits of a draft as sentences, and its entries as lines: shares to type over, target before and after."""
+"""Edits of a draft as sentences, and its entries as rows with an input for shares and the target before and after."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class EditLine:
-    """One operation of the log; `uid` leads to its entry where that is still there."""
+    """One operation of the log; `uid` is that of its entry if the entry still exists."""
 
     index: int
     op: str
@@ -61,7 +61,7 @@ class EditLine:
 
 
 def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree, *, most: int = 50) -> list[EditLine]:
-    """The last ones, newest first."""
+    """The last `most` operations, newest first."""
     first = max(0, len(operations) - most)
     found = []
     for index in range(len(operations) - 1, first - 1, -1):
@@ -69,20 +69,20 @@ def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree, *, most
         css, icon = ICONS.get(operation["op"], ("chg", "pencil"))
         named = operation.get("entry") or operation.get("uid")
         uid = UUID(str(named)) if named else None
-        there = uid if uid is not None and tree.get(uid) is not None else None
-        found.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), there))
+        existing = uid if uid is not None and tree.get(uid) is not None else None
+        found.append(EditLine(index, operation["op"], css, icon, words_of(operation, tree), existing))
     return found
 
 
 def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
-    """One edit in words."""
+    """One operation as a sentence."""
     kind = operation["op"]
     name = _name(operation.get("entry"), tree)
     if kind == "set_shares":
         return _shares(name, operation["shares"], tree)
     if kind == "add":
-        told = {"name": operation["name"], "parent": _name(operation["parent"], tree)}
-        return _("%(name)s added to %(parent)s with %(shares)s") % {**told, "shares": _amount(operation["shares"])}
+        words = {"name": operation["name"], "parent": _name(operation["parent"], tree)}
+        return _("%(name)s added to %(parent)s with %(shares)s") % {**words, "shares": _amount(operation["shares"])}
     if kind in ("move", "restore"):
         text = _("%(name)s moved to %(parent)s") if kind == "move" else _("%(name)s restored in %(parent)s")
         return text % {"name": name, "parent": _name(operation.get("parent"), tree)}
@@ -90,10 +90,10 @@ def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
         return _("Settings: %(parts)s") % {
             "parts": ", ".join(str(_SETTINGS.get(part, part)) for part in operation["settings"])
         }
-    return _plain_words(kind, name, operation)
+    return _other_words(kind, name, operation)
 
 
-def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
+def _other_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     if kind == "rename":
         return _("%(name)s renamed to %(new)s") % {"name": name, "new": operation["name"]}
     if kind == "lock":
@@ -119,10 +119,10 @@ def _plain_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
 def _shares(name: str, shares: Any, tree: DraftTree) -> str:
     if not isinstance(shares, Mapping):
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": _amount(shares)}
-    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
+    words = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
     source = shares.get("from")
     if source is None:
-        return _("%(name)s gets %(percent)s of its parent") % told
+        return _("%(name)s gets %(percent)s of its parent") % words
     if source == "siblings":
         giver = _("All siblings in proportion")
     elif source == "reserve":
@@ -131,7 +131,7 @@ def _shares(name: str, shares: Any, tree: DraftTree) -> str:
         giver = ", ".join(_name(uid, tree) for uid in source[:3])
         if len(source) > 3:
             giver = _("%(names)s and %(n)s more") % {"names": giver, "n": len(source) - 3}
-    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**told, "giver": giver}
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**words, "giver": giver}
 
 
 def _amount(shares: Any) -> str:
@@ -141,7 +141,7 @@ def _amount(shares: Any) -> str:
 
 
 def _name(uid: object, tree: DraftTree) -> str:
-    """As the draft calls it, else as it was called; only the root has no other name for itself."""
+    """Name of an entry in the draft, or before it; a placeholder for an entry in neither."""
     if uid is None:
         return ""
     try:
@@ -153,7 +153,7 @@ def _name(uid: object, tree: DraftTree) -> str:
 
 
 def title_of(draft: ChangeSet) -> str:
-    """The first line of its reason is what a draft is called."""
+    """Title of a draft: the first line of its reason, or its number."""
     first = draft.reason.strip().split("\n", 1)[0][:80]
     return first or f"{_('Draft')} {draft.pk}"
 
@@ -165,14 +165,14 @@ SHARES, PERCENT = "shares", "percent"
 
 @dataclass(frozen=True, slots=True)
 class DraftLine:
-    """One entry as the editor shows it."""
+    """One entry as the editor shows it. typed: text of its field. target_before: empty if the target is unchanged."""
 
     row: DraftRow
     index: int
-    typed: str  # what stands in its field
+    typed: str
     exact: str
     target: str
-    target_before: str  # "" where it is the same
+    target_before: str
     change: str
     actual: str
     bar: Bullet | None
@@ -199,7 +199,7 @@ def draw_draft(
     width: int = DRAFT_WIDTH,
     first_index: int = 2,
 ) -> list[DraftLine]:
-    """Siblings share one scale."""
+    """Draw rows of entries; the bars of siblings have one scale."""
     scales = _scales(rows, tolerance)
     return [_line(row, index, scales, tolerance, mode, width) for index, row in enumerate(rows, start=first_index)]
 
@@ -212,12 +212,12 @@ def typed_value(row: DraftRow, mode: str) -> str:
 
 
 def percent_value(target: float) -> str:
-    """Two decimals; what is less than that keeps two digits."""
+    """A target as a percentage with two decimals, or with two significant digits if it would round to 0."""
     return presentation.shares_short(round(target * 100, 2) or float(f"{target * 100:.2g}"))
 
 
 def sum_words(rows: Iterable[DraftRow]) -> str:
-    """What the shown targets come to; empty where somebody passes shares on or nobody has any."""
+    """Sum of the targets; empty if an entry has no target of its own, or if the sum is 0."""
     targets = [row.target for row in rows]
     if not targets or any(target is None for target in targets):
         return ""

@@ -1,4 +1,4 @@
-"""Larger edits of a draft: a table pasted from a spreadsheet, and the settings of the policy."""
+"""Pages for larger edits of a draft: a table pasted from a spreadsheet, and the settings of the policy."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.edit_views import unconditional, version_of
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.changesets import drafts
@@ -39,7 +40,7 @@ SAMPLE = "path\tshares\n/physics\t30\n/physics/alice\t2\n/physics/bob\tinherit\n
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def paste(request: HttpRequest, change_set: int) -> HttpResponse:
-    """First what the table would change, line by line; then all of it becomes edits, or nothing does."""
+    """Preview the changes of a pasted table line by line, then add all of them to the draft, or none."""
     view = pages.open_view(request, change_set)
     if request.method != "POST":
         return _show_paste(request, view)
@@ -48,7 +49,7 @@ def paste(request: HttpRequest, change_set: int) -> HttpResponse:
         return unconditional(request)
     try:
         plan = plan_paste(view.draft, text, at=clock.now(), actor=actor_of(request))
-        if request.POST.get("step") != "apply" or not plan.operations:
+        if read_action(request).step != "apply" or not plan.operations:
             return _show_paste(request, view, text=text, plan=plan)
         drafts.add_operations(
             id=change_set, version=version, operations=plan.operations, at=clock.now(), actor=actor_of(request)
@@ -63,7 +64,7 @@ def paste(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What the policy computes with, as an edit of the draft."""
+    """Change the settings of the policy as an edit of the draft."""
     view = pages.open_view(request, change_set)
     if request.method != "POST":
         return _show_settings(request, view, forms.typed(view.outcome.settings))
@@ -89,7 +90,7 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
 
 
 def put_in_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], reason: str) -> HttpResponse:
-    """Settings from a page of their own, as an edit of my draft of this policy; one is opened where there is none."""
+    """Add a change of settings to the actor's draft of the policy, which is created if there is none."""
     actor, at = actor_of(request), clock.now()
     found = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor)
     draft = found or drafts.open_draft(policy_slug=policy, reason=reason, at=at, actor=actor)
@@ -114,7 +115,7 @@ def _show_paste(
         "plan": plan,
         "sample": SAMPLE,
         "error": error,
-        "problems": [_without_place(each.where, each.message) for each in error.fields] if error else [],
+        "problems": [_problem_row(each.where, each.message) for each in error.fields] if error else [],
         "n_operations": len(plan.operations) if plan else 0,
         "preview": [],
     }
@@ -124,13 +125,13 @@ def _show_paste(
     return render(request, "dashboard/drafts/paste.html", context, status=status)
 
 
-def _without_place(where: str, message: str) -> dict[str, str]:
+def _problem_row(where: str, message: str) -> dict[str, str]:
     return {"where": where.replace("operations", _("Edit")), "message": message[:1].upper() + message[1:]}
 
 
 def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
-    """One row for each entry that the table changes: shares and target, before and after."""
-    assert plan.outcome is not None, "asked only for a plan with an outcome"  # noqa: S101 - an invariant, not input
+    """Rows of the first edits of the table: the edit in words, and the entry's target before and after."""
+    assert plan.outcome is not None, "callers check that the plan has an outcome"  # noqa: S101 - an invariant
     after = DraftView(view.draft, view.actor, view.at, plan.outcome)
     found = []
     for operation in plan.operations[:_SHOWN]:
@@ -195,7 +196,7 @@ def _show_settings(
 
 
 def _field_of(where: str) -> str:
-    """class_factors, for settings.metric.class_factors[3].factor: the field in which it was written."""
+    """Form field of a settings path, such as class_factors for settings.metric.class_factors[3].factor."""
     name = where.removeprefix("settings.").removeprefix("metric.")
     for field in ("class_factors", "site_factors"):
         if name.startswith(field):
@@ -216,11 +217,11 @@ def _around(view: DraftView, title: str) -> dict[str, Any]:
 
 
 # --- Choice of settings -----------------------------------------------------------------------------------------------
-_MOST_REASON = 2_000
+_MAX_REASON = 2_000
 
 
 class Show(Protocol):
-    """The page again, with what is to be said on it: reason, stated, refusal, refusal_code, reason_error."""
+    """Function that renders the page with extra context: reason, stated, refusal, refusal_code, reason_error."""
 
     def __call__(self, *, status: int = 200, **more: Any) -> HttpResponse: ...
 
@@ -228,8 +229,12 @@ class Show(Protocol):
 def decide(
     request: HttpRequest, policy: str, part: str, values: Mapping[str, Any] | None, *, show: Show, back: str
 ) -> HttpResponse:
-    """values: of this part of the settings; None where what was typed can't be used."""
-    reason, step = request.POST.get("reason", "").strip()[:_MOST_REASON], request.POST.get("step")
+    """Preview, publish or draft a change of one part of a policy's settings, as the button `step` says.
+
+    values: the part's new values; None if the typed ones are invalid. back: URL to redirect to after publishing.
+    """
+    action = read_action(request)
+    reason, step = action.reason.strip()[:_MAX_REASON], action.step
     if values is None:
         return show(status=422, reason=reason)
     settings = {part: dict(values)}
@@ -239,7 +244,7 @@ def decide(
         except (Invalid, Conflict) as error:
             return show(status=422, reason=reason, refusal=_refusal(error), refusal_code=error.code)
     stated = urlencode(sorted((key, str(value)) for key, value in values.items()))
-    if step != "publish" or request.POST.get("previewed") != stated:  # something else shows its effect first
+    if step != "publish" or request.POST.get("previewed") != stated:  # changed values are previewed first
         return show(reason=reason, stated=stated)
     if not reason:
         missing = _("Enter a reason.")
@@ -249,7 +254,7 @@ def decide(
             policy_slug=policy,
             settings=settings,
             reason=reason,
-            base_revision=_base(request),
+            base_revision=read_whole(request.POST.get("base_revision", ""), 9),
             at=clock.now(),
             actor=actor_of(request),
         )
@@ -258,11 +263,6 @@ def decide(
         return show(status=status, reason=reason, stated=stated, refusal=_refusal(error), refusal_code=error.code)
     add_published_message(request, revision)
     return SeeOther(back)
-
-
-def _base(request: HttpRequest) -> int | None:
-    text = request.POST.get("base_revision", "")
-    return read_whole(text, 9)
 
 
 def _refusal(error: Invalid | Conflict) -> str:

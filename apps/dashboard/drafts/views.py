@@ -1,4 +1,4 @@
-"""Looking at a draft: the editor's page and its fragments; and the quick way back after publishing."""
+"""Pages and fragments that show a draft in the editor, and the endpoint that undoes the last publication."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import pages
 from apps.dashboard.drafts import presenters as draft_words
 from apps.dashboard.drafts.forms import OWN, message_of, read_typed_shares
-from apps.dashboard.drafts.pages import Asked, draft_url
+from apps.dashboard.drafts.pages import EditorState, draft_url
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies import services
 from apps.policies.changesets import drafts
@@ -36,7 +36,7 @@ _OFFERED_FOR = timedelta(days=1)
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def undo(request: HttpRequest, policy: str) -> HttpResponse:
-    """Publish the inverse of the current revision; where that can't be done at once, it stays as a draft."""
+    """Publish the inverse of the current revision; if that is not possible at once, it remains a draft."""
     tree = reverse("dashboard:policy", kwargs={"policy": policy})
     if request.method != "POST":
         return SeeOther(tree)
@@ -51,13 +51,13 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
             request, _("Not undone yet: %(why)s It is now a draft.") % {"why": error.message}, extra_tags=error.code
         )
         return SeeOther(draft_url(draft.pk))
-    told = {"undone": number, "n": revision.number}
-    messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % told)
+    words = {"undone": number, "n": revision.number}
+    messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % words)
     return SeeOther(tree)
 
 
-def last_of_mine(policy: Policy, user_id: int | None, *, at: datetime) -> int | None:
-    """The revision in force, if this person published it within a day and there is something before it."""
+def revision_to_undo(policy: Policy, user_id: int | None, *, at: datetime) -> int | None:
+    """Number of the current revision if this user published it within a day and it is not the first; else None."""
     mine = Revision.objects.filter(policy=policy, number=policy.head_number, author_id=user_id)
     recent = user_id is not None and mine.filter(number__gt=1, published_at__gt=at - _OFFERED_FOR).exists()
     return policy.head_number if recent else None
@@ -76,7 +76,7 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, policy: str) -> HttpResponse:
-    """Continue my draft of this policy; POST opens one where there is none, or another with `new`.
+    """Open the actor's draft of this policy; POST creates one if there is none, or another one with `new`.
 
     A draft with edits on an older revision isn't opened at once: the page lists it beside *Create draft*.
     """
@@ -114,28 +114,28 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def draft(request: HttpRequest, change_set: int) -> HttpResponse:
-    """The editor; its whole state is in the address: `open`, `entry`, `do`, `q`, `mode`."""
+    """The editor; its URL carries the whole state (`open`, `entry`, `do`, `q`, `mode`)."""
     if "toggle" in request.GET:
         return SeeOther(f"{page_url(change_set)}?{_toggled(request.GET).urlencode()}")
-    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
-    return show(request, view, asked, parent=request.GET.get("parent", ""), cursor=request.GET.get("cursor", ""))
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    return show(request, view, editor, parent=request.GET.get("parent", ""), cursor=request.GET.get("cursor", ""))
 
 
 def show(
     request: HttpRequest,
     view: DraftView,
-    asked: Asked,
+    editor: EditorState,
     *,
     status: int = 200,
     parent: str = "",
     cursor: str = "",
     **more: Any,
 ) -> HttpResponse:
-    """The page, with what is said on top of it."""
-    context = pages.page_context(view, asked)
+    """Render the editor. more: further context, such as a refusal. parent, cursor: part of a long list of children."""
+    context = pages.page_context(view, editor)
     if parent:
         page = get_draft_page(view, parent_uid=pages.uid_of(parent), cursor=cursor)
-        context |= pages.rows_context(view, page, asked) | {"part_of": view.require(pages.uid_of(parent))}
+        context |= pages.rows_context(view, page, editor) | {"part_of": view.require(pages.uid_of(parent))}
     context |= {"links": _links(request.GET), "actor_name": str(view.actor.name), **more}
     return render(request, "dashboard/drafts/draft.html", context, status=status)
 
@@ -143,18 +143,18 @@ def show(
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Children of one entry, a hundred at a time; or the tree narrowed to what `q` finds."""
-    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
+    """Fragment with the children of one entry, a hundred at a time, or with the entries that match `q`."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
     parent = request.GET.get("parent")
     page = get_draft_page(
         view,
-        open_uids=asked.opened,
-        query="" if parent else asked.query,
+        open_uids=editor.opened,
+        query="" if parent else editor.query,
         parent_uid=pages.uid_of(parent) if parent else None,
         cursor=request.GET.get("cursor"),
     )
-    response = render(request, "dashboard/drafts/_rows.html", pages.rows_context(view, page, asked))
-    if not parent and asked.query:
+    response = render(request, "dashboard/drafts/_rows.html", pages.rows_context(view, page, editor))
+    if not parent and editor.query:
         found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
         response["HX-Trigger"] = json.dumps({"announce": found})
     return response
@@ -163,55 +163,55 @@ def rows(request: HttpRequest, change_set: int) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def panel(request: HttpRequest, change_set: int) -> HttpResponse:
-    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
-    return render(request, "dashboard/drafts/_panel.html", pages.panel_context(view, asked))
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    return render(request, "dashboard/drafts/_panel.html", pages.panel_context(view, editor))
 
 
 @require_safe
 @fragment(page_url)
 def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What every sibling's target would be; asked for while somebody types."""
-    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
-    node = view.require(_entry(asked))
+    """Fragment with the targets of an entry and its siblings for the shares that are being typed."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    node = view.require(_entry(editor))
     typed = request.GET.get("typed", "").strip()
     context: dict[str, Any] = {"typed": typed}
     if typed:
         source: Any = request.GET.get("from", OWN)
         source = request.GET.getlist("giver") if source == "chosen" else source
         try:
-            amount = read_typed_shares(typed, mode=asked.mode, source=source)
+            amount = read_typed_shares(typed, mode=editor.mode, source=source)
             view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
             node = view.require(node.uid)
         except ValidationError as error:
             context["problem"], context["problem_code"] = error.messages[0], error.error_list[0].code
         except Invalid as error:
             context["problem"], context["problem_code"] = message_of(error), error.code
-    context |= pages.siblings_context(view, node, asked)
+    context |= pages.siblings_context(view, node, editor)
     return render(request, "dashboard/drafts/_siblings.html", context, status=422 if "problem" in context else 200)
 
 
 @require_safe
 @fragment(page_url)
 def action(request: HttpRequest, change_set: int) -> HttpResponse:
-    """The form of one action on an entry, for a dialog; the page shows the same beside the tree."""
-    view, asked = pages.open_view(request, change_set), Asked.of(request.GET)
-    node = view.require(_entry(asked))
-    return render(request, "dashboard/drafts/_action.html", pages.action_context(view, node, asked))
+    """Fragment with the form of one action on an entry, for a dialog; the page shows the same form in its panel."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    node = view.require(_entry(editor))
+    return render(request, "dashboard/drafts/_action.html", pages.action_context(view, node, editor))
 
 
 def words_of_refusal(error: DomainError) -> str:
     return message_of(error) if isinstance(error, Invalid | NotFound) else error.message
 
 
-def _entry(asked: Asked) -> UUID:
-    if asked.entry is None:
+def _entry(editor: EditorState) -> UUID:
+    if editor.entry is None:
         raise NotFound("There is no such entry in this draft.")
-    return asked.entry
+    return editor.entry
 
 
-def _toggled(asked: QueryDict) -> QueryDict:
-    """The state after opening or closing one entry, for a page without scripts."""
-    state = asked.copy()
+def _toggled(query: QueryDict) -> QueryDict:
+    """The query after expanding or collapsing one entry, for browsers without scripts."""
+    state = query.copy()
     toggled = state.pop("toggle")
     opened = dict.fromkeys(state.getlist("open"))
     for uid in map(str, toggled):
@@ -223,11 +223,11 @@ def _toggled(asked: QueryDict) -> QueryDict:
     return state
 
 
-def _links(asked: QueryDict) -> dict[str, str]:
-    """The same view with numbers, and with percentages."""
+def _links(query: QueryDict) -> dict[str, str]:
+    """Links to the same view with shares and with percentages."""
     found = {}
     for mode in ("shares", "percent"):
-        state = asked.copy()
+        state = query.copy()
         state["mode"] = mode
         found[mode] = f"?{state.urlencode()}"
     return found

@@ -1,4 +1,4 @@
-"""What an administrator fills in to mount a policy of another authority, and fields of the other federation forms."""
+"""Forms to mount a policy of another site and to change, trust or remove a mount."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.core.errors import DomainError, Invalid
-from apps.dashboard.notices.forms import RefusedForm
+from apps.core.errors import Invalid
+from apps.dashboard.shell.forms import (
+    RefusableForm,
+    choice_field,
+    name_input,
+    number_field,
+    reason_field,
+    text_area,
+    text_input,
+)
 from apps.federation.models import Mount
 from apps.federation.mounts.services import clean_fingerprint
 
 _MINUTE_S, _HOUR_S = 60, 3600
-_NAMES = {"every_s": "every", "max_age_s": "max_age", "fingerprint": "told"}
 STALE_ACTIONS = (
     (
         Mount.StaleAction.KEEP.value,
@@ -36,69 +42,36 @@ STALE_ACTIONS = (
 )
 
 
-def _text(**attributes: str) -> forms.TextInput:
-    return forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false", **attributes})
-
-
-def _number(label: Any, help_text: Any, unit_step: str = "1") -> forms.FloatField:
-    widget = forms.NumberInput(attrs={"class": "input", "step": unit_step, "min": "0"})
-    return forms.FloatField(label=label, help_text=help_text, widget=widget)
-
-
-def text_field(
-    label: Any, most: int, help_text: Any = "", *, required: bool = True, **attributes: str
-) -> forms.CharField:
-    widget = forms.TextInput(
-        attrs={"class": "input", "autocomplete": "off", "spellcheck": "false", "autocapitalize": "none", **attributes}
-    )
-    return forms.CharField(label=label, max_length=most, required=required, help_text=help_text, widget=widget)
-
-
-def reason_field() -> forms.CharField:
-    return text_field(
-        gettext_lazy("Reason"),
-        1000,
-        gettext_lazy("Recorded in the audit log."),
-        autocapitalize="sentences",
-        spellcheck="true",
-    )
-
-
-def number_field(label: Any, least: float, most: float, help_text: Any = "", *, initial: float | None = None) -> Any:
-    widget = forms.NumberInput(attrs={"class": "input", "step": "any", "min": f"{least:g}"})
-    return forms.FloatField(
-        label=label, min_value=least, max_value=most, help_text=help_text, initial=initial, widget=widget
-    )
-
-
-def as_typed(value: float) -> float | int:
-    """7 in place of 7.0, as somebody would type it."""
+def typed_number(value: float) -> float | int:
+    """A number as a person would type it: 7 rather than 7.0, and at most four decimals."""
     return int(value) if value == int(value) else round(value, 4)
 
 
-class RemoteForm(RefusedForm):
-    """A refusal is told at the field that says it, whatever the room calls that."""
-
-    default_field: str | None = None
-
-    def add_refusal(self, error: DomainError) -> None:
-        for problem in error.fields:
-            where = _NAMES.get(problem.where, problem.where)
-            place = where if where in self.fields else self.default_field
-            self.add_error(place, ValidationError(problem.message, error.code))
-        if not error.fields:
-            self.add_error(self.default_field, ValidationError(error.message, error.code))
+def fingerprint_field(max_length: int, help_text: Any = "", *, required: bool = True) -> forms.CharField:
+    return forms.CharField(
+        label=gettext_lazy("Fingerprint"),
+        required=required,
+        max_length=max_length,
+        widget=text_area("fp-in"),
+        help_text=help_text,
+    )
 
 
-class AddressForm(RemoteForm):
-    """Where it lies. The token is kept sealed between the steps, and is never sent back to the browser."""
+class MountForm(RefusableForm):
+    """Base of the forms about a mount."""
+
+    field_names = {"every_s": "every", "max_age_s": "max_age", "fingerprint": "told"}  # noqa: RUF012
+
+
+class AddressForm(MountForm):
+    """Address of the document. The token travels encrypted between the steps and never returns to the browser."""
 
     default_field = "url"
-    policy = forms.ChoiceField(label=gettext_lazy("Our policy"), widget=forms.Select(attrs={"class": "input"}))
+    policy = choice_field(gettext_lazy("Our policy"))
     url = forms.CharField(
         label=gettext_lazy("Document address"),
         max_length=2048,
-        widget=_text(inputmode="url", placeholder="https://vo-a.example/vo-a.fairshare"),
+        widget=name_input(inputmode="url", placeholder="https://vo-a.example/vo-a.fairshare"),
     )
     token = forms.CharField(
         label=gettext_lazy("Access token"),
@@ -111,73 +84,60 @@ class AddressForm(RemoteForm):
 
     def __init__(self, *args: Any, policies: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        policy = self.fields["policy"]
-        assert isinstance(policy, forms.ChoiceField)  # noqa: S101 - says so to the type checker
-        policy.choices = list(policies)
+        self.offer("policy", list(policies))
         self.has_choice = len(policies) > 1
         if not self.has_choice:
+            policy = self.fields["policy"]
             policy.widget = policy.hidden_widget()
             policy.initial = policies[0][0] if policies else ""
 
 
-class KeyForm(RemoteForm):
-    """That somebody compared the key: typed as it was told, or said so. seen: the key of the document on the page."""
+_FROM_PEER = gettext_lazy("From the peer, over a separate channel: phone, letter, in person.")
+
+
+class KeyForm(MountForm):
+    """Confirmation of the document's key: its fingerprint typed, or ticked as compared.
+
+    seen: fingerprint of the key that the page showed.
+    """
 
     default_field = "told"
     seen = forms.CharField(max_length=64, widget=forms.HiddenInput)
-    told = forms.CharField(
-        label=gettext_lazy("Fingerprint"),
-        required=False,
-        max_length=400,
-        widget=forms.Textarea(
-            attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
-        ),
-        help_text=gettext_lazy("From the peer, over a separate channel: phone, letter, in person."),
-    )
+    told = fingerprint_field(400, _FROM_PEER, required=False)
     compared = forms.BooleanField(
         required=False, label=gettext_lazy("I compared all sixteen groups over a separate channel, and they match.")
     )
 
     def check(self, fingerprint: str) -> None:
-        """Against the key of the document as it lies there now."""
-        told = self.cleaned_data["told"]
+        """Raise Invalid unless the confirmed key has `fingerprint`, that of the document fetched just now."""
+        typed = self.cleaned_data["told"]
         if self.cleaned_data["seen"] != fingerprint:
             message = _("The key at this address changed after you saw it. Compare it again.")
             raise Invalid(message, code="key_changed")
-        if not told.strip():
+        if not typed.strip():
             if not self.cleaned_data["compared"]:
                 message = _("Enter the fingerprint from the peer, or confirm that you compared it.")
                 raise Invalid(message, code="not_compared")
             return
-        plain = clean_fingerprint(told)
+        plain = clean_fingerprint(typed)
         if plain != fingerprint:
-            odd = next(at for at in range(0, 64, 4) if plain[at : at + 4] != fingerprint[at : at + 4])
+            wrong = next(at for at in range(0, 64, 4) if plain[at : at + 4] != fingerprint[at : at + 4])
             message = _("Group %(n)s differs: the peer gave %(told)s, the document has %(found)s. Don’t mount it.") % {
-                "n": odd // 4 + 1,
-                "told": plain[odd : odd + 4],
-                "found": fingerprint[odd : odd + 4],
+                "n": wrong // 4 + 1,
+                "told": plain[wrong : wrong + 4],
+                "found": fingerprint[wrong : wrong + 4],
             }
             raise Invalid(message, code="key_differs")
 
 
-class LimitsForm(RemoteForm):
-    """What may land by itself, how often it is looked at, and what happens when it can't be."""
+class LimitsForm(MountForm):
+    """Fetch interval, limits up to which a version is applied without review, and the action when fetches fail."""
 
-    every = _number(
-        gettext_lazy("Interval (minutes)"),
-        "",
-        "any",
-    )
-    max_age = _number(
-        gettext_lazy("Maximum age (hours)"),
-        "",
-        "any",
-    )
-    most_points = _number(
-        gettext_lazy("Points"), gettext_lazy("A target that moves further is held for review."), "any"
-    )
-    most_entries = _number(gettext_lazy("Entries"), "")
-    most_levels = _number(gettext_lazy("Levels"), "")
+    every = number_field(gettext_lazy("Interval (minutes)"))
+    max_age = number_field(gettext_lazy("Maximum age (hours)"))
+    most_points = number_field(gettext_lazy("Points"), gettext_lazy("A target that moves further is held for review."))
+    most_entries = number_field(gettext_lazy("Entries"), step="1")
+    most_levels = number_field(gettext_lazy("Levels"), step="1")
     keep_usage = forms.BooleanField(
         required=False,
         label=gettext_lazy("Keep usage of removed entries"),
@@ -186,7 +146,7 @@ class LimitsForm(RemoteForm):
     stale_action = forms.ChoiceField(label=gettext_lazy("After that"), choices=[each[:2] for each in STALE_ACTIONS])
 
     def settings(self) -> dict[str, Any]:
-        """As the room takes them: seconds, whole numbers."""
+        """Settings in the units of the federation services: seconds and whole numbers."""
         given = self.cleaned_data
         return {
             "every_s": round(given["every"] * _MINUTE_S),
@@ -211,76 +171,62 @@ class LimitsForm(RemoteForm):
         }
 
 
-class PlaceForm(LimitsForm):
-    """Where it is mounted, within which limits, and why."""
+class EntryForm(LimitsForm):
+    """Entry at which the document is mounted, limits, and reason."""
 
     default_field = "entry"
     entry = forms.CharField(
         label=gettext_lazy("Our entry"),
         max_length=8192,
-        widget=_text(placeholder="/vo-a", list="places"),
+        widget=name_input(placeholder="/vo-a", list="places"),
         help_text=gettext_lazy("The document replaces everything below it."),
     )
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=2000,
-        widget=_text(),
-        help_text=gettext_lazy("Recorded in the audit log."),
-    )
+    reason = reason_field(2000)
 
-    def keeping_usage(self) -> PlaceForm:
-        """The same answers, with the offer to keep usage taken."""
-        return PlaceForm({**{name: self.data[name] for name in self.data}, "keep_usage": "on"})
+    def keeping_usage(self) -> EntryForm:
+        """A copy of this form with `keep_usage` ticked."""
+        return EntryForm({**{name: self.data[name] for name in self.data}, "keep_usage": "on"})
+
+
+def _plain_reason(action: str) -> forms.CharField:
+    """Reason without help text; its id differs between the forms on the page of a mount."""
+    widget = text_input(id=f"id_{action}_reason")
+    return forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=widget)
 
 
 class SettingsForm(LimitsForm):
-    """The same of a mount that exists."""
+    """Limits of an existing mount, and the reason for changing them."""
 
-    reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=_text(id="id_settings_reason"))
-
-
-class DeedForm(RemoteForm):
-    """One thing to do about it, and why."""
-
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=2000,
-        required=False,
-        widget=_text(),
-        help_text=gettext_lazy("Recorded in the audit log."),
-    )
+    reason = _plain_reason("settings")
 
 
-class ReasonForm(DeedForm):
-    """What changes something says why."""
+class ActionForm(MountForm):
+    """Optional reason of an action that changes nothing, such as fetching now."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["reason"].required = True
+    reason = reason_field(2000, required=False)
 
 
-class TrustForm(RemoteForm):
-    """Another key of the other side."""
+class ReasonForm(ActionForm):
+    """Reason of an action that changes something."""
+
+    reason = reason_field(2000)
+
+
+class TrustForm(MountForm):
+    """Fingerprint of a new key of the peer, to be trusted from now on."""
 
     default_field = "told"
-    told = forms.CharField(
-        label=gettext_lazy("Fingerprint"),
-        max_length=400,
-        widget=forms.Textarea(
-            attrs={"class": "input fp-in", "rows": "4", "autocomplete": "off", "spellcheck": "false"}
-        ),
-        help_text=gettext_lazy("From the peer, over a separate channel: phone, letter, in person."),
-    )
-    reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=_text(id="id_trust_reason"))
+    told = fingerprint_field(400, _FROM_PEER)
+    reason = _plain_reason("trust")
 
 
-class UnmountForm(RemoteForm):
-    reason = forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=_text(id="id_unmount_reason"))
+class UnmountForm(MountForm):
+    reason = _plain_reason("unmount")
     sure = forms.BooleanField(label=gettext_lazy("Maintained by this site from now on."))
 
 
-def first_limits() -> dict[str, Any]:
-    """What a new mount begins with."""
+def default_limits() -> dict[str, Any]:
+    """Initial values for a new mount."""
     return LimitsForm.initial_of(Mount())
 
 

@@ -1,4 +1,4 @@
-"""The grid view as a page shows it: verdicts in words, rows with bars, sites with their age, capacity and version."""
+"""The grid view as texts and rows: headline, warnings, entries with bars, and sites with age, capacity and version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apps.federation.grid.sites import SiteColumn, SiteState, Unsubscribed
 from apps.federation.grid.totals import Grid, GridRow
 
 METER = 74.0
-_UNASKED: dict[Unsubscribed, StatusBadge] = {
+_NOT_SUBSCRIBED: dict[Unsubscribed, StatusBadge] = {
     Unsubscribed.HERE: StatusBadge("", "server-2", gettext_lazy("this site"), Unsubscribed.HERE),
     Unsubscribed.UNTOLD: StatusBadge(
         "", "arrows-exchange", gettext_lazy("its records arrive separately"), Unsubscribed.UNTOLD
@@ -30,7 +30,7 @@ _UNASKED: dict[Unsubscribed, StatusBadge] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one site delivered to one entry, and its part of all that was delivered to it."""
+    """Usage that one site delivered to one entry, and its fraction of all usage of the entry."""
 
     site: str
     amount: str
@@ -39,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class GridLine:
-    """ran_elsewhere: idle by the usage that it is compared by, while other sites delivered to it."""
+    """One entry of the grid. ran_elsewhere: idle by the usage that counts, while other sites delivered to it."""
 
     line: Line
     depth: int
@@ -72,12 +72,12 @@ class SiteLine:
 
 
 def standing_of(state: SiteState) -> StatusBadge:
-    """As the table of peers has it, and for sites that aren't subscribed to."""
-    return _UNASKED[state] if isinstance(state, Unsubscribed) else STANDINGS[state]
+    """Badge of a site's state: as in the table of peers, or that of a site without a subscription."""
+    return _NOT_SUBSCRIBED[state] if isinstance(state, Unsubscribed) else STANDINGS[state]
 
 
 def headline(grid: Grid) -> str:
-    """How the entry stands itself; the root, and what isn't known, by name alone."""
+    """Headline on the entry's deviation from its share; only its name for the root and unknown deviations."""
     n = len(grid.sites)
     over = ngettext("%(n)s site", "%(n)s sites", n) % {"n": presentation.count(n)}
     row, words = grid.own.entry, {"name": grid.name, "sites": over}
@@ -93,15 +93,15 @@ def headline(grid: Grid) -> str:
 
 
 def sentences(grid: Grid) -> list[KeyedText]:
-    """Who is furthest off, which site bore most, and which doesn't follow: at most five."""
-    found = [*_furthest(grid), *_borne(grid)]
+    """At most five sentences: largest deviations, the site with most usage, held hours, and outdated versions."""
+    found = [*_largest_deviations(grid), *_largest_site(grid)]
     found += [_held_words(site) for site in grid.sites if site.held_hours][:1]
     found += [_behind_words(site, grid.at) for site in grid.sites if site.is_behind][:2]
     return found[:5]
 
 
 def warnings(grid: Grid) -> list[tuple[KeyedText, KeyedText]]:
-    """(bold first words, the rest)."""
+    """Warnings, each as a bold beginning and the rest of the sentence."""
     found = []
     alone = _("Compared by local usage only.")
     if grid.fallback_since is not None:
@@ -130,7 +130,7 @@ def grid_lines(grid: Grid) -> list[GridLine]:
 
 
 def site_lines(grid: Grid, *, may_open: frozenset[int]) -> list[SiteLine]:
-    """may_open: subscriptions whose page this person may see."""
+    """Rows of sites. may_open: ids of the subscriptions whose pages the actor may see."""
     total = sum(site.core_s or 0.0 for site in grid.sites)
     return [_site_line(site, grid.at, total, may_open) for site in grid.sites]
 
@@ -146,7 +146,7 @@ def csv_header(grid: Grid) -> list[str]:
 
 
 def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
-    """Fractions and core-hours in full; empty where something isn't told or doesn't exist."""
+    """Rows of fractions and core-hours at full precision; empty cells for hidden and missing values."""
     for row in grid.rows:
         entry, total = row.entry, row.total_core_s
         amounts: list[Any] = [""] * len(grid.sites) if row.core_s is None else [value / 3600 for value in row.core_s]
@@ -162,7 +162,7 @@ def csv_rows(grid: Grid) -> Iterator[Sequence[Any]]:
         ]
 
 
-def _furthest(grid: Grid) -> Iterator[KeyedText]:
+def _largest_deviations(grid: Grid) -> Iterator[KeyedText]:
     off = [row.entry for row in grid.children if row.entry.state in ("over", "under")]
     known = [row for row in off if row.deviation_points is not None]
     if not known:
@@ -178,11 +178,11 @@ def _furthest(grid: Grid) -> Iterator[KeyedText]:
             yield KeyedText(f"furthest_{state}", words % {"name": worst.name, **shares})
 
 
-def _borne(grid: Grid) -> Iterator[KeyedText]:
+def _largest_site(grid: Grid) -> Iterator[KeyedText]:
     total = sum(site.core_s or 0.0 for site in grid.sites)
-    told = [site for site in grid.sites if site.core_s]
-    if len(told) > 1 and total:
-        most = max(told, key=lambda site: site.core_s or 0.0)
+    delivering = [site for site in grid.sites if site.core_s]
+    if len(delivering) > 1 and total:
+        most = max(delivering, key=lambda site: site.core_s or 0.0)
         words = {"site": _site_name(most), "part": presentation.percent((most.core_s or 0.0) / total)}
         yield KeyedText("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
 
@@ -211,7 +211,7 @@ def _site_name(site: SiteColumn) -> str:
 def _line(grid: Grid, row: GridRow, line: Line) -> GridLine:
     url = grid_url(grid.policy_slug, row.entry.path) if row.depth and row.entry.n_children else ""
     why_not = "" if row.core_s is not None or grid.as_of is None else presentation.why_not_shown()
-    has_parts = len(grid.sites) > 1  # of one site they are all of it
+    has_parts = len(grid.sites) > 1  # with one site all fractions would be 100 %
     cells = tuple(
         Cell(
             _site_name(site),

@@ -1,4 +1,4 @@
-"""The grid view for an entry that sites share, and what of it would be otherwise without one peer."""
+"""Pages of the grid view of an entry that several sites share, and of its state without the usage of one peer."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from apps.analytics.what_if.without_sources import Difference, WithoutSources, compare_without_sources
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.federation import grid_presenters as grid_lines
 from apps.dashboard.federation import subscriptions as subscription_lines
 from apps.dashboard.figures import moves
@@ -35,6 +36,8 @@ _DRAWN = 20
 
 @dataclass(frozen=True, slots=True)
 class DifferenceLine:
+    """Difference of one entry. is_closer: whether it would be closer to its target without the peer."""
+
     one: Difference
     url: str
     above: str
@@ -46,10 +49,10 @@ class DifferenceLine:
     priority_after: str
     rank_before: str
     rank_after: str
-    is_closer: bool  # to its target, without the peer
+    is_closer: bool
 
 
-def shown(found: WithoutSources, site: str) -> dict[str, Any]:
+def difference_context(found: WithoutSources, site: str) -> dict[str, Any]:
     drawn = [row for row in found.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
     pairs = [(_short(row), _change(row), row.before.actual, row.after.actual) for row in drawn]
     return {
@@ -121,7 +124,7 @@ LEVELS = (1, 2, 3)
 
 @require_safe
 def grid(request: HttpRequest) -> HttpResponse:
-    """`?policy=&entry=&levels=`; without an entry, the first that is mounted, else the first that is published."""
+    """Grid view of `?policy=&entry=&levels=`; without an entry, of the first mount, else of the first publication."""
     choices = list_grid_entries(actor=actor_of(request), at=clock.now())
     found = _asked(request, choices)
     context: dict[str, Any] = {
@@ -145,7 +148,7 @@ def grid_csv(request: HttpRequest) -> HttpResponseBase:
 
 @require_safe
 def flow(request: HttpRequest, form: str = "json") -> HttpResponseBase:
-    """The figure of the page, for the page's own query."""
+    """Figure of the usage flow, for the page's query."""
     found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
     if found is None:
         raise NotFound(_("Nothing is shared between sites."))
@@ -158,19 +161,18 @@ def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
         of_policy = [one for one in choices if one.policy_slug == policy] or choices
         if not of_policy:
             return None
-        first = min(of_policy, key=lambda one: one.why != "mounted")  # there usage of other sites counts
+        first = min(of_policy, key=lambda one: one.why != "mounted")  # a mount comes before publications
         policy, entry = first.policy_slug, first.path
-    elif ":/" in entry:  # the choice of the list says both
+    elif ":/" in entry:  # the page's list of choices submits policy:path
         policy, _colon, entry = entry.partition(":")
     policy = policy or current_policy_slug(request) or ""
-    levels = request.GET.get("levels", "1")
-    request.policy_slug = policy  # type: ignore[attr-defined]  # what the frame is about
+    request.policy_slug = policy  # type: ignore[attr-defined]  # the policy that the navigation shows
     return load_grid(
         policy_slug=policy,
         entry=entry,
         actor=actor_of(request),
         at=clock.now(),
-        levels=int(levels) if levels.isdecimal() and len(levels) < 3 else 1,
+        levels=read_whole(request.GET.get("levels", ""), 2) or 1,
     )
 
 
@@ -197,10 +199,10 @@ def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
 
 @require_safe
 def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """What would be otherwise if this peer told nothing: computed while one waits, and not kept."""
+    """Priorities without the usage of one peer, computed during the request and not stored."""
     actor, at = actor_of(request), clock.now()
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at)
-    request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # what the frame is about
+    request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # the policy that the navigation shows
     site, found, problem = subscription_lines.site_name(row), None, ""
     try:
         found = compare_without_sources(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
@@ -217,6 +219,10 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
             {"label": _("Without")},
         ],
-        **(shown(found, site) if found is not None else {"headline": KeyedText("problem", f"{_('Without')} {site}")}),
+        **(
+            difference_context(found, site)
+            if found is not None
+            else {"headline": KeyedText("problem", f"{_('Without')} {site}")}
+        ),
     }
     return render(request, "dashboard/federation/without.html", context)

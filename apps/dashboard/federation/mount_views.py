@@ -1,4 +1,4 @@
-"""One mount: what is in force and from whom, its looks, the document beside our tree, and what can be done."""
+"""Pages of one mount: its active version, fetch log, differences to the newest document, and actions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotAllowed, NotFound
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.federation import presenters as federation_lines
+from apps.dashboard.federation import presenters as federation_presenters
 from apps.dashboard.federation.forms import (
     STALE_ACTIONS,
-    DeedForm,
+    ActionForm,
     LimitsForm,
+    MountForm,
     ReasonForm,
-    RemoteForm,
     SettingsForm,
     TrustForm,
     UnmountForm,
 )
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.presentation import KeyedText, joined
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation import control
@@ -54,8 +55,8 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One line of the timeline."""
+class FetchLine:
+    """One row of the fetch log."""
 
     fetch: Fetch
     dot: str
@@ -66,7 +67,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class StatedLine:
-    """One entry of the document beside ours."""
+    """Shares of one entry in the document and in our tree."""
 
     row: ComparedEntry
     url: str
@@ -77,19 +78,19 @@ class StatedLine:
     mark: str
 
 
-def look(fetch: Fetch) -> Look:
+def fetch_line(fetch: Fetch) -> FetchLine:
     dot, outcome = _OUTCOMES[fetch.outcome]
-    said = _("Version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
+    version = _("Version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
     effort = _("%(name)s in %(parent)s") % {
         "name": size(fetch.n_bytes),
-        "parent": federation_lines.took(fetch.duration_s),
+        "parent": federation_presenters.took(fetch.duration_s),
     }
     effort = effort if fetch.n_bytes else ""
-    return Look(fetch, dot, f"{outcome}, {said}" if said else str(outcome), fetch.message, effort)
+    return FetchLine(fetch, dot, f"{outcome}, {version}" if version else str(outcome), fetch.message, effort)
 
 
 def size(n_bytes: int) -> str:
-    """212 kB."""
+    """A size such as 212 kB."""
     if n_bytes < 1_000:
         return f"{n_bytes}{presentation.NBSP}B"
     if n_bytes < 1_000_000:
@@ -98,19 +99,19 @@ def size(n_bytes: int) -> str:
 
 
 def title(mount: Mount, at: datetime) -> KeyedText:
-    """What is in force, from whom, how old: the sentence on top."""
+    """Headline with the active version, its issuer, and its age."""
     if not mount.landed_version:
         return KeyedText("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
     age_s = age_of(mount, at)
-    said = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
+    words = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
     if age_s is None:
-        return KeyedText("in_force", _("Version %(n)s of %(name)s is active") % said)
-    said["age"] = presentation.age(age_s)
-    return KeyedText("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % said)
+        return KeyedText("in_force", _("Version %(n)s of %(name)s is active") % words)
+    words["age"] = presentation.age(age_s)
+    return KeyedText("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % words)
 
 
 def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
-    """What holds, and what would happen next."""
+    """Sentences on the mount's condition, its effect, and the next fetch."""
     alone = {
         Condition.BLOCKED: _(
             "Blocked: its key changed or its history was forked. It isn’t fetched until an administrator "
@@ -121,33 +122,33 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
     }
     if condition in alone:
         return KeyedText(condition, alone[condition])
-    told = []
+    found = []
     if condition is Condition.EXPIRED:
-        told.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
+        found.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
     elif condition is Condition.STALE:
-        allowed = {"allowed": federation_lines.allowed_words(mount.max_age_s)}
-        told.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
+        allowed = {"allowed": federation_presenters.allowed_words(mount.max_age_s)}
+        found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.HELD:
         text = _("A newer version exceeds the limits and waits for a decision.")
-        told.append(KeyedText(condition, text))
+        found.append(KeyedText(condition, text))
     elif condition is Condition.LATE:
-        told.append(federation_lines.late_words(mount, federation_lines.meanwhile(mount.stale_action)))
+        found.append(federation_presenters.late_words(mount, federation_presenters.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
         action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
-        told.append(federation_lines.meanwhile(action))
+        found.append(federation_presenters.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
             text = _("Frozen: it is fetched, but not applied.")
-            told.append(KeyedText("frozen_too", text))
+            found.append(KeyedText("frozen_too", text))
     if mount.due_at is not None and mount.due_at > at:
         time = {"time": presentation.clock_time(mount.due_at, at)}
-        told.append(KeyedText("due_later", f"{_('Next fetch')}: {time['time']}."))
+        found.append(KeyedText("due_later", f"{_('Next fetch')}: {time['time']}."))
     elif mount.due_at is not None:
-        told.append(KeyedText("due_now", f"{_('Next fetch')}: {_('now')}."))
-    return joined(told)
+        found.append(KeyedText("due_now", f"{_('Next fetch')}: {_('now')}."))
+    return joined(found)
 
 
 def held_words(mount: Mount) -> str:
-    """Which version waits, and what for."""
+    """Sentence on the version that is held."""
     return _("A newer version exceeds the limits and waits for a decision.") % {"n": presentation.count(mount.version)}
 
 
@@ -157,14 +158,14 @@ def stated_lines(found: Differences, rows: Iterable[ComparedEntry]) -> list[Stat
 
 
 def stated_verdict(found: Differences) -> str:
-    """All 12 entries are in our tree as the document says; or how many aren't."""
-    n, odd = len(found.stated), found.n_differing
-    if not odd:
+    """Sentence on how many entries of our tree match the document."""
+    n, n_differing = len(found.stated), found.n_differing
+    if not n_differing:
         return ngettext("Its %(n)s entry matches the document", "All %(n)s entries match the document", n) % {
             "n": presentation.count(n)
         }
     return ngettext("%(odd)s of %(n)s entry differs", "%(odd)s of %(n)s entries differ", n) % {
-        "odd": presentation.count(odd),
+        "odd": presentation.count(n_differing),
         "n": presentation.count(n),
     }
 
@@ -187,7 +188,7 @@ def _stated(row: ComparedEntry, slug: str) -> StatedLine:
 
 
 def page_of(rows: Sequence[ComparedEntry], start: int, most: int) -> tuple[Sequence[ComparedEntry], int | None]:
-    """A part of a list, and where the next one begins."""
+    """One page of a list, and the index of the next page or None."""
     return rows[start : start + most], start + most if len(rows) > start + most else None
 
 
@@ -209,20 +210,20 @@ def mount(request: HttpRequest, mount: int) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def now(request: HttpRequest, mount: int) -> HttpResponse:
-    """The sentence on top, again and again; nothing else of the page moves."""
+    """Fragment with the state of the mount, which is polled; the rest of the page stays."""
     return render(request, "dashboard/federation/_now.html", _now(request, _found(request, mount)))
 
 
 @require_safe
 def timeline(request: HttpRequest, mount: int) -> HttpResponse:
-    """Every look that is kept, newest first; `?before=` goes on."""
+    """Fetch log, newest first; `?before=` continues it."""
     found = _found(request, mount)
     before = _number(request, "before")
     rows = Fetch.objects.filter(mount=found, **({"id__lt": before} if before else {})).order_by("-id")[: _PAGE + 1]
     shown = list(rows)
     context = {
         "mount": found,
-        "looks": [look(each) for each in shown[:_PAGE]],
+        "fetches": [fetch_line(each) for each in shown[:_PAGE]],
         "older": shown[_PAGE - 1].pk if len(shown) > _PAGE else None,
         **_crumbs(found, _("Fetch log")),
     }
@@ -231,7 +232,7 @@ def timeline(request: HttpRequest, mount: int) -> HttpResponse:
 
 @require_safe
 def difference(request: HttpRequest, mount: int) -> HttpResponse:
-    """What the newest document would change, and what each of its entries is stated and comes to here."""
+    """Changes that the newest document would make, and the shares of its entries there and here."""
     found = _found(request, mount)
     compared = load_differences(found)
     context: dict[str, Any] = {"mount": found, "compared": compared, **_crumbs(found, _("Differences"))}
@@ -256,32 +257,33 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
 
 @require_POST
 def act(request: HttpRequest, mount: int) -> HttpResponse:
-    """Look now, pause, resume, freeze, thaw, other limits, another key, a new beginning, unmount; each is told why."""
+    """Run an action on a mount: fetch, pause, resume, freeze, thaw, settings, trust, anew (restart) or unmount."""
     found = _found(request, mount)
-    step = request.POST.get("step", "")
-    if step not in _DEEDS:
+    step = read_action(request).step
+    if step not in _ACTIONS:
         raise Invalid(_("Reload the page and try again."))
-    made, deed, said = _DEEDS[step]
-    form = made(request.POST)
+    form_class, action, message = _ACTIONS[step]
+    form = form_class(request.POST)
     status = 422
     if form.is_valid():
         try:
-            deed(request, found, form)
+            action(request, found, form)
         except NotFound:
             raise
         except DomainError as error:
             form.add_refusal(error)
             status = 422 if isinstance(error, Invalid) else 403 if isinstance(error, NotAllowed) else 409
         else:
-            messages.success(request, str(said()))
+            messages.success(request, str(message()))
             return SeeOther(reverse("dashboard:federation") if step == "unmount" else page_url(mount))
-    return _show(request, found, status=status, **{_FORM_OF.get(made, "deed"): form})
+    return _show(request, found, status=status, **{_FORM_OF.get(form_class, "deed"): form})
 
 
-Deed = Callable[[HttpRequest, Mount, RemoteForm], object]
+MountAction = Callable[[HttpRequest, Mount, MountForm], object]
 
 
-def _about(request: HttpRequest, found: Mount, form: RemoteForm) -> dict[str, Any]:
+def _arguments(request: HttpRequest, found: Mount, form: MountForm) -> dict[str, Any]:
+    """Arguments that all services of `control` take."""
     return {
         "kind": "mount",
         "remote_id": found.pk,
@@ -291,64 +293,64 @@ def _about(request: HttpRequest, found: Mount, form: RemoteForm) -> dict[str, An
     }
 
 
-def _settings(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
-    assert isinstance(form, LimitsForm)  # noqa: S101 - says so to the type checker
-    control.change_settings(settings=form.settings(), **_about(request, found, form))
+def _settings(request: HttpRequest, found: Mount, form: MountForm) -> None:
+    assert isinstance(form, LimitsForm)  # noqa: S101 - for the type checker
+    control.change_settings(settings=form.settings(), **_arguments(request, found, form))
 
 
-def _unmount(request: HttpRequest, found: Mount, form: RemoteForm) -> None:
+def _unmount(request: HttpRequest, found: Mount, form: MountForm) -> None:
     unmount(mount_id=found.pk, reason=form.cleaned_data["reason"], at=clock.now(), actor=actor_of(request))
 
 
-_DEEDS: dict[str, tuple[type[RemoteForm], Deed, Callable[[], str]]] = {
+_ACTIONS: dict[str, tuple[type[MountForm], MountAction, Callable[[], str]]] = {
     "fetch": (
-        DeedForm,
-        lambda *all: control.fetch_now(**_about(*all)),
+        ActionForm,
+        lambda *all: control.fetch_now(**_arguments(*all)),
         lambda: _("Fetching now; the result appears here in a moment."),
     ),
     "pause": (
         ReasonForm,
-        lambda *all: control.pause(**_about(*all)),
+        lambda *all: control.pause(**_arguments(*all)),
         lambda: _("Saved"),
     ),
-    "resume": (ReasonForm, lambda *all: control.resume(**_about(*all)), lambda: _("Saved")),
+    "resume": (ReasonForm, lambda *all: control.resume(**_arguments(*all)), lambda: _("Saved")),
     "freeze": (
         ReasonForm,
-        lambda *all: control.freeze(**_about(*all)),
+        lambda *all: control.freeze(**_arguments(*all)),
         lambda: _("Frozen: it is fetched, but not applied."),
     ),
-    "thaw": (ReasonForm, lambda *all: control.unfreeze(**_about(*all)), lambda: _("Saved")),
+    "thaw": (ReasonForm, lambda *all: control.unfreeze(**_arguments(*all)), lambda: _("Saved")),
     "anew": (
         ReasonForm,
-        lambda *all: control.reset_history(**_about(*all)),
+        lambda *all: control.reset_history(**_arguments(*all)),
         lambda: _("Saved"),
     ),
     "settings": (SettingsForm, _settings, lambda: _("Saved")),
     "trust": (
         TrustForm,
         lambda request, found, form: control.trust_key(
-            fingerprint=form.cleaned_data["told"], **_about(request, found, form)
+            fingerprint=form.cleaned_data["told"], **_arguments(request, found, form)
         ),
         lambda: _("Saved"),
     ),
     "unmount": (UnmountForm, _unmount, lambda: _("Unmounted: the entries below are yours, as they are now.")),
 }
-_FORM_OF: dict[type[RemoteForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
+_FORM_OF: dict[type[MountForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
 
 
 def _found(request: HttpRequest, mount: int) -> Mount:
     return get_mount(mount_id=mount, actor=actor_of(request), at=clock.now())
 
 
-def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: RemoteForm) -> HttpResponse:
+def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: MountForm) -> HttpResponse:
     newest = list(Fetch.objects.filter(mount=found).order_by("-id")[: _NEWEST + 1])
     limits = forms.get("limits") or SettingsForm(initial=LimitsForm.initial_of(found))
     context = {
         **_now(request, found),
-        "looks": [look(each) for each in newest[:_NEWEST]],
+        "fetches": [fetch_line(each) for each in newest[:_NEWEST]],
         "has_older": len(newest) > _NEWEST,
-        "groups": federation_lines.groups(found.fingerprint),
-        "deed": forms.get("deed") or DeedForm(),
+        "groups": federation_presenters.groups(found.fingerprint),
+        "deed": forms.get("deed") or ActionForm(),
         "limits": limits,
         "trust": forms.get("trust") or TrustForm(),
         "leave": forms.get("leave") or UnmountForm(),
@@ -372,17 +374,17 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
     i = tree.index_of_uid(found.entry_uid)
     return {
         "mount": found,
-        "standing": federation_lines.STANDINGS[condition],
+        "standing": federation_presenters.STANDINGS[condition],
         "title": title(found, at),
         "next_step": next_step(found, condition, at),
         "condition": condition,
         "entry_path": path,
         "entry_url": lines.entry_url(found.policy.slug, found.entry_uid, path.rpartition("/")[2]),
-        "allowed": federation_lines.allowed_words(found.max_age_s),
+        "allowed": federation_presenters.allowed_words(found.max_age_s),
         "effect": presentation.percent(effect),
         "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
-        "age": federation_lines.age_of_allowed(age_s, found.max_age_s),
-        "meter": federation_lines.meter(age_s, found.max_age_s),
+        "age": federation_presenters.age_of_allowed(age_s, found.max_age_s),
+        "meter": federation_presenters.meter(age_s, found.max_age_s),
         "review_url": _review_url(found) if held else "",
         "held_words": held_words(found) if held else "",
         "is_at_work": _is_at_work(found),

@@ -1,4 +1,4 @@
-"""Other authorities in words: state and age of each, what follows, and where the terms of an entry come from."""
+"""Peers as rows and texts: their state and age, the consequences, and the origin of mounted entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
 from apps.policies.tree.stored import load_tree
 
-_METER, _TICK = 74.0, 46.0  # as the lag of sources is drawn: the tick is what is allowed
+_METER, _TICK = 74.0, 46.0  # width of the meter, and position of the tick at the allowed age
 # --- Peers ------------------------------------------------------------------------------------------------------------
 _SHOWN = 3
 
@@ -55,7 +55,7 @@ DIRECTIONS: dict[Direction, tuple[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class PeerLine:
-    """One row of the table."""
+    """One row of the table of peers."""
 
     peer: Peer
     url: str
@@ -98,17 +98,17 @@ def peer_line(peer: Peer) -> PeerLine:
 
 
 def short_key(fingerprint: str) -> str:
-    """The first two groups: enough to tell keys apart in a table, not to compare them."""
+    """The first two groups of a fingerprint, which distinguish keys in a table but do not suffice to compare them."""
     return f"{fingerprint[:4]} {fingerprint[4:8]}" if fingerprint else ""
 
 
 def groups(fingerprint: str) -> list[str]:
-    """Sixteen groups of four, to be compared by eye."""
+    """The sixteen groups of four characters of a fingerprint, to compare by eye."""
     return [fingerprint[at : at + 4] for at in range(0, len(fingerprint), 4)]
 
 
 def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
-    """6 min of 6 h."""
+    """Age and allowed age, such as “6 min of 6 h”."""
     if age_s is None:
         return _("not yet")
     allowed = allowed_words(allowed_s)
@@ -116,14 +116,14 @@ def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
 
 
 def allowed_words(seconds: float) -> str:
-    """In the units that an age would have: 24 h, not 1 d, beside 25 h."""
+    """An allowed age in the units of ages: 24 h rather than 1 d, since an age of 25 h is shown beside it."""
     if 86_400 <= seconds < 2 * 86_400 and seconds % 3600 == 0:
         return presentation.age(seconds)
     return presentation.duration(seconds)
 
 
 def took(seconds: float) -> str:
-    """84 ms, 1.2 s."""
+    """Duration of a fetch, such as 84 ms or 1.2 s."""
     if seconds < 1:
         return f"{presentation.count(seconds * 1000)}{presentation.NBSP}ms"
     return f"{presentation.number(seconds, 1)}{presentation.NBSP}s"
@@ -137,13 +137,13 @@ def meter(age_s: float | None, allowed_s: float) -> Meter | None:
 
 
 def headline(peers: Sequence[Peer]) -> KeyedText:
-    """The verdict over the table: about what we take, because what others read is theirs to worry about."""
-    taken = [peer for peer in peers if peer.direction is not Direction.READS]
-    odd = sum(peer.condition in NEEDS_ATTENTION for peer in taken)
-    if odd:
-        text = ngettext("%(n)s of %(all)s needs attention", "%(n)s of %(all)s need attention", odd)
-        return KeyedText("needs_a_look", text % {"n": odd, "all": len(taken)})
-    if taken:
+    """Headline on the peers that we mount or receive usage from; those that only read our data don't count."""
+    fetched = [peer for peer in peers if peer.direction is not Direction.READS]
+    n = sum(peer.condition in NEEDS_ATTENTION for peer in fetched)
+    if n:
+        text = ngettext("%(n)s of %(all)s needs attention", "%(n)s of %(all)s need attention", n)
+        return KeyedText("needs_a_look", text % {"n": n, "all": len(fetched)})
+    if fetched:
         return KeyedText("in_order", _("All peers are up to date"))
     if peers:
         return KeyedText("only_read", _("Peers read our data; we read none of theirs"))
@@ -151,7 +151,7 @@ def headline(peers: Sequence[Peer]) -> KeyedText:
 
 
 def counted(peers: Sequence[Peer]) -> str:
-    """We mount 2 subtrees, take usage of 1 site, and 3 read ours."""
+    """Sentence such as “We mount 2 subtrees, receive usage of 1 site, 3 peers read our data.”"""
     n = {each: sum(peer.direction is each for peer in peers) for each in Direction}
     parts = [
         ngettext("We mount %(n)s subtree", "We mount %(n)s subtrees", n[Direction.MOUNT]) % {"n": n[Direction.MOUNT]},
@@ -164,7 +164,7 @@ def counted(peers: Sequence[Peer]) -> str:
 
 
 def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
-    """What needs somebody, each in one sentence with where to go."""
+    """The first peers that need attention, each with a sentence, the consequence, and a link."""
     found = []
     for peer in peers:
         if peer.direction is not Direction.READS and peer.condition in NEEDS_ATTENTION:
@@ -185,7 +185,7 @@ def _title(peer: Peer) -> str:
 
 
 def consequence(peer: Peer) -> KeyedText:
-    """What holds meanwhile, and what somebody can do."""
+    """Consequence of a peer's condition for the policy, and the stale action in effect."""
     if peer.condition is Condition.BLOCKED:
         text = _("Its key changed or its history was forked: it isn’t fetched until an administrator decides.")
         return KeyedText("blocked", text)
@@ -204,13 +204,13 @@ def consequence(peer: Peer) -> KeyedText:
             "age": age,
             "allowed": allowed,
         }
-    is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired one may have been heard in time
+    is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired document may be recently fetched
     acts = meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)
     return joined([KeyedText(peer.condition, text), acts])
 
 
 def meanwhile(stale_action: str) -> KeyedText:
-    """What the site chose to do when it isn't heard."""
+    """Effect of a stale action on the policy."""
     text = {
         Remote.StaleAction.KEEP.value: _("The current version stays."),
         Remote.StaleAction.FREEZE.value: _("The current version stays."),
@@ -220,7 +220,7 @@ def meanwhile(stale_action: str) -> KeyedText:
 
 
 def late_words(remote: Remote, then: KeyedText) -> KeyedText:
-    """What went wrong, and what follows once it is too old. then: what is done about it."""
+    """Why a peer is late, and what happens beyond the maximum age. then: text of its stale action."""
     n = remote.n_failed
     failed = ngettext("The last fetch failed.", "The last %(n)s fetches failed.", n) % {"n": presentation.count(n)}
     why = (
@@ -241,7 +241,7 @@ def _version_note(peer: Peer) -> str:
 
 
 def _url_of(peer: Peer) -> str:
-    """Of its own page; what has none yet is only a row."""
+    """URL of the peer's page; empty for peers without one."""
     name = {Direction.MOUNT: "federation-mount", Direction.USAGE: "federation-subscription"}.get(peer.direction)
     if name is None:
         return ""
@@ -253,7 +253,7 @@ def _url_of(peer: Peer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """One entry of a document that is being looked at."""
+    """One entry in the preview of a document."""
 
     name: str
     kind: str
@@ -267,7 +267,7 @@ _MOST_EXCERPT = 14
 
 
 def excerpt(tree: TreeColumns) -> list[Excerpt]:
-    """The first entries of a document, each below its parent; what doesn't fit is counted at its parent."""
+    """The first entries of a document in tree order; each has the number of its children."""
     targets = compare_targets(tree, tree).new
     shown: list[Excerpt] = []
     waiting = [0]
@@ -291,31 +291,32 @@ def excerpt(tree: TreeColumns) -> list[Excerpt]:
 
 
 def unmapped_words(unmapped: UnmappedUsage) -> str:
-    """What is lost by mounting, unless it is kept."""
+    """Warning about usage that would become unmapped by mounting."""
     text = _("Their usage, %(n)s core-hours of the last %(days)s days, would count nowhere.")
     return text % {"n": presentation.core_hours(unmapped.core_s), "days": DAYS}
 
 
 # --- Origins ----------------------------------------------------------------------------------------------------------
-_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)  # the active version is that of its authority
+# Conditions in which the active version is still valid, so that rows show no badge.
+_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)
 
 
 _NOTHING = KeyedText("", "")
 
 
 def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:
-    """Of each mount of a tree, by the uid of its entry; for rows, which lead to the entry and not to the mount.
+    """Origin of each mounted entry of a tree by its uid, for rows, which link to the entry rather than the mount.
 
-    is_past: a tree of then, of which nobody knows how old its documents were.
+    is_past: whether the tree is one of the past, for which the age of documents is unknown.
     """
     if is_past:
-        return {tree.uuid(i): _of_then(told.issuer, tree.path(i)) for i, told in tree.mount.items()}
+        return {tree.uuid(i): _past_origin(mount.issuer, tree.path(i)) for i, mount in tree.mount.items()}
     found = load_provenance(policy, tree, at=at)
     return {uid: _origin(each, "") for uid, each in found.items()}
 
 
 def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Origin | None:
-    """Of an entry that the actor sees: what it, or an entry above it, is mounted from."""
+    """Origin of an entry that the actor sees, if it or an ancestor is mounted; else None."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     i = tree.index_of_uid(uid)
@@ -329,14 +330,14 @@ def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Ori
 
 
 def words_of(found: Provenance) -> str:
-    """From vo-a.example, version 41, 3 min old."""
+    """Issuer, version and age of a mounted document, such as “from vo-a.example, Version 41, 3 min”."""
     if not found.version:
         return _("from %(name)s") % {"name": found.issuer}
-    said = [_("from %(name)s") % {"name": found.issuer}, _("Version %(n)s") % {"n": presentation.count(found.version)}]
-    return ", ".join(said if found.age_s is None else [*said, presentation.age(found.age_s)])
+    parts = [_("from %(name)s") % {"name": found.issuer}, _("Version %(n)s") % {"n": presentation.count(found.version)}]
+    return ", ".join(parts if found.age_s is None else [*parts, presentation.age(found.age_s)])
 
 
-def _of_then(issuer: str, path: str) -> Origin:
+def _past_origin(issuer: str, path: str) -> Origin:
     words = _("from %(name)s") % {"name": issuer}
     return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile=_NOTHING)
 

@@ -1,4 +1,4 @@
-"""What this site tells others, as its page shows it: publications, usage feeds, who read them, and by which key."""
+"""Rows of the page of publications: publications, usage feeds, their readers, and the site's keys."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _GROUP = 4
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who fetched it last, how far, and when."""
+    """A peer that fetched a document: the version that it has, and when it fetched it."""
 
     name: str
-    far: str
+    version_words: str
     is_behind: bool
     age: str
     at: datetime
@@ -33,12 +33,15 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldLine:
-    """A publication or a feed. newest: its version or number, 0 for nothing told yet."""
+class PublishedLine:
+    """A publication or a feed.
+
+    path: empty if its entry is no longer in the tree. newest: version or number, 0 before the first document.
+    """
 
     name: str
     policy: str
-    path: str  # "" where its entry has left the tree
+    path: str
     entry_url: str
     url: str
     address: str
@@ -46,7 +49,7 @@ class ToldLine:
     is_open: bool
     newest: int
     facts: tuple[str, ...]
-    told_at: datetime | None
+    issued_at: datetime | None
     readers: tuple[Reader, ...]
 
     @property
@@ -64,17 +67,17 @@ class KeyLine:
 
 
 def groups_of(fingerprint: str) -> tuple[str, ...]:
-    """Sixteen groups of four, as they are read out and compared."""
+    """The sixteen groups of four characters of a fingerprint, as they are read out and compared."""
     return tuple(fingerprint[at : at + _GROUP] for at in range(0, len(fingerprint), _GROUP))
 
 
 def key_lines(keys: Sequence[SiteKey]) -> list[KeyLine]:
-    """The present one first."""
+    """Keys of this site, the current one first."""
     last = keys[-1].number if keys else 0
     return [KeyLine(key.number, groups_of(key.fingerprint), key.made_at, key.number == last) for key in reversed(keys)]
 
 
-def publication_line(row: Publication, now: datetime) -> ToldLine:
+def publication_line(row: Publication, now: datetime) -> PublishedLine:
     last = PublishedDocument.objects.filter(publication=row).defer("data").order_by("-version").first()
     facts: tuple[str, ...] = ()
     if last is not None:
@@ -84,15 +87,15 @@ def publication_line(row: Publication, now: datetime) -> ToldLine:
         row,
         now,
         newest=last.version if last else 0,
-        told_at=last.issued_at if last else None,
+        issued_at=last.issued_at if last else None,
         facts=facts,
         url=reverse("dashboard:federation-publication", args=[row.name]),
         address=f"/api/v1/publications/{row.name}",
-        far=_("Version %(n)s"),
+        version_words=_("Version %(n)s"),
     )
 
 
-def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
+def feed_line(row: UsageFeed, now: datetime) -> PublishedLine:
     n = round(row.capacity_cores) if row.capacity_cores >= 10 else row.capacity_cores
     cores = _("%(n)s cores declared") % {"n": presentation.count(n) if isinstance(n, int) else f"{n:g}"}
     running = _("with running jobs") if row.sends_running else _("without running jobs")
@@ -100,15 +103,15 @@ def feed_line(row: UsageFeed, now: datetime) -> ToldLine:
         row,
         now,
         newest=row.number,
-        told_at=None,
+        issued_at=None,
         facts=(cores, running),
         url=reverse("dashboard:federation-feed", args=[row.name]),
         address=f"/api/v1/feeds/{row.name}",
-        far=_("number %(n)s"),
+        version_words=_("number %(n)s"),
     )
 
 
-def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> KeyedText:
+def headline(publications: Sequence[PublishedLine], feeds: Sequence[PublishedLine]) -> KeyedText:
     if not publications and not feeds:
         return KeyedText("nothing", _("Nothing published yet"))
     subtrees = ngettext("%(n)s subtree", "%(n)s subtrees", len(publications)) % {"n": len(publications)}
@@ -122,7 +125,7 @@ def headline(publications: Sequence[ToldLine], feeds: Sequence[ToldLine]) -> Key
 
 
 def token_url(policy_slug: str, path: str) -> str:
-    """The page that makes a token, with its scope and its bounds filled in."""
+    """URL of the page that creates a token, with scope, policy and entry filled in."""
     query = {"scope": "federation", "policy": policy_slug, "entry": path}
     return f"{reverse('dashboard:tokens')}?{urlencode(query)}#new"
 
@@ -132,18 +135,18 @@ def _line(
     now: datetime,
     *,
     newest: int,
-    told_at: datetime | None,
+    issued_at: datetime | None,
     facts: tuple[str, ...],
     url: str,
     address: str,
-    far: str,
-) -> ToldLine:
+    version_words: str,
+) -> PublishedLine:
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     path = "" if i is None else tree.path(i)
     entry_url = "" if i is None else lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i])
-    readers = tuple(_reader(one, newest, far, now) for one in list_readings(row))
-    return ToldLine(
+    readers = tuple(_reader(one, newest, version_words, now) for one in list_readings(row))
+    return PublishedLine(
         name=row.name,
         policy=row.policy.slug,
         path=path,
@@ -154,11 +157,12 @@ def _line(
         is_open=row.is_open,
         newest=newest,
         facts=facts,
-        told_at=told_at,
+        issued_at=issued_at,
         readers=readers,
     )
 
 
-def _reader(one: Reading, newest: int, far: str, now: datetime) -> Reader:
+def _reader(one: Reading, newest: int, version_words: str, now: datetime) -> Reader:
     age = presentation.age(presentation.seconds_between(one.at, now))
-    return Reader(one.reader or _("anyone"), far % {"n": one.version}, one.version < newest, age, one.at, one.version)
+    words = version_words % {"n": one.version}
+    return Reader(one.reader or _("anyone"), words, one.version < newest, age, one.at, one.version)

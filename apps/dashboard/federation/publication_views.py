@@ -1,8 +1,8 @@
-"""What this site publishes to others: its name and key, publications and feeds; made, changed, dropped."""
+"""Pages to publish to other sites: the site's name and key, publications, and usage feeds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,10 +17,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
-from apps.dashboard.federation import publication_presenters as published_lines
-from apps.dashboard.federation.forms import as_typed, number_field, reason_field, text_field
-from apps.dashboard.federation.publication_presenters import ToldLine
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
+from apps.dashboard.federation import publication_presenters
+from apps.dashboard.federation.forms import typed_number
+from apps.dashboard.federation.publication_presenters import PublishedLine
+from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field, number_field, reason_field
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation.documents.trust import list_keys, rotate_key
 from apps.federation.models import Publication, UsageFeed
@@ -31,27 +32,33 @@ from apps.policies.selectors import list_policies
 # --- Forms ------------------------------------------------------------------------------------------------------------
 Choices = Sequence[tuple[str, str]]
 _HOUR_S, _DAY_S = 3_600, 86_400
+_MAX_REASON = 1_000
 
 
-class ToldForm(forms.Form):
-    """What publications and feeds have in common; where it is, is settled when it is made."""
+def _name_field() -> forms.CharField:
+    return name_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents: vo-a."))
 
-    where: Iterable[str] = ("policy", "entry")
-    expires_unit_s: int  # in which its field counts
+
+class PublishedForm(RefusableForm):
+    """Base of the forms for publications and feeds; policy and entry are fixed once one exists."""
+
+    field_names = {  # noqa: RUF012
+        "expires_after_s": "expires",
+        "keeps_days": "keeps",
+        "capacity_cores": "capacity",
+        "name_taken": "name",
+    }
+    expires_unit_s: int  # unit of the field `expires`
 
     def __init__(self, *args: Any, policies: Choices, is_new: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.is_new = is_new
-        if not is_new:
-            return
-        choices = forms.ChoiceField(
-            label=gettext_lazy("Policy"), choices=list(policies), widget=forms.Select(attrs={"class": "input"})
-        )
-        entry = text_field(gettext_lazy("Entry"), 8192, "")
-        self.fields = {"policy": choices, "entry": entry, **self.fields}
+        if is_new:
+            policy = choice_field(gettext_lazy("Policy"), list(policies))
+            self.fields = {"policy": policy, "entry": name_field(gettext_lazy("Entry"), 8192), **self.fields}
 
-    def given(self) -> dict[str, Any]:
-        """What was filled in, as the services take it."""
+    def settings(self) -> dict[str, Any]:
+        """Settings in the units of the federation services."""
         cleaned = self.cleaned_data
         return {
             "name": cleaned["name"],
@@ -59,56 +66,36 @@ class ToldForm(forms.Form):
             "is_open": cleaned["is_open"],
         }
 
-    def add_refusal(self, error: DomainError) -> None:
-        known = {"expires_after_s": "expires", "keeps_days": "keeps", "capacity_cores": "capacity"}
-        for problem in error.fields:
-            where = known.get(problem.where, problem.where)
-            place = where if where in self.fields else None
-            self.add_error(place, forms.ValidationError(problem.message, error.code))
-        if not error.fields:
-            place = "name" if error.code == "name_taken" else None
-            self.add_error(place, forms.ValidationError(error.message, error.code))
 
-
-class PublicationForm(ToldForm):
-    """A subtree, as a series of documents."""
+class PublicationForm(PublishedForm):
+    """A subtree that is published as documents for other sites to mount."""
 
     expires_unit_s = _DAY_S
-    name = text_field(
-        gettext_lazy("Name"),
-        128,
-        gettext_lazy("Used in addresses and documents: vo-a."),
-    )
-    expires = number_field(
-        gettext_lazy("Documents expire after, days"),
-        0.05,
-        366,
-        "",
-        initial=7,
-    )
+    name = _name_field()
+    expires = number_field(gettext_lazy("Documents expire after, days"), min_value=0.05, max_value=366, initial=7)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
 
-class FeedForm(ToldForm):
-    """Its usage on this site's own sources."""
+class FeedForm(PublishedForm):
+    """A subtree whose usage on this site's sources is published."""
 
     expires_unit_s = _HOUR_S
-    name = text_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents: vo-a."))
+    name = _name_field()
     capacity = number_field(
         gettext_lazy("Capacity (cores)"),
-        1e-3,
-        1e9,
         gettext_lazy("Peers reject hours above the capacity."),
+        min_value=1e-3,
+        max_value=1e9,
     )
-    keeps = number_field(gettext_lazy("Days published"), 1, 3_660, "", initial=400)
-    expires = number_field(gettext_lazy("Documents expire after, hours"), 1, 8_784, initial=24)
+    keeps = number_field(gettext_lazy("Days published"), min_value=1, max_value=3_660, initial=400)
+    expires = number_field(gettext_lazy("Documents expire after, hours"), min_value=1, max_value=8_784, initial=24)
     sends_running = forms.BooleanField(label=gettext_lazy("Publish running jobs, too"), required=False, initial=True)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
-    def given(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
         return {
-            **super().given(),
+            **super().settings(),
             "capacity_cores": cleaned["capacity"],
             "keeps_days": int(cleaned["keeps"]),
             "sends_running": cleaned["sends_running"],
@@ -116,23 +103,21 @@ class FeedForm(ToldForm):
 
 
 class ReasonForm(forms.Form):
-    """Why, where that is all there is to say."""
-
-    reason = reason_field()
+    reason = reason_field(_MAX_REASON)
 
 
 # --- Overview ---------------------------------------------------------------------------------------------------------
 @require_safe
 def published(request: HttpRequest) -> HttpResponse:
-    """For administrators, who decide what leaves the site."""
+    """All publications and feeds; for administrators only."""
     actor, now = actor_of(request), clock.now()
-    publications = [published_lines.publication_line(row, now) for row in list_publications(actor=actor)]
-    feeds = [published_lines.feed_line(row, now) for row in list_feeds(actor=actor)]
+    publications = [publication_presenters.publication_line(row, now) for row in list_publications(actor=actor)]
+    feeds = [publication_presenters.feed_line(row, now) for row in list_feeds(actor=actor)]
     return render(
         request,
         "dashboard/federation/published.html",
         {
-            "headline": published_lines.headline(publications, feeds),
+            "headline": publication_presenters.headline(publications, feeds),
             "publications": publications,
             "feeds": feeds,
             **identity(),
@@ -142,8 +127,8 @@ def published(request: HttpRequest) -> HttpResponse:
 
 
 def identity() -> dict[str, Any]:
-    """The name and the key that others know this site by."""
-    keys = published_lines.key_lines(list_keys())
+    """Name of this site, or the problem with it, and its signing keys, newest first."""
+    keys = publication_presenters.key_lines(list_keys())
     try:
         name, problem = own_name(), ""
     except Invalid as error:
@@ -152,7 +137,7 @@ def identity() -> dict[str, Any]:
 
 
 def crumbs(*labels: str) -> list[dict[str, str]]:
-    """Of this page, and of those below it."""
+    """Breadcrumbs of the page of publications, or of a page below it with `labels`."""
     top = {"label": _("Federation"), "url": reverse("dashboard:federation")}
     if not labels:
         return [top, {"label": _("Publications")}]
@@ -167,9 +152,9 @@ _REFUSALS = (Invalid, Conflict, NotFound)
 
 @dataclass(frozen=True)
 class Kind:
-    """Publications and feeds differ in what is asked and who does it."""
+    """Form, service and title by which the pages of publications and feeds differ."""
 
-    form: type[ToldForm]
+    form: type[PublishedForm]
     make: Callable[..., Any]
     title: str
     is_feed: bool
@@ -181,17 +166,17 @@ def _publications() -> Kind:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def publication_new(request: HttpRequest) -> HttpResponse:
-    return make_one(request, _publications())
+    return create_publication(request, _publications())
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def publication(request: HttpRequest, name: str) -> HttpResponse:
-    """Its readers, and a form to change it."""
+    """Readers of one publication, and a form to change it."""
     rows = list_publications(actor=administrator(request))
     row = named(rows, name, _("Not found"))
-    line = published_lines.publication_line(row, clock.now())
-    initial = {"name": row.name, "expires": as_typed(row.expires_after_s / 86_400), "is_open": row.is_open}
-    return change_one(request, _publications(), line, initial)
+    line = publication_presenters.publication_line(row, clock.now())
+    initial = {"name": row.name, "expires": typed_number(row.expires_after_s / 86_400), "is_open": row.is_open}
+    return change_publication(request, _publications(), line, initial)
 
 
 @require_POST
@@ -205,7 +190,7 @@ def publication_drop(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def rotate(request: HttpRequest) -> HttpResponse:
-    """Ask why, then make a new key that the present one hands over to."""
+    """Replace the signing key: the current key signs the new one; asks for a reason first."""
     actor = administrator(request)
     form = ReasonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -217,34 +202,37 @@ def rotate(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/federation/rotate.html", context, status=status)
 
 
-def make_one(request: HttpRequest, kind: Kind) -> HttpResponse:
+def create_publication(request: HttpRequest, kind: Kind) -> HttpResponse:
     actor = administrator(request)
     policies = [(policy.slug, policy.name) for policy in list_policies(actor=actor)]
     if request.method != "POST":
-        given = {name: request.GET[name][:8192] for name in ("policy", "entry") if name in request.GET}
-        return _page(request, kind, kind.form(initial=given, policies=policies, is_new=True), None)
+        initial = {name: request.GET[name][:8192] for name in ("policy", "entry") if name in request.GET}
+        return _page(request, kind, kind.form(initial=initial, policies=policies, is_new=True), None)
     form = kind.form(request.POST, policies=policies, is_new=True)
     if form.is_valid():
         where = {"policy_slug": form.cleaned_data["policy"], "entry": form.cleaned_data["entry"]}
-        if (done := _done(request, kind, form, where, actor)) is not None:
-            return done
+        if (response := _publish(request, kind, form, where, actor)) is not None:
+            return response
     return _page(request, kind, form, None, status=422)
 
 
-def change_one(request: HttpRequest, kind: Kind, line: ToldLine, initial: dict[str, Any]) -> HttpResponse:
+def change_publication(request: HttpRequest, kind: Kind, line: PublishedLine, initial: dict[str, Any]) -> HttpResponse:
     if request.method != "POST":
         return _page(request, kind, kind.form(initial=initial, policies=(), is_new=False), line)
     form = kind.form(request.POST, policies=(), is_new=False)
     if form.is_valid():
         where = {"policy_slug": line.policy, "entry": line.path}
-        if (done := _done(request, kind, form, where, actor_of(request))) is not None:
-            return done
+        if (response := _publish(request, kind, form, where, actor_of(request))) is not None:
+            return response
     return _page(request, kind, form, line, status=422)
 
 
-def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str], actor: Actor) -> HttpResponse | None:
+def _publish(
+    request: HttpRequest, kind: Kind, form: PublishedForm, where: dict[str, str], actor: Actor
+) -> HttpResponse | None:
+    """Create or change a publication or feed; None if it is refused, with the refusal in the form."""
     try:
-        made = kind.make(**where, **form.given(), at=clock.now(), actor=actor)
+        made = kind.make(**where, **form.settings(), at=clock.now(), actor=actor)
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return None
@@ -254,7 +242,7 @@ def _done(request: HttpRequest, kind: Kind, form: ToldForm, where: dict[str, str
 
 
 def _page(
-    request: HttpRequest, kind: Kind, form: ToldForm, line: ToldLine | None, *, status: int = 200
+    request: HttpRequest, kind: Kind, form: PublishedForm, line: PublishedLine | None, *, status: int = 200
 ) -> HttpResponse:
     drop = "dashboard:federation-feed-drop" if kind.is_feed else "dashboard:federation-publication-drop"
     context = {
@@ -269,7 +257,7 @@ def _page(
         "address": request.build_absolute_uri(line.address) if line else "",
         "crumbs": crumbs(line.name if line else kind.title),
     }
-    return render(request, "dashboard/federation/told.html", context, status=status)
+    return render(request, "dashboard/federation/published_form.html", context, status=status)
 
 
 def named(rows: Sequence[Row], name: str, missing: str) -> Row:
@@ -293,23 +281,23 @@ def _feeds() -> Kind:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def feed_new(request: HttpRequest) -> HttpResponse:
-    return make_one(request, _feeds())
+    return create_publication(request, _feeds())
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def feed(request: HttpRequest, name: str) -> HttpResponse:
-    """Its readers, and a form to change it."""
+    """Readers of one usage feed, and a form to change it."""
     row = named(list_feeds(actor=administrator(request)), name, _("Not found"))
-    line = published_lines.feed_line(row, clock.now())
+    line = publication_presenters.feed_line(row, clock.now())
     initial = {
         "name": row.name,
-        "capacity": as_typed(row.capacity_cores),
+        "capacity": typed_number(row.capacity_cores),
         "keeps": row.keeps_days,
-        "expires": as_typed(row.expires_after_s / 3_600),
+        "expires": typed_number(row.expires_after_s / 3_600),
         "sends_running": row.sends_running,
         "is_open": row.is_open,
     }
-    return change_one(request, _feeds(), line, initial)
+    return change_publication(request, _feeds(), line, initial)
 
 
 @require_POST

@@ -1,4 +1,4 @@
-"""Usage of other sites: subscribed to in two steps, and how each subscription stands."""
+"""Pages to subscribe to usage of another site in two steps, and to view and manage a subscription."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.core.typed_numbers import read_number
-from apps.dashboard.federation import publication_presenters as published_lines
-from apps.dashboard.federation import subscriptions as told_lines
+from apps.dashboard.federation import publication_presenters, subscriptions
 from apps.dashboard.federation.subscriptions import (
+    MAX_REASON,
     STALE_ACTIONS,
     AddressForm,
     SettingsForm,
     TermsForm,
-    rhythm_of,
-    settings_of,
 )
 from apps.dashboard.shell import lines
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
 from apps.federation.grid.peers import require_federation
@@ -52,19 +51,20 @@ from apps.priorities.metering import site_factor
 @sensitive_post_parameters("token")
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """The address first; what lies there, with its key, is shown before anything is trusted. Nothing is kept until
-    somebody has compared the fingerprint.
+    """Ask for the feed's address, then show the feed with its key, and subscribe once the fingerprint was compared.
+
+    Nothing is stored before the last step.
     """
     actor, at = actor_of(request), clock.now()
     require_federation(at=at, actor=actor)
-    places = _places(actor, at)
+    entries = _entry_choices(actor, at)
     if request.method != "POST":
         entry = f"{request.GET.get('policy', '')}:{request.GET.get('entry', '')}"
-        return _address(request, AddressForm(places=places, initial={"entry": entry}))
-    address = AddressForm(request.POST, places=places)
+        return _address(request, AddressForm(entries=entries, initial={"entry": entry}))
+    address = AddressForm(request.POST, entries=entries)
     if not address.is_valid():
         return _address(request, address, status=422)
-    policy, path = address.place
+    policy, path = address.policy_and_path
     given = {"url": address.cleaned_data["url"], "token": address.cleaned_data["token"]}
     try:
         seen = preview_feed(**given, policy_slug=policy, entry=path, at=at, actor=actor)
@@ -72,7 +72,7 @@ def new(request: HttpRequest) -> HttpResponse:
         address.add_refusal(refusal)
         return _address(request, address, status=422)
     shown = seen.key.fingerprint
-    if request.POST.get("step") != "terms":
+    if read_action(request).step != "terms":
         first = TermsForm(shown=shown, initial={"capacity": seen.document.head.capacity_cores})
         return _terms(request, address, first, seen)
     terms = TermsForm(request.POST, shown=shown)
@@ -87,7 +87,7 @@ def new(request: HttpRequest) -> HttpResponse:
                 feed=head.feed,
                 fingerprint=agreed["fingerprint"],
                 capacity_cores=agreed["capacity"],
-                settings=rhythm_of(agreed),
+                settings=terms.settings,
                 reason=agreed["reason"],
                 at=at,
                 actor=actor,
@@ -96,53 +96,53 @@ def new(request: HttpRequest) -> HttpResponse:
             terms.add_refusal(refusal)
         else:
             messages.success(request, _("Fetching now; the result appears here in a moment."))
-            return SeeOther(told_lines.subscription_url(made))
+            return SeeOther(subscriptions.subscription_url(made))
     return _terms(request, address, terms, seen, status=422)
 
 
 @require_safe
 def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """How it stands, its looks and its hours; for who may mount at its entry."""
+    """State, fetches and hours of a subscription; visible to actors who may mount at its entry."""
     row = get_subscription(subscription_id=subscription_id, actor=actor_of(request), at=clock.now())
-    return _page(request, row, SettingsForm(initial=settings_of(row)))
+    return _page(request, row, SettingsForm(initial=SettingsForm.initial_of(row)))
 
 
 @sensitive_post_parameters("token")
 @require_POST
 def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """`what` says which deed; each is in the audit log with its reason."""
-    actor, at, reason = actor_of(request), clock.now(), request.POST.get("reason", "")[:1_000]
+    """Run the action that the button `what` names; the audit log records it with its reason."""
+    actor, at, action = actor_of(request), clock.now(), read_action(request, "what")
+    what, reason = action.step, action.reason[:MAX_REASON]
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at)
-    what = request.POST.get("what", "")
     one: dict[str, Any] = {"kind": "subscription", "remote_id": row.pk, "reason": reason, "at": at, "actor": actor}
-    form = SettingsForm(request.POST if what == "settings" else None, initial=settings_of(row))
+    form = SettingsForm(request.POST if what == "settings" else None, initial=SettingsForm.initial_of(row))
     try:
         if what == "settings":
             if not form.is_valid():
                 return _page(request, row, form, status=422)
             token = form.cleaned_data["token"] or None
-            control.change_settings(**one, settings=rhythm_of(form.cleaned_data), token=token)
+            control.change_settings(**one, settings=form.settings, token=token)
         elif what == "capacity":
-            agreed = _number(request.POST.get("capacity", ""))
-            control.agree_capacity(subscription=row.pk, cores=agreed, reason=reason, at=at, actor=actor)
+            cores = _cores(request.POST.get("capacity", ""))
+            control.agree_capacity(subscription=row.pk, cores=cores, reason=reason, at=at, actor=actor)
         elif what == "key":
             control.trust_key(**one, fingerprint=request.POST.get("fingerprint", "")[:200])
         elif what == "unsubscribe":
             unsubscribe(subscription_id=row.pk, reason=reason, at=at, actor=actor)
             messages.success(request, _("Its usage was removed."))
             return SeeOther(reverse("dashboard:federation"))
-        elif what in _DEEDS:
-            _DEEDS[what](**one)
+        elif what in _ACTIONS:
+            _ACTIONS[what](**one)
     except DomainError as refusal:
         if what == "settings":
             form.add_refusal(refusal)
             return _page(request, row, form, status=422)
         return _page(request, row, form, problem=refusal, status=409 if refusal.code != "invalid" else 422)
     messages.success(request, _done_words(what))
-    return SeeOther(told_lines.subscription_url(row))
+    return SeeOther(subscriptions.subscription_url(row))
 
 
-_DEEDS: dict[str, Any] = {
+_ACTIONS: dict[str, Any] = {
     "fetch": control.fetch_now,
     "pause": control.pause,
     "resume": control.resume,
@@ -166,15 +166,16 @@ def _done_words(what: str) -> str:
     }.get(what, _("Nothing was changed."))
 
 
-def _number(text: str) -> float:
+def _cores(text: str) -> float:
+    """The typed capacity; 0, which the service rejects, for text that is no number."""
     try:
         return read_number(text)
     except ValueError:
-        return 0.0  # which no capacity is: the service says what is
+        return 0.0
 
 
-def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
-    """Entries that other sites know, too: what is mounted, and what we publish."""
+def _entry_choices(actor: Actor, at: datetime) -> list[tuple[str, str]]:
+    """Entries that other sites know as well: mounts and published subtrees."""
     found = list_grid_entries(actor=actor, at=at)
     many = len({one.policy_slug for one in found}) > 1
 
@@ -187,7 +188,7 @@ def _places(actor: Actor, at: datetime) -> list[tuple[str, str]]:
 
 
 def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
-    context = {"form": form, "crumbs": crumbs(_("Subscribe")), "has_places": form.has_places}
+    context = {"form": form, "crumbs": crumbs(_("Subscribe")), "has_places": form.has_entries}
     return render(request, "dashboard/federation/subscribe.html", context, status=status)
 
 
@@ -201,15 +202,15 @@ def _terms(
         "form": form,
         "seen": seen,
         "head": head,
-        "capacity": told_lines.cores(head.capacity_cores),
+        "capacity": subscriptions.cores(head.capacity_cores),
         "n_hours": len(hours),
         "n_entries": len(seen.document.entries),
         "n_running": None if seen.document.running is None else len(seen.document.running.entry),
-        "groups": published_lines.groups_of(seen.key.fingerprint),
+        "groups": publication_presenters.groups_of(seen.key.fingerprint),
         "rhythm": [form["every"], form["max_age"]],
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
-        "place": address.place,
+        "place": address.policy_and_path,
         "crumbs": crumbs(_("Subscribe")),
     }
     return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
@@ -223,30 +224,30 @@ def _page(
     problem: DomainError | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    now, told = clock.now(), load_reported_usage(row)
+    now, usage = clock.now(), load_reported_usage(row)
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     path = tree.path(i) if i is not None else ""
     stored = Revision.objects.filter(policy=row.policy, number=row.policy.head_number).values_list(
         "settings", flat=True
     )
-    looks = Fetch.objects.filter(subscription=row).order_by("-pk")[: told_lines.LOOKS]
-    request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # what the frame is about
+    fetches = Fetch.objects.filter(subscription=row).order_by("-pk")[: subscriptions.FETCHES_SHOWN]
+    request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # the policy that the navigation shows
     context = {
         "row": row,
-        "site": told_lines.site_name(row),
+        "site": subscriptions.site_name(row),
         "path": path,
         "entry_url": lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i]) if i is not None else "",
-        "story": told_lines.story(row, told, path or row.feed, now),
-        "told": told,
-        "hours": told_lines.hour_lines(told),
-        "looks": told_lines.look_lines(list(looks)),
-        "agreed": told_lines.cores(row.capacity_cores),
-        "capacity_words": told_lines.capacity_words(row, told),
-        "suggested": f"{told_lines.suggested_cores(row):g}",
-        "running": told_lines.cores(told.running_cores),
+        "summary": subscriptions.summary(row, usage, path or row.feed, now),
+        "usage": usage,
+        "hours": subscriptions.hour_lines(usage),
+        "fetches": [subscriptions.fetch_line(fetch) for fetch in fetches],
+        "agreed": subscriptions.cores(row.capacity_cores),
+        "capacity_words": subscriptions.capacity_words(row, usage),
+        "suggested": f"{subscriptions.suggested_cores(row):g}",
+        "running": subscriptions.cores(usage.running_cores),
         "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
-        "groups": published_lines.groups_of(row.fingerprint),
+        "groups": publication_presenters.groups_of(row.fingerprint),
         "form": form,
         "rhythm": [form["every"], form["max_age"]],
         "stale_actions": STALE_ACTIONS,
@@ -254,7 +255,7 @@ def _page(
         "problem": problem,
         "grid_url": f"{reverse('dashboard:federation-grid')}?policy={row.policy.slug}&entry={path}" if path else "",
         "now": now,
-        "crumbs": crumbs(f"{told_lines.site_name(row)}, {row.feed}"),
+        "crumbs": crumbs(f"{subscriptions.site_name(row)}, {row.feed}"),
     }
     return render(request, "dashboard/federation/subscription.html", context, status=status)
 

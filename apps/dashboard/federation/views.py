@@ -1,6 +1,7 @@
-"""The table of peers, and the way to a mount: an address, a look, its key compared, a place and limits.
+"""The table of peers, and the three steps to a new mount: address, comparison of the key, entry and limits.
 
-A new mount has a form a step, each carries what was said before: it works without scripts, nothing is kept on the way.
+Each step is a form that carries the values of the earlier ones: it works without scripts, and nothing is stored before
+the last step.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import clock
 from apps.core.errors import DomainError, NotAllowed, Unavailable
-from apps.dashboard.federation import presenters as federation_lines
-from apps.dashboard.federation.forms import STALE_ACTIONS, AddressForm, KeyForm, PlaceForm, RemoteForm, first_limits
+from apps.dashboard.federation import presenters as federation_presenters
+from apps.dashboard.federation.forms import (
+    STALE_ACTIONS,
+    AddressForm,
+    EntryForm,
+    KeyForm,
+    MountForm,
+    default_limits,
+)
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation.control import fetch_now
-from apps.federation.grid import peers as room
+from apps.federation.grid import peers as grid_peers
 from apps.federation.grid.peers import Direction, list_mountable, list_mountable_groups, require_federation
 from apps.federation.mounts.services import Preview, make_mount, preview
 from apps.mapping.moves import UnmappedUsage
@@ -37,7 +46,7 @@ def page_url(**_kwargs: Any) -> str:
 
 @require_safe
 def peers(request: HttpRequest) -> HttpResponse:
-    """`?direction=` narrows it."""
+    """The table of peers, filtered by `?direction=`."""
     context = {**_rows(request), "crumbs": [{"label": _("Federation")}]}
     return render(request, "dashboard/federation/peers.html", context)
 
@@ -45,32 +54,32 @@ def peers(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest) -> HttpResponse:
-    """The same again every half minute, unless somebody pauses it; the order stays."""
+    """Fragment with the table of peers, polled every 30 seconds unless the user pauses it; its order is stable."""
     return render(request, "dashboard/federation/_peers.html", _rows(request))
 
 
 def _rows(request: HttpRequest) -> dict[str, Any]:
     now = clock.now()
-    found = room.list_peers(at=now, actor=actor_of(request))
-    asked = request.GET.get("direction", "")
-    chosen = asked if asked in list(Direction) else ""
+    found = grid_peers.list_peers(at=now, actor=actor_of(request))
+    direction = request.GET.get("direction", "")
+    chosen = direction if direction in list(Direction) else ""
     counts = [("", _("All"), len(found))]
     counts += [
-        (each.value, str(federation_lines.DIRECTIONS[each][1]), sum(peer.direction is each for peer in found))
+        (each.value, str(federation_presenters.DIRECTIONS[each][1]), sum(peer.direction is each for peer in found))
         for each in Direction
     ]
     return {
-        "lines": [federation_lines.peer_line(peer) for peer in found if chosen in ("", peer.direction)],
+        "lines": [federation_presenters.peer_line(peer) for peer in found if chosen in ("", peer.direction)],
         "is_empty": not found,
         "chosen": chosen,
         "choices": [
             {"key": key, "label": label, "n": n, "is_chosen": key == chosen} for key, label, n in counts if n or not key
         ],
-        "alarms": federation_lines.alarms(found),
-        "headline": federation_lines.headline(found),
-        "counted": federation_lines.counted(found),
+        "alarms": federation_presenters.alarms(found),
+        "headline": federation_presenters.headline(found),
+        "counted": federation_presenters.counted(found),
         "now": now,
-        "may_mount": bool(room.list_mountable(at=now, actor=actor_of(request))),
+        "may_mount": bool(list_mountable(at=now, actor=actor_of(request))),
     }
 
 
@@ -82,47 +91,47 @@ _CARRIED = ("policy", "url", "sealed", "issuer", "publication", "version", "fing
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """`step` names what was just filled in."""
+    """Show the next step of mounting a policy; `step` names the form that was submitted."""
     actor, now = actor_of(request), clock.now()
     require_federation(at=now, actor=actor)
     policies = list_mountable(at=now, actor=actor)
     if not policies:
         raise NotAllowed(_("There is no policy yet to mount into."))
-    step = request.POST.get("step", "") if request.method == "POST" else ""
+    step = read_action(request).step
     if step == "key":
-        return _key(request, policies)
+        return _submit_key(request, policies)
     if step == "place":
-        return _place(request, policies)
-    return _address(request, policies)
+        return _submit_entry(request, policies)
+    return _submit_address(request, policies)
 
 
-def _address(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
+def _submit_address(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     form = _address_form(request, policies)
     if request.method != "POST":
         return _page(request, "address", form)
     if not form.is_valid():
         return _page(request, "address", form, status=422)
-    if request.POST.get("step") == "back":
-        return _page(request, "address", form, sealed=_kept(form))
+    if read_action(request).step == "back":
+        return _page(request, "address", form, sealed=_sealed_token(form))
     try:
-        seen, sealed = _looked(request, form.cleaned_data)
+        seen, sealed = _fetch_preview(request, form.cleaned_data)
     except DomainError as error:
         form.add_refusal(error)
-        return _page(request, "address", form, status=_status(error), sealed=_kept(form))
+        return _page(request, "address", form, status=_status(error), sealed=_sealed_token(form))
     return _document(request, seen, sealed, KeyForm(), form.cleaned_data)
 
 
-def _key(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
-    """The document is fetched once more: what is confirmed is what lies there."""
+def _submit_key(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
+    """Fetch the document again, so that the confirmed key is the current one, and check the fingerprint."""
     address = _address_form(request, policies)
     form = KeyForm(request.POST)
     if not address.is_valid():
         return _page(request, "address", address, status=422)
     try:
-        seen, sealed = _looked(request, address.cleaned_data)
+        seen, sealed = _fetch_preview(request, address.cleaned_data)
     except DomainError as error:
         address.add_refusal(error)
-        return _page(request, "address", address, status=_status(error), sealed=_kept(address))
+        return _page(request, "address", address, status=_status(error), sealed=_sealed_token(address))
     if form.is_valid():
         try:
             form.check(seen.key.fingerprint)
@@ -141,22 +150,22 @@ def _key(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
         "fingerprint": seen.key.fingerprint,
         "n_entries": seen.n_entries,
     }
-    return _choose(request, PlaceForm(initial=first_limits()), carried)
+    return _choose_entry(request, EntryForm(initial=default_limits()), carried)
 
 
-def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
+def _submit_entry(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     carried = {name: request.POST.get(name, "") for name in _CARRIED}
-    form = PlaceForm(request.POST)
+    form = EntryForm(request.POST)
     if carried["policy"] not in {policy.slug for policy in policies}:
         return _page(request, "address", _address_form(request, policies), status=422)
     if not form.is_valid():
-        return _choose(request, form, carried, status=422)
+        return _choose_entry(request, form, carried, status=422)
     actor, now = actor_of(request), clock.now()
     entry = form.cleaned_data["entry"].strip()
     try:
         unmapped = None if form.settings()["keep_usage"] else _unmapped(request, carried, entry)
         if unmapped:
-            return _choose(request, form.keeping_usage(), carried, unmapped=unmapped)
+            return _choose_entry(request, form.keeping_usage(), carried, unmapped=unmapped)
         made = make_mount(
             policy_slug=carried["policy"],
             entry=entry,
@@ -173,13 +182,13 @@ def _place(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
         fetch_now(kind="mount", remote_id=made.pk, reason=form.cleaned_data["reason"], at=now, actor=actor)
     except DomainError as error:
         form.add_refusal(error)
-        return _choose(request, form, carried, status=_status(error))
+        return _choose_entry(request, form, carried, status=_status(error))
     messages.success(request, _("Fetching now; the result appears here in a moment."))
     return SeeOther(reverse("dashboard:federation-mount", args=[made.pk]))
 
 
 def _unmapped(request: HttpRequest, carried: Mapping[str, str], entry: str) -> UnmappedUsage | None:
-    """Usage that would count nowhere, unless it was shown for this entry already."""
+    """Usage that would become unmapped by the mount; None if the page already showed it for this entry."""
     if request.POST.get("usage_seen", "") == entry:
         return None
     found = preview(
@@ -193,8 +202,8 @@ def _unmapped(request: HttpRequest, carried: Mapping[str, str], entry: str) -> U
     return found.unmapped
 
 
-def _looked(request: HttpRequest, given: Mapping[str, Any]) -> tuple[Preview, str]:
-    """What lies there, and the token sealed, be it typed now or before."""
+def _fetch_preview(request: HttpRequest, given: Mapping[str, Any]) -> tuple[Preview, str]:
+    """Fetch the document; also return the encrypted token, whether typed now or in an earlier step."""
     token = given["token"].strip() or _unsealed(given["sealed"])
     seen = preview(
         url=given["url"].strip(), policy_slug=given["policy"], token=token, at=clock.now(), actor=actor_of(request)
@@ -205,7 +214,7 @@ def _looked(request: HttpRequest, given: Mapping[str, Any]) -> tuple[Preview, st
 def _unsealed(text: str) -> str:
     try:
         return unseal(_PURPOSE, text) if text else ""
-    except Unavailable:  # somebody else's, or of another key of this site: it has to be typed again
+    except Unavailable:  # encrypted for another user or with an older key of this site: it has to be typed again
         return ""
 
 
@@ -213,13 +222,13 @@ def _address_form(request: HttpRequest, policies: list[Policy]) -> AddressForm:
     choices = [(policy.slug, policy.name) for policy in policies]
     if request.method == "POST":
         return AddressForm(request.POST, policies=choices)
-    asked = request.GET.get("policy", "")
-    initial = {"policy": asked} if asked in dict(choices) else {}
+    slug = request.GET.get("policy", "")
+    initial = {"policy": slug} if slug in dict(choices) else {}
     return AddressForm(initial=initial, policies=choices)
 
 
-def _kept(form: AddressForm) -> str:
-    """The token sealed, as it goes from step to step."""
+def _sealed_token(form: AddressForm) -> str:
+    """The encrypted token that the next step carries."""
     typed = str(form.cleaned_data.get("token", "")).strip()
     return seal(_PURPOSE, typed) if typed else str(form.cleaned_data.get("sealed", ""))
 
@@ -231,43 +240,43 @@ def _status(error: DomainError) -> int:
 def _document(
     request: HttpRequest, seen: Preview, sealed: str, form: KeyForm, given: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """What was found, and the key to be compared."""
+    """Show the fetched document and the fingerprint of its key, which has to be compared."""
     context = {
         "seen": seen,
         "head": seen.document.head,
         "groups": seen.key.groups,
         "now": clock.now(),
-        "excerpt": federation_lines.excerpt(seen.document.tree),
+        "excerpt": federation_presenters.excerpt(seen.document.tree),
         "n_levels": seen.n_levels,
         "carried": {"policy": given["policy"], "url": seen.url, "sealed": sealed},
     }
     return _page(request, "key", form, status=status, **context)
 
 
-def _choose(
+def _choose_entry(
     request: HttpRequest,
-    form: PlaceForm,
+    form: EntryForm,
     carried: Mapping[str, Any],
     *,
     unmapped: UnmappedUsage | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """Where and within which limits."""
+    """Ask for the entry and the limits."""
     actor, now = actor_of(request), clock.now()
     policy = get_policy(slug=str(carried["policy"]), actor=actor, scope="federation")
     context = {
         "carried": carried,
-        "groups": federation_lines.groups(str(carried["fingerprint"])),
+        "groups": federation_presenters.groups(str(carried["fingerprint"])),
         "policy_name": policy.name,
         "places": list_mountable_groups(policy, most=_MOST_PLACES, at=now, actor=actor),
         "actions": STALE_ACTIONS,
         "unmapped": unmapped,
-        "unmapped_core_h": federation_lines.unmapped_words(unmapped) if unmapped else "",
+        "unmapped_core_h": federation_presenters.unmapped_words(unmapped) if unmapped else "",
     }
     return _page(request, "place", form, status=status, **context)
 
 
-def _page(request: HttpRequest, step: str, form: RemoteForm, *, status: int = 200, **context: Any) -> HttpResponse:
+def _page(request: HttpRequest, step: str, form: MountForm, *, status: int = 200, **context: Any) -> HttpResponse:
     order = ("address", "key", "place")
     labels = {
         "address": (_("Address"), _("Document address")),

@@ -1,4 +1,4 @@
-"""What became of a file, in words: how far it is, what it brought, what its reader noticed, what to do."""
+"""Report of an import for pages: progress, counts, notes of the parser, and what to do about a failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.dashboard.shell import presentation
 from apps.runs.models import Run
 from apps.usage.models import Import
 
-# --- Notes of a reader ------------------------------------------------------------------------------------------------
+# --- Notes of a parser ------------------------------------------------------------------------------------------------
 _SPEED = "service_level "
 _WORDS = {
     "arrays_skipped": gettext_lazy("Job arrays: their tasks have their own records"),
@@ -50,16 +50,16 @@ _WORDS = {
 }
 
 
-class Noted(NamedTuple):
+class Note(NamedTuple):
     key: str
     words: str
     n: int
 
 
-def noted(notes: Mapping[str, int]) -> list[Noted]:
-    """The most frequent first; a note without words of its own is told by its name."""
+def note_lines(notes: Mapping[str, int]) -> list[Note]:
+    """Notes of a parser in words, most frequent first; a note without a text is shown by its name."""
     most_first = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
-    return [Noted(name, _words(name), n) for name, n in most_first if n]
+    return [Note(name, _words(name), n) for name, n in most_first if n]
 
 
 def _words(name: str) -> str:
@@ -84,11 +84,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`percent` is None while the size of the work is unknown."""
+    """Progress of a running import. percent: None while the size of the file is unknown.
+
+    key: waiting, stopping, reading or percent.
+    """
 
     percent: int | None
     bar: str
-    key: str  # waiting, stopping, reading or percent
+    key: str
     words: str
     left: str
     read: str
@@ -105,11 +108,11 @@ class Kpi:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """One import as its page shows it."""
+    """One import as its page shows it. key: of the heading. n_wanted: records that a real import would write."""
 
     is_unfinished: bool
     state: str
-    key: str  # of the heading
+    key: str
     heading: str
     text: str
     advice: str
@@ -119,7 +122,7 @@ class ImportReport:
     progress: Progress | None
     announcement: str
     n_rejected: int
-    n_wanted: int  # records that a real import would write
+    n_wanted: int
     can_confirm: bool
 
 
@@ -150,7 +153,7 @@ def import_report(usage_import: Import, now: datetime) -> ImportReport:
 
 
 def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
-    """One line of a list of imports: text, badge and its kind."""
+    """One row of a list of imports: text, badge, and the badge's CSS class."""
     run, counts = usage_import.run, _counts(usage_import.run.counts)
     who = _("by %(name)s") % {"name": usage_import.owner} if usage_import.owner else _("by command")
     if run.state == Run.State.QUEUED:
@@ -168,18 +171,18 @@ def import_line(usage_import: Import, now: datetime) -> tuple[str, str, str]:
 
 
 def reasons(by_code: Mapping[str, int]) -> str:
-    """24 end before start, 8 too few columns."""
+    """Reasons for rejected lines with their counts, such as “24 end before start, 8 too few columns”."""
     most_first = sorted(by_code.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{presentation.count(n)} {reason(code)}" for code, n in most_first)
 
 
 def reason(code: str) -> str:
-    """A code in words: `end_before_start` is "end before start"."""
+    """Words for a reason's code, such as “end before start” for `end_before_start`."""
     return code.replace("_", " ")
 
 
 def size(n_bytes: int) -> str:
-    """48 MB; one decimal below ten."""
+    """A size such as 48 MB, with one decimal below ten."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n_bytes >= factor:
             value = n_bytes / factor
@@ -219,7 +222,7 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
 
 
 def _announcement(progress: Progress | None) -> str:
-    """Only every quarter, so that a screen reader is not interrupted every two seconds."""
+    """Progress for screen readers, rounded to quarters so that it does not interrupt every two seconds."""
     if progress is None:
         return ""
     if progress.percent is None:
@@ -228,7 +231,7 @@ def _announcement(progress: Progress | None) -> str:
 
 
 def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress | None) -> tuple[str, str, str, str]:
-    """The heading's key, the heading, what belongs to it, and what to do."""
+    """Key of the heading, heading, explanation, and advice."""
     run = usage_import.run
     if progress is not None:
         dry = _("Nothing was stored.")
@@ -238,8 +241,8 @@ def _verdict(usage_import: Import, counts: Mapping[str, int], progress: Progress
         key, heading, advice = _failure(run.error_code)
         return key, heading, run.error, advice
     if run.state == Run.State.CANCELLED:
-        kept = _("Send the file again to add the rest.")
-        return "stopped", _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else kept, ""
+        advice = _("Send the file again to add the rest.")
+        return "stopped", _("Stopped"), _("Nothing was stored.") if usage_import.dry_run else advice, ""
     return *_result(counts, is_dry=usage_import.dry_run), _contents(usage_import, counts), ""
 
 
@@ -262,7 +265,7 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
 
 
 def _contents(usage_import: Import, counts: Mapping[str, int]) -> str:
-    """Time, people and amount, and what was ignored."""
+    """Sentences on the period, number of accounts and core-hours of the file, and on records that were ignored."""
     sentences = []
     result = usage_import.run.result
     facts = []
@@ -310,7 +313,7 @@ def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
 
 
 def _steps(usage_import: Import) -> list[Step]:
-    """A file that was imported without looking first has no dry run to show."""
+    """Steps of the import; a file that was imported at once has no dry run."""
     is_open = usage_import.run.state in UNFINISHED
     steps = [
         ("file", _("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
@@ -320,15 +323,15 @@ def _steps(usage_import: Import) -> list[Step]:
     if usage_import.dry_run:
         steps.insert(1, ("dry", _("Dry run"), _("check, then choose")))
     here = "dry" if usage_import.dry_run else "import" if is_open else "result"
-    place = [name for name, _title, _text in steps].index(here)
+    current = [name for name, _title, _text in steps].index(here)
     return [
-        Step(name, title, text, "current" if n == place else "done" if n < place else "later")
+        Step(name, title, text, "current" if n == current else "done" if n < current else "later")
         for n, (name, title, text) in enumerate(steps)
     ]
 
 
 def _failure(code: str) -> tuple[str, str, str]:
-    """Key, heading and what to do next, by the stable code. What exactly is wrong, and where, the run itself says."""
+    """Key, heading and advice for the error code of a failed import; the run's own error has the details."""
     known = {
         "corrupt_gzip": (
             _("The compressed file is damaged"),

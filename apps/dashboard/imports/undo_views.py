@@ -1,4 +1,4 @@
-"""What arrived twice, and what is taken back: hours that two sources tell of, imports that are undone."""
+"""Pages to undo an import, and to decide on hours that two usage sources report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.runs.models import Run
 from apps.usage.authority import require_create
@@ -29,17 +30,20 @@ _AT_WORK = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """`state`: can, cannot, at_work, stopped or done."""
+    """Whether an import can be undone, and the progress. state: can, cannot, at_work, stopped or done.
+
+    code: of the reason why it can't be undone.
+    """
 
     state: str
     text: str
     n_records: int
     percent: int | None = None
-    code: str = ""  # of what stands against it
+    code: str = ""
 
 
 def undo_report(usage_import: Import) -> UndoReport | None:
-    """None where there is nothing to say: dry runs, and imports at work."""
+    """Undo report of an import; None for dry runs, running imports and imports that changed no record."""
     run, undoing = usage_import.run, usage_import.undone_run
     if usage_import.dry_run or run.state in _AT_WORK:
         return None
@@ -70,11 +74,11 @@ def _done(undoing: Run) -> str:
 
 @require_POST
 def import_undo(request: HttpRequest, import_id: int) -> HttpResponse:
-    """Asked for on the page of the import, which says then how far it is, or why it can't be."""
+    """Start to undo an import; its page shows the progress, or why it can't be undone."""
     actor = actor_of(request)
     get_import(import_id=import_id, actor=actor)
     try:
-        undo_import(import_id=import_id, reason=request.POST.get("reason", ""), at=clock.now(), actor=actor)
+        undo_import(import_id=import_id, reason=read_action(request).reason, at=clock.now(), actor=actor)
     except Conflict as refusal:
         messages.error(request, refusal.message)
     return SeeOther(reverse("dashboard:import", kwargs={"import_id": import_id}))
@@ -82,15 +86,15 @@ def import_undo(request: HttpRequest, import_id: int) -> HttpResponse:
 
 @require_safe
 def overlaps(request: HttpRequest) -> HttpResponse:
-    """Hours of a site that two sources tell of; the later one's don't count until somebody decides."""
+    """List hours of a site that two sources report; those of the later source don't count until decided."""
     return _page(request)
 
 
 @require_POST
 def overlap_decide(request: HttpRequest) -> HttpResponse:
-    """Both count, or only the first does."""
+    """Decide whether hours that two sources report count from both or only from the first."""
     actor = actor_of(request)
-    require_create(actor, request.POST.get("held", ""))  # who may not decide learns nothing about a form
+    require_create(actor, request.POST.get("held", ""))  # first, so that an error reveals nothing to other actors
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
         if given["decision"] not in ("count", "drop"):

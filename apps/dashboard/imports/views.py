@@ -1,4 +1,4 @@
-"""Usage sources and imports: is the data complete, what would this file do, what did it do."""
+"""Pages of usage sources, and pages to upload, check, confirm and cancel imports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.imports.forms import NEW_SOURCE, UploadForm
-from apps.dashboard.imports.reports import import_line, import_report, noted, reason, reasons, size
+from apps.dashboard.imports.reports import import_line, import_report, note_lines, reason, reasons, size
 from apps.dashboard.imports.undo_views import undo_report
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
@@ -50,12 +50,12 @@ from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.records.imports import MOST_REJECTED_KEPT
 
 REJECTED_PER_PAGE = 25
-_FORM_ROOM = 1_000_000  # what the fields and boundaries around a file may take
+_FORM_BYTES = 1_000_000  # allowance for the other fields and boundaries of the request
 
 
 @require_safe
 def sources(request: HttpRequest) -> HttpResponse:
-    """Every source with its lag, the days it covers, and the newest imports."""
+    """List sources with their lag and coverage, and the newest imports."""
     actor, now = actor_of(request), clock.now()
     lines = lines_of(actor)
     context = {
@@ -74,7 +74,7 @@ def sources(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
-    """The coverage calendar, for the page's own query."""
+    """Figure of the coverage calendar, for the page's query."""
     return answer_figure(request, _coverage(request), form)
 
 
@@ -88,7 +88,7 @@ def _coverage(request: HttpRequest) -> Figure:
 
 @require_safe
 def source(request: HttpRequest, slug: str) -> HttpResponse:
-    """One source: its state, its days, its files, and how to send to it."""
+    """State, coverage and imports of one source, and how to send records to it."""
     actor, now = actor_of(request), clock.now()
     line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
     context = {
@@ -106,15 +106,15 @@ def source(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "dashboard/usage/source.html", context)
 
 
-@csrf_exempt  # the token in the form is checked by `_upload`, after the file has a place on disk
+@csrf_exempt  # `_upload` checks the token in the form, after the upload was directed to disk
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
-    """Nothing of the body is read before it is clear that this person may send it and that it fits."""
+    """Upload a file; permission and size are checked before the body of the request is read."""
     if not actor_of(request).is_admin:
         raise NotAllowed(_("Only administrators import usage. A collector can send records with a token."))
     if request.method == "POST":
         limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
-        if int(request.META.get("CONTENT_LENGTH") or 0) > limit + _FORM_ROOM:
+        if int(request.META.get("CONTENT_LENGTH") or 0) > limit + _FORM_BYTES:
             raise _too_large(limit)
         request.upload_handlers = [TemporaryFileUploadHandler(request)]
     return _upload(request)
@@ -124,7 +124,7 @@ def upload(request: HttpRequest) -> HttpResponse:
 def _upload(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     if request.method != "POST":
-        return _upload_page(request, _upload_form(actor, initial=_asked(request, actor)))
+        return _upload_page(request, _upload_form(actor, initial=_source_from_query(request, actor)))
     form = _upload_form(actor, request.POST, request.FILES)
     if not form.is_valid():
         return _upload_page(request, form, status=422)
@@ -135,12 +135,12 @@ def _upload(request: HttpRequest) -> HttpResponse:
     except (Invalid, Conflict, TooLarge) as refusal:
         form.add_refusal(refusal)
         return _upload_page(request, form, status=422)
-    return _go_to(request, _import_url(made.pk))
+    return _redirect(request, _import_url(made.pk))
 
 
 @require_safe
 def import_(request: HttpRequest, import_id: int) -> HttpResponse:
-    """The whole page around the fragment that is polled while the work goes on."""
+    """Page of one import; its fragment is polled while the import runs."""
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
     context = _import_context(request, usage_import)
     crumbs = [
@@ -158,7 +158,7 @@ def _import_url(import_id: int) -> str:
 @fragment(page=_import_url)
 @require_safe
 def import_progress(request: HttpRequest, import_id: int) -> HttpResponse:
-    """Polled every two seconds; once the work has ended, the answer carries no trigger any more."""
+    """Fragment that is polled every two seconds; after the import has ended it contains no trigger to poll again."""
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
     return render(request, "dashboard/usage/_progress.html", _import_context(request, usage_import))
 
@@ -166,14 +166,14 @@ def import_progress(request: HttpRequest, import_id: int) -> HttpResponse:
 @fragment(page=_import_url)
 @require_safe
 def import_rejected(request: HttpRequest, import_id: int) -> HttpResponse:
-    """The next lines that were not taken."""
+    """Fragment with the next rejected lines."""
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
     return render(request, "dashboard/usage/_rejected.html", _import_context(request, usage_import))
 
 
 @require_safe
 def import_rejected_csv(request: HttpRequest, import_id: int) -> HttpResponseBase:
-    """All rejected lines, not only a page of them."""
+    """All rejected lines as CSV."""
     actor = actor_of(request)
     usage_import = selectors.get_import(import_id=import_id, actor=actor)
     header = ["line", "code", "message", "excerpt"]
@@ -190,7 +190,7 @@ def import_cancel(request: HttpRequest, import_id: int) -> HttpResponse:
 
 @require_POST
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
-    """The real import of a file whose dry run was read."""
+    """Import a file after its dry run. `take`: all lines or nothing, or the valid lines only."""
     whole = {"all": True, "good": False}.get(request.POST.get("take", ""))
     made = services.confirm_import(import_id=import_id, all_or_nothing=whole, at=clock.now(), actor=actor_of(request))
     return SeeOther(_import_url(made.pk))
@@ -216,10 +216,10 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
     )
 
 
-def _asked(request: HttpRequest, actor: Actor) -> dict[str, Any]:
-    asked = request.GET.get("source", "")
+def _source_from_query(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+    slug = request.GET.get("source", "")
     known = {found.slug for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER}
-    return {"source": asked} if asked in known else {}
+    return {"source": slug} if slug in known else {}
 
 
 def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -> HttpResponse:
@@ -235,7 +235,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -
     return render(request, template, context, status=status)
 
 
-@transaction.atomic  # a file that is refused leaves no new source behind
+@transaction.atomic  # a rejected file must not leave a new source behind
 def _start(form: UploadForm, actor: Actor) -> Import:
     chosen, now = form.cleaned_data, clock.now()
     slug = chosen["source"]
@@ -259,7 +259,7 @@ def _start(form: UploadForm, actor: Actor) -> Import:
     )
 
 
-def _go_to(request: HttpRequest, url: str) -> HttpResponse:
+def _redirect(request: HttpRequest, url: str) -> HttpResponse:
     if not is_htmx(request):
         return SeeOther(url)
     response = HttpResponse(status=204)
@@ -287,7 +287,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "effect": _effect(usage_import, actor),
         "window": _missed_window(usage_import, actor, now),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
-        "noted": noted(usage_import.run.result.get("notes", {})),
+        "noted": note_lines(usage_import.run.result.get("notes", {})),
     }
     if report.is_unfinished or not report.n_rejected:
         return context
@@ -308,13 +308,13 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
 
 
 def _map_url(actor: Actor) -> str:
-    """Where an administrator maps accounts: in the first policy."""
+    """URL at which an administrator maps accounts, in the first policy; empty for other users."""
     policy = next(iter(list_policies(actor=actor)), None) if actor.is_admin else None
     return "" if policy is None else reverse("dashboard:mappings", kwargs={"policy": policy.slug}) + "#unmapped"
 
 
 def _effect(usage_import: Import, actor: Actor) -> ImportEffect | None:
-    """Of a checked file on the first policy that it adds usage to."""
+    """Effect of a file after its dry run, on the first policy to which it adds usage."""
     if not (usage_import.dry_run and usage_import.run.state == usage_import.run.State.SUCCEEDED):
         return None
     found = (get_import_effect(usage_import, policy_slug=each.slug, actor=actor) for each in list_policies(actor=actor))
@@ -322,7 +322,7 @@ def _effect(usage_import: Import, actor: Actor) -> ImportEffect | None:
 
 
 def _missed_window(usage_import: Import, actor: Actor, now: datetime) -> str:
-    """The longest usage window, in words, where all accepted records ended before it: they change no priority."""
+    """Length of the longest usage window if all accepted records ended before it, so that they change no priority."""
     if usage_import.last_end_at is None:
         return ""
     windows = [settings_of(policy, policy.head_number).window for policy in list_policies(actor=actor)]

@@ -1,4 +1,4 @@
-"""One mapping rule, as somebody writes it; and why."""
+"""Form of one mapping rule, with the reason for adding or changing it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.errors import DomainError
 from apps.dashboard.entry import read_shares
-from apps.dashboard.members.presenters import reason_field, text_input
+from apps.dashboard.shell.forms import (
+    RefusableForm,
+    choice_field,
+    name_field,
+    name_input,
+    published_reason_field,
+    whole_field,
+)
 from apps.mapping.rules.rule import LONGEST_SUFFIX, Rule
 from apps.policies.tree.columns import TreeColumns
 
@@ -22,97 +28,49 @@ KINDS = [
     ("each", _("Every user becomes a child of the entry")),
     ("default", _("All other accounts")),
 ]
-# Where the fields of a rule stand in the form.
-_FIELDS = {
-    "target_uid": "entry",
-    "user_pattern": "user",
-    "group_pattern": "group",
-    "fqan_pattern": "fqan",
-    "member_shares": "shares",
-    "archive_after_idle_days": "days",
-}
 
 
-class RuleForm(forms.Form):
-    """All that isn't empty must hold. The entry is named by its path."""
+class RuleForm(RefusableForm):
+    """A mapping rule: an account matches if all patterns that are not empty match. `entry` is a path."""
 
-    kind = forms.ChoiceField(label=_("Kind"), choices=KINDS, widget=forms.Select(attrs={"class": "input"}))
-    source = forms.ChoiceField(
-        label=_("Source"),
-        required=False,
-        widget=forms.Select(attrs={"class": "input"}),
-        help_text=_("Sources of one namespace share accounts and rules."),
+    field_names = {  # noqa: RUF012
+        "target_uid": "entry",
+        "user_pattern": "user",
+        "group_pattern": "group",
+        "fqan_pattern": "fqan",
+        "member_shares": "shares",
+        "archive_after_idle_days": "days",
+    }
+    kind = choice_field(_("Kind"), KINDS)
+    source = choice_field(_("Source"), (), _("Sources of one namespace share accounts and rules."), required=False)
+    namespace = name_field(_("Namespace"), 128, required=False)
+    user = name_field(
+        _("User or DN"), 256, _("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."), required=False
     )
-    namespace = forms.CharField(
-        label=_("Namespace"),
+    group = name_field(_("Group"), 256, _("As the source writes it (Slurm: account)."), required=False)
+    fqan = name_field(_("FQAN"), 512, _("Such as /atlas; includes /atlas/Role=production."), required=False)
+    entry = name_field(_("Map to"), 9_000, _("Path, such as /physics; / is the root."), list="entries")
+    suffix = name_field(
+        _("And from there to"),
+        LONGEST_SUFFIX,
+        _("Such as /{group}/{user}: as deep as such entries exist."),
         required=False,
-        max_length=128,
-        widget=text_input(),
-    )
-    user = forms.CharField(
-        label=_("User or DN"),
-        required=False,
-        max_length=256,
-        widget=text_input(),
-        help_text=_("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
-    )
-    group = forms.CharField(
-        label=_("Group"),
-        required=False,
-        max_length=256,
-        widget=text_input(),
-        help_text=_("As the source writes it (Slurm: account)."),
-    )
-    fqan = forms.CharField(
-        label=_("FQAN"),
-        required=False,
-        max_length=512,
-        widget=text_input(),
-        help_text=_("Such as /atlas; includes /atlas/Role=production."),
-    )
-    entry = forms.CharField(
-        label=_("Map to"),
-        max_length=9_000,
-        widget=text_input(list="entries"),
-        help_text=_("Path, such as /physics; / is the root."),
-    )
-    suffix = forms.CharField(
-        label=_("And from there to"),
-        required=False,
-        max_length=LONGEST_SUFFIX,
-        widget=text_input(),
-        help_text=_("Such as /{group}/{user}: as deep as such entries exist."),
     )
     shares = forms.CharField(
-        label=_("Shares of each"),
-        max_length=40,
-        required=False,
-        widget=text_input(inputmode="decimal"),
+        label=_("Shares of each"), max_length=40, required=False, widget=name_input(inputmode="decimal")
     )
-    days = forms.IntegerField(
-        label=_("Archived after idle days"),
-        required=False,
-        min_value=1,
-        max_value=36_500,
-        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=_("Leave empty for never."),
+    days = whole_field(
+        _("Archived after idle days"), _("Leave empty for never."), required=False, min_value=1, max_value=36_500
     )
-    order = forms.IntegerField(
-        label=_("Order"),
-        required=False,
-        min_value=1,
-        max_value=10_000,
-        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=_("Leave empty to add it last of its kind."),
+    order = whole_field(
+        _("Order"), _("Leave empty to add it last of its kind."), required=False, min_value=1, max_value=10_000
     )
-    reason = reason_field(required=False)
+    reason = published_reason_field(required=False)
 
     def __init__(self, *args: Any, tree: TreeColumns, sources: Sequence[tuple[str, str]], **more: Any) -> None:
         super().__init__(*args, **more)
         self._tree = tree
-        field = self.fields["source"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
-        field.choices = [("", _("any source")), *sources]
+        self.offer("source", [("", _("any source")), *sources])
 
     def clean_entry(self) -> int:
         found = self._tree.index_of_path(str(self.cleaned_data["entry"]).strip())
@@ -145,19 +103,12 @@ class RuleForm(forms.Form):
 
     @property
     def to(self) -> int | None:
-        """The place among the rules, from 0."""
+        """Index among the rules, from 0; None to add the rule last of its kind."""
         order = self.cleaned_data.get("order")
         return None if order is None else int(order) - 1
 
-    def add_refusal(self, error: DomainError) -> None:
-        """At the field where it was refused."""
-        for problem in error.fields:
-            name = problem.where.rpartition(".")[2]
-            name = _FIELDS.get(name, name)
-            where = name if name in self.fields else None
-            self.add_error(where, forms.ValidationError(problem.message, code=error.code))
-        if not error.fields:
-            self.add_error(None, forms.ValidationError(error.message, code=error.code))
+    def form_field(self, where: str) -> str:
+        return super().form_field(where.rpartition(".")[2])
 
 
 def initial_of(rule: Rule, tree: TreeColumns, at: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The mapping in words: accounts, rules, what a change would move, what a version changed."""
+"""Accounts, mapping rules, previews of changes and versions of the mapping as texts and rows."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class AccountWords:
 
 
 @dataclass(frozen=True)
-class PlaceWords:
-    """An entry, or where nothing is."""
+class EntryWords:
+    """Text and URL of an entry, or a text for no entry (`is_none`)."""
 
     text: str
     url: str = ""
@@ -75,20 +75,20 @@ def account_words(key: AccountKey) -> AccountWords:
     return AccountWords(name, ", ".join(details))
 
 
-def place_words(rights: MapRights, entry: int) -> PlaceWords:
-    """Without the name of what the actor doesn't see."""
+def entry_words(rights: MapRights, entry: int) -> EntryWords:
+    """Text of an entry's index; a placeholder if it is UNMAPPED or the actor does not see it."""
     if entry == UNMAPPED:
-        return PlaceWords(_("unmapped"), is_none=True)
+        return EntryWords(_("unmapped"), is_none=True)
     if not rights.sees.may_see(entry):
-        return PlaceWords(_("outside your rights"), is_none=True)
+        return EntryWords(_("outside your rights"), is_none=True)
     if entry == 0:
-        return PlaceWords(_("a new child of the whole policy"))
+        return EntryWords(_("a new child of the whole policy"))
     tree = rights.tree
-    return PlaceWords(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
+    return EntryWords(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
 
 
 def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
-    """Which accounts a rule is for."""
+    """Accounts that a rule matches, in words."""
     parts = []
     if rule.user_pattern and rule.user_pattern != "*":
         parts.append(_("user %(pattern)s") % {"pattern": rule.user_pattern})
@@ -105,8 +105,8 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     return " · ".join(parts)
 
 
-def leads_words(rule: Rule) -> str:
-    """What comes below the entry, and what becomes of users there."""
+def suffix_words(rule: Rule) -> str:
+    """Path below the rule's entry to which accounts map, and how users become children there."""
     parts = ("{account}", *rule.parts) if rule.kind == "association" else rule.parts
     found = " / ".join(parts)
     if rule.kind != "each":
@@ -123,20 +123,20 @@ def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> 
     found: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
     if line.rule is None:
         return found
-    place = PlaceWords(_("an archived entry: skipped"), is_none=True)
+    place = EntryWords(_("an archived entry: skipped"), is_none=True)
     if line.target is not None:
-        whole = PlaceWords(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
-        place = whole if line.target == 0 else place_words(page.rights, line.target)
+        whole = EntryWords(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
+        place = whole if line.target == 0 else entry_words(page.rights, line.target)
     reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
         **found,
         "kind": KINDS[line.rule.kind],
         "is_each": line.rule.kind == "each",
-        "reach": "" if reach is None else reach_words(place_words(page.rights, reach).text),
+        "reach": "" if reach is None else reach_words(entry_words(page.rights, reach).text),
         "words": rule_words(line.rule, sources),
         "place": place,
-        "below": leads_words(line.rule),
-        "problems": [problem_text(one) for one in line.problems if one.code != "no_entry"],  # said at the place
+        "below": suffix_words(line.rule),
+        "problems": [problem_text(one) for one in line.problems if one.code != "no_entry"],  # `place` shows no_entry
         "n_accounts": presentation.count(line.n_accounts),
         "core_h": presentation.core_hours(line.core_s),
         "may_edit": line.may_edit,
@@ -167,14 +167,14 @@ def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
     return {
         "uid": rights.tree.uuid(guess.entry),
         "key": guess.why,
-        "place": place_words(rights, guess.entry),
+        "place": entry_words(rights, guess.entry),
         "why": why,
         "sure": _("%(percent)d %% confidence") % {"percent": min(round(guess.sure * 100), 99)},
     }
 
 
 def head_words(page: MappingPage) -> tuple[str, str]:
-    """The verdict, and what is at stake."""
+    """Headline on unmapped accounts, and their usage of the last 30 days."""
     n = page.n_unmapped
     if not n:
         verdict = _("All accounts are mapped")
@@ -188,7 +188,7 @@ def head_words(page: MappingPage) -> tuple[str, str]:
 
 
 def plan_context(plan: Plan) -> dict[str, Any]:
-    """What a change would move."""
+    """Context of the preview: the accounts that a change would move, and their usage."""
     moves, rights, n_others = plan.readable, plan.rights, plan.n_of_others
     n = len(moves)
     if n_others is None or (n_others and not n):
@@ -196,12 +196,12 @@ def plan_context(plan: Plan) -> dict[str, Any]:
     elif not n:
         verdict = _("No change")
     else:
-        told = ngettext(
+        text = ngettext(
             "%(n)s account would move, with %(hours)s core-hours of the last 30 days.",
             "%(n)s accounts would move, with %(hours)s core-hours of the last 30 days.",
             n,
         )
-        verdict = told % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
+        verdict = text % {"n": presentation.count(n), "hours": presentation.core_hours(plan.core_s)}
     return {
         "n": n,
         "core_s": plan.core_s,
@@ -212,8 +212,8 @@ def plan_context(plan: Plan) -> dict[str, Any]:
         "moves": [
             {
                 "words": account_words(move.key),
-                "before": place_words(rights, move.before),
-                "after": place_words(rights, move.after),
+                "before": entry_words(rights, move.before),
+                "after": entry_words(rights, move.after),
                 "core_h": presentation.core_hours(move.stake.core_s),
             }
             for move in moves[:MOST_MOVES]
@@ -225,10 +225,10 @@ def plan_context(plan: Plan) -> dict[str, Any]:
 
 
 def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
-    """From where to where, summed; the most usage first."""
-    found: dict[tuple[PlaceWords, PlaceWords], list[Move]] = {}
+    """Sums of moves by group before and after, largest usage first."""
+    found: dict[tuple[EntryWords, EntryWords], list[Move]] = {}
     for move in moves:
-        ends = place_words(rights, _group_of(rights, move.before)), place_words(rights, _group_of(rights, move.after))
+        ends = entry_words(rights, _group_of(rights, move.before)), entry_words(rights, _group_of(rights, move.after))
         found.setdefault(ends, []).append(move)
     order = sorted(found.items(), key=lambda item: -sum(move.stake.core_s for move in item[1]))
     return [
@@ -243,7 +243,7 @@ def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
 
 
 def _group_of(rights: MapRights, entry: int) -> int:
-    """Members by the entry they are members of."""
+    """Index of the entry by which moves are summed: the parent of a leaf, otherwise the entry itself."""
     tree = rights.tree
     is_member = entry > 0 and not tree.n_children[entry] and not tree.is_group[entry]
     above = int(tree.parent[entry]) if is_member else entry
@@ -257,13 +257,13 @@ def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str
         "n_added": len(line.added),
         "n_removed": len(line.removed),
         "url": version_url(rights.policy.slug, line.version.number),
-        "added": [_stated(rights, rule, sources) for rule in line.added],
-        "removed": [_stated(rights, rule, sources) for rule in line.removed],
+        "added": [_version_rule(rights, rule, sources) for rule in line.added],
+        "removed": [_version_rule(rights, rule, sources) for rule in line.removed],
         "placements": [
             {
                 "words": account_words(key) if key is not None else AccountWords(_("a removed account"), ""),
-                "before": _place_of_uid(rights, one.before),
-                "after": _place_of_uid(rights, one.after),
+                "before": _entry_words_of_uid(rights, one.before),
+                "after": _entry_words_of_uid(rights, one.after),
             }
             for key, one in line.placements[:MOST_MOVES]
         ],
@@ -277,32 +277,32 @@ def version_words(line: VersionLine) -> str:
         (len(line.removed), ngettext("%(n)s rule removed", "%(n)s rules removed", len(line.removed))),
     ]
     attached = sum(one.after is not None for _key, one in line.placements)
-    let_go = len(line.placements) - attached
+    detached = len(line.placements) - attached
     counts.append((attached, ngettext("%(n)s account attached", "%(n)s accounts attached", attached)))
-    counts.append((let_go, ngettext("%(n)s account detached", "%(n)s accounts detached", let_go)))
-    told = [words % {"n": n} for n, words in counts if n]
+    counts.append((detached, ngettext("%(n)s account detached", "%(n)s accounts detached", detached)))
+    changes = [words % {"n": n} for n, words in counts if n]
     if line.is_reordered:
-        told.append(_("rules reordered"))
-    return ", ".join(told) or _("nothing with effect")
+        changes.append(_("rules reordered"))
+    return ", ".join(changes) or _("nothing with effect")
 
 
 def version_url(policy: str, number: int) -> str:
     return reverse("dashboard:mapping-version", kwargs={"policy": policy, "number": number})
 
 
-def _stated(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[str, Any]:
+def _version_rule(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "kind": KINDS[rule.kind],
         "words": rule_words(rule, sources),
-        "place": _place_of_uid(rights, rule.target_uid),
-        "below": leads_words(rule),
+        "place": _entry_words_of_uid(rights, rule.target_uid),
+        "below": suffix_words(rule),
     }
 
 
-def _place_of_uid(rights: MapRights, uid: UUID | None) -> PlaceWords:
+def _entry_words_of_uid(rights: MapRights, uid: UUID | None) -> EntryWords:
     if uid is None:
-        return PlaceWords(_("where rules map to"), is_none=True)
+        return EntryWords(_("where rules map to"), is_none=True)
     entry = rights.tree.index_of_uid(uid)
     if entry is None:
-        return PlaceWords(_("an archived entry"), is_none=True)
-    return PlaceWords(rights.tree.name[0]) if entry == 0 else place_words(rights, entry)
+        return EntryWords(_("an archived entry"), is_none=True)
+    return EntryWords(rights.tree.name[0]) if entry == 0 else entry_words(rights, entry)

@@ -1,4 +1,4 @@
-"""Which account counts where; each change is shown before it is saved as one version with a reason."""
+"""Pages of a policy's mapping from accounts to entries; each change is previewed, then saved as a new version."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.mapping import presenters as mapping_lines
 from apps.dashboard.mapping.forms import RuleForm, initial_of
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping import attachments as attaching
 from apps.mapping.changes import (
@@ -42,7 +43,7 @@ from apps.mapping.versions import get_version_line, list_version_lines, state_no
 from apps.policies.models import Policy
 from apps.usage.selectors import list_source_names
 
-# --- The mapping as it is ---------------------------------------------------------------------------------------------
+# --- Current mapping --------------------------------------------------------------------------------------------------
 _MOST_PATHS = 500
 _MOST_ATTACHED = 100
 
@@ -53,7 +54,7 @@ def page_url(policy: str) -> str:
 
 @require_safe
 def mappings(request: HttpRequest, policy: str) -> HttpResponse:
-    """Accounts without an entry first, because their usage counts for nobody."""
+    """List unmapped accounts first, because their usage is not charged, then rules and attached accounts."""
     page = _page(request, policy)
     verdict, at_stake = mapping_lines.head_words(page)
     return render(
@@ -73,7 +74,7 @@ def mappings(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def unmapped(request: HttpRequest, policy: str) -> HttpResponse:
-    """`?after=` so many of them."""
+    """Fragment with further unmapped accounts, after the first `?after=`."""
     return render(request, "dashboard/mapping/_unmapped.html", _unmapped_context(_page(request, policy)))
 
 
@@ -86,7 +87,7 @@ def rules(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def versions(request: HttpRequest, policy: str) -> HttpResponse:
-    """What was mapped when, the newest first."""
+    """List the versions of the mapping, newest first."""
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
     text = request.GET.get("before", "")
     before = read_whole(text, 9)
@@ -116,7 +117,7 @@ def source_names(request: HttpRequest) -> dict[str, str]:
 
 
 def paths_to_choose(rights: MapRights) -> list[str]:
-    """Entries at which accounts may be placed, the highest first: for typing."""
+    """Paths of entries to which the actor may map accounts, topmost first, as suggestions for an input."""
     return [rights.tree.path(entry) for entry in rights.entries_mapped(_MOST_PATHS)]
 
 
@@ -159,12 +160,12 @@ def _attached_context(page: MappingPage) -> dict[str, Any]:
     attached = []
     for row in rows[:_MOST_ATTACHED]:
         entry = rights.tree.index_of_uid(row.entry_uid)
-        gone = mapping_lines.PlaceWords(_("an archived entry: skipped"), is_none=True)
+        archived = mapping_lines.EntryWords(_("an archived entry: skipped"), is_none=True)
         attached.append(
             {
                 "account": row.account_id,
                 "words": mapping_lines.account_words(attaching.key_of(row.account)),
-                "place": gone if entry is None else mapping_lines.place_words(rights, entry),
+                "place": archived if entry is None else mapping_lines.entry_words(rights, entry),
                 "row": row,
                 "may_let_go": rights.may_map(entry or 0),
             }
@@ -189,22 +190,22 @@ Fields = Sequence[tuple[str, str]]
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def rule(request: HttpRequest, policy: str) -> HttpResponse:
-    """A new rule, or `?rule=` one that stands; what it would do; and saved."""
-    rights, asked = _rights(request, policy), (request.POST or request.GET).get("rule", "new")
+    """Preview and save a new rule, or a change of the rule whose index is `?rule=`."""
+    rights, which = _rights(request, policy), (request.POST or request.GET).get("rule", "new")
     stored = state_now(rights.policy).rules
-    at = None if asked == "new" else _number(asked)
+    at = None if which == "new" else _number(which)
     old = None if at is None else chosen(rights, stored, at)
     sources = sorted(source_names(request).items(), key=lambda item: item[1])
     initial = {"shares": "1"} if old is None or at is None else initial_of(old, rights.tree, at)
     form = RuleForm(request.POST or None, initial=initial, tree=rights.tree, sources=sources)
-    context: dict[str, Any] = {"rule": asked, "n": None if at is None else at + 1, "form": form}
+    context: dict[str, Any] = {"rule": which, "n": None if at is None else at + 1, "form": form}
     if request.method != "POST":
         return _show_rule(request, rights, context)
     if not form.is_valid():
         return _show_rule(request, rights, context, status=422)
     edit = AddRule(form.rule, form.to) if at is None else ChangeRule(at, form.rule, form.to)
     try:
-        if request.POST.get("step") == "save" and request.POST.get("previewed") == _stated(form):
+        if read_action(request).step == "save" and request.POST.get("previewed") == _previewed(form):
             return _save(request, policy, edit)
         plan = _plan(request, policy, edit)
     except NotFound:
@@ -212,16 +213,16 @@ def rule(request: HttpRequest, policy: str) -> HttpResponse:
     except DomainError as error:
         form.add_refusal(error)
         return _show_rule(request, rights, context, status=status_of(error))
-    context |= {"plan": mapping_lines.plan_context(plan), "previewed": _stated(form)}
+    context |= {"plan": mapping_lines.plan_context(plan), "previewed": _previewed(form)}
     return _show_rule(request, rights, context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def order(request: HttpRequest, policy: str) -> HttpResponse:
-    """A rule one up or down, or away."""
+    """Move a rule up or down by one, or remove it, as the button `way` says."""
     if request.method != "POST":
         return SeeOther(page_url(policy) + "#rules")
-    at, way = _number(request.POST.get("rule", "")), request.POST.get("way", "")
+    at, way = _number(request.POST.get("rule", "")), read_action(request, "way").step
     edits: dict[str, tuple[Edit, str]] = {
         "up": (MoveRule(at, at - 1), _("Move up")),
         "down": (MoveRule(at, at + 1), _("Move down")),
@@ -231,51 +232,51 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         raise NotFound(_("Reload the page and try again."))
     edit, step = edits[way]
     rights = _rights(request, policy)
-    rule_there = chosen(rights, state_now(rights.policy).rules, at)
-    words = mapping_lines.rule_words(rule_there, source_names(request))
+    rule = chosen(rights, state_now(rights.policy).rules, at)
+    words = mapping_lines.rule_words(rule, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
     question = f"{step}: {_('Rule %(n)s') % {'n': at + 1}}"
-    return _ask(request, policy, edit, question, words, fields)
+    return _confirm(request, policy, edit, question, words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def assign(request: HttpRequest, policy: str) -> HttpResponse:
-    """Accounts to one entry, or each to what is suggested for it."""
+    """Attach accounts to one entry, or each account to the entry that is suggested for it."""
     if request.method != "POST":
         return SeeOther(page_url(policy))
     rights = _rights(request, policy)
     try:
-        places = _places(request, rights)
+        assignments = _assignments(request, rights)
     except Invalid as error:
         messages.error(request, error.message, extra_tags=error.code)
         return SeeOther(page_url(policy))
-    n = len(places)
+    n = len(assignments)
     question = ngettext("Assign %(n)s account?", "Assign %(n)s accounts?", n) % {"n": n}
-    fields = [("place", f"{account}:{uid}") for account, uid in places.items()]
+    fields = [("place", f"{account}:{uid}") for account, uid in assignments.items()]
     words = _("They count there from the next recompute, whatever the rules say.")
-    return _ask(request, policy, Assign(places), question, words, fields)
+    return _confirm(request, policy, Assign(assignments), question, words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def let_go(request: HttpRequest, policy: str) -> HttpResponse:
-    """Attached accounts: rules decide again."""
+def detach(request: HttpRequest, policy: str) -> HttpResponse:
+    """Detach accounts, so that rules apply to them again."""
     if request.method != "POST":
         return SeeOther(page_url(policy) + "#attached")
     accounts = [_number(text) for text in request.POST.getlist("account")[:_MOST]]
     fields = [("account", str(account)) for account in accounts]
     words = _("Rules apply to it again.")
-    return _ask(request, policy, Detach(accounts), _("Detach"), words, fields)
+    return _confirm(request, policy, Detach(accounts), _("Detach"), words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
-    """What one version changed; and everything as it was after it, brought back."""
+    """Show the changes of one version; POST restores the mapping as it was after that version."""
     rights = _rights(request, policy)
     line = get_version_line(rights, number)
     if request.method == "POST":
         question = f"{_('Restore')}: {_('Version %(n)s') % {'n': number}}"
         words = _("Creates a new version.")
-        return _ask(request, policy, Restore(number), question, words, [])
+        return _confirm(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
     return render(
         request,
@@ -296,10 +297,11 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     )
 
 
-def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: str, fields: Fields) -> HttpResponse:
-    """What it would do, and why; then it is done."""
+def _confirm(request: HttpRequest, policy: str, edit: Edit, question: str, words: str, fields: Fields) -> HttpResponse:
+    """Preview an edit and ask for its reason; make it if `step` is save. fields: hidden fields that describe it."""
     problem, code, status = "", "", 200
-    if request.POST.get("step") == "save":
+    action = read_action(request)
+    if action.step == "save":
         try:
             return _save(request, policy, edit)
         except NotFound:
@@ -314,7 +316,7 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
         "words": words,
         "fields": fields,
         "problem": problem,
-        "typed_reason": request.POST.get("reason", ""),
+        "typed_reason": action.reason,
         "back": page_url(policy),
         "version": version_of(rights.policy),
         "crumbs": [*crumbs_of(rights.policy), {"label": question}],
@@ -331,17 +333,16 @@ def _ask(request: HttpRequest, policy: str, edit: Edit, question: str, words: st
 
 
 def _save(request: HttpRequest, policy: str, edit: Edit) -> HttpResponse:
-    seen = request.POST.get("version", "")
     number = make_change(
         policy_slug=policy,
         edit=edit,
-        reason=request.POST.get("reason", ""),
-        version=_number(seen),
+        reason=read_action(request).reason,
+        version=_number(request.POST.get("version", "")),  # 0 is a version: the mapping before its first change
         at=clock.now(),
         actor=actor_of(request),
     )
-    told = _("Saved as version %(n)s. Priorities follow with the next recompute.")
-    messages.success(request, told % {"n": number})
+    message = _("Saved as version %(n)s. Priorities follow with the next recompute.")
+    messages.success(request, message % {"n": number})
     return SeeOther(page_url(policy))
 
 
@@ -357,8 +358,11 @@ def _rights(request: HttpRequest, policy: str) -> MapRights:
     return rights
 
 
-def _places(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
-    """What was previewed; or what was chosen in the list, each with what was suggested beside it, or with one entry."""
+def _assignments(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
+    """Entry by account: from the previewed fields `place`, else from the chosen accounts.
+
+    Chosen accounts get one entry for all (`to=entry`), or each the entry that was suggested for it.
+    """
     given = request.POST
     if given.getlist("place"):
         pairs = [text.partition(":") for text in given.getlist("place")[:_MOST]]
@@ -373,8 +377,7 @@ def _places(request: HttpRequest, rights: MapRights) -> dict[int, UUID]:
         return dict.fromkeys(map(_number, accounts), rights.tree.uuid(found))
     without = [account for account in accounts if not given.get(f"guess-{account}")]
     if without:
-        said = _("Choose one entry for accounts without a suggestion.")
-        raise _refusal("entry", "nothing_suggested", said)
+        raise _refusal("entry", "nothing_suggested", _("Choose one entry for accounts without a suggestion."))
     return {_number(account): _uid(given[f"guess-{account}"]) for account in accounts}
 
 
@@ -390,12 +393,13 @@ def _refusal(where: str, code: str, message: str) -> Invalid:
 
 
 def _number(text: str) -> int:
+    """The number; -1, which no row has, for text that is none."""
     number = read_whole(text)
     return -1 if number is None else number
 
 
-def _stated(form: RuleForm) -> str:
-    """What was previewed: something else is previewed first."""
+def _previewed(form: RuleForm) -> str:
+    """The rule as text; the page posts it back, so that a changed rule is previewed before it is saved."""
     return repr((sorted(form.rule.to_json().items(), key=str), form.to))
 
 

@@ -1,4 +1,4 @@
-"""Members: forms for rules, attached accounts and claims; and members, rules and what rules did, in words."""
+"""Members of an entry: forms for membership rules, attached accounts and claims, and their rows and texts."""
 
 from __future__ import annotations
 
@@ -16,76 +16,55 @@ from apps.accounts.selectors import display_name
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.forms import (
+    RefusableForm,
+    name_field,
+    name_input,
+    published_reason_field,
+    select,
+    whole_field,
+)
 from apps.mapping.attachments import key_of
 from apps.policies.tree.terms import MembershipRule, read_members
 from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
 
+
 # --- Forms ------------------------------------------------------------------------------------------------------------
-_MOST_REASON = 2_000
-
-
-def text_input(**attributes: str) -> forms.TextInput:
-    return forms.TextInput(
-        attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false", **attributes}
-    )
-
-
-def reason_field(**more: Any) -> forms.CharField:
-    return forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=_MOST_REASON,
-        widget=text_input(),
-        help_text=gettext_lazy("Shown in the history to those affected."),
-        error_messages={"required": gettext_lazy("Enter a reason: it is shown in the history to those affected.")},
-        **more,
-    )
-
-
-class RuleForm(forms.Form):
-    """One rule for members; every condition that isn't empty must hold."""
+class RuleForm(RefusableForm):
+    """A membership rule: an account matches if all conditions that are not empty match."""
 
     source = forms.ChoiceField(label=gettext_lazy("Source"), required=False)
-    group = forms.CharField(
-        label=gettext_lazy("Group"),
+    group = name_field(
+        gettext_lazy("Group"),
+        512,
+        gettext_lazy("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
         required=False,
-        max_length=512,
-        widget=text_input(),
-        help_text=gettext_lazy("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."),
     )
-    fqan = forms.CharField(
-        label=gettext_lazy("FQAN"),
-        required=False,
-        max_length=512,
-        widget=text_input(),
-        help_text=gettext_lazy("Such as /atlas; includes /atlas/Role=production."),
+    fqan = name_field(
+        gettext_lazy("FQAN"), 512, gettext_lazy("Such as /atlas; includes /atlas/Role=production."), required=False
     )
-    people = forms.CharField(
-        label=gettext_lazy("Sign-in group"),
+    people = name_field(
+        gettext_lazy("Sign-in group"),
+        512,
+        gettext_lazy("Such as oidc:physics or ldap:cn=hpc: its users become children by name."),
         required=False,
-        max_length=512,
-        widget=text_input(),
-        help_text=gettext_lazy("Such as oidc:physics or ldap:cn=hpc: its users become children by name."),
     )
     shares = forms.CharField(
-        label=gettext_lazy("Shares of each"), max_length=40, initial="1", widget=text_input(inputmode="decimal")
+        label=gettext_lazy("Shares of each"), max_length=40, initial="1", widget=name_input(inputmode="decimal")
     )
-    days = forms.IntegerField(
-        label=gettext_lazy("Archived after idle days"),
+    days = whole_field(
+        gettext_lazy("Archived after idle days"),
+        gettext_lazy("Leave empty for never."),
         required=False,
         min_value=1,
         max_value=36_500,
-        widget=forms.NumberInput(attrs={"class": "input", "autocomplete": "off"}),
-        help_text=gettext_lazy("Leave empty for never."),
     )
-    kind = forms.CharField(label=gettext_lazy("Kind"), max_length=32, initial="user", widget=text_input())
-    reason = reason_field(required=False)
+    kind = forms.CharField(label=gettext_lazy("Kind"), max_length=32, initial="user", widget=name_input())
+    reason = published_reason_field(required=False)
 
     def __init__(self, *args: Any, sources: Sequence[tuple[str, str]] = (), **more: Any) -> None:
         super().__init__(*args, **more)
-        field = self.fields["source"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - for the type checker
-        field.choices = [("", gettext_lazy("any source")), *sources]
-        field.widget.attrs["class"] = "input"
+        self.offer("source", [("", gettext_lazy("any source")), *sources])
 
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"]))
@@ -100,8 +79,8 @@ class RuleForm(forms.Form):
                 self._rule = read_members(self._stated())[0]
             except ValueError as error:
                 message = str(error).removeprefix("rule 0: ")
-                said = message[:1].upper() + message[1:] + "."
-                self.add_error(None, forms.ValidationError(said, code="no_rule"))
+                sentence = message[:1].upper() + message[1:] + "."
+                self.add_error(None, forms.ValidationError(sentence, code="no_rule"))
         return cleaned
 
     @property
@@ -110,7 +89,7 @@ class RuleForm(forms.Form):
 
     @property
     def stated(self) -> str:
-        """What was previewed: something else is previewed first."""
+        """The values as text; the page posts it back, so that changed values are previewed before they are saved."""
         return json.dumps(self._stated(), sort_keys=True)
 
     @property
@@ -124,24 +103,28 @@ class RuleForm(forms.Form):
 
 
 def seen_tag(rules: Sequence[MembershipRule]) -> str:
-    """Names the rules that somebody saw, so that nobody's change is lost."""
+    """Tag of the rules that a page shows; a POST with another tag is rejected, so that no change is overwritten."""
     return sha256(repr([rule.to_json() for rule in rules]).encode()).hexdigest()[:16]
 
 
-class AttachForm(forms.Form):
-    """An account by what its source calls it."""
+class ClaimForm(forms.Form):
+    """An account that a user claims as their own."""
 
-    namespace = forms.CharField(label=gettext_lazy("Cluster"), max_length=128, widget=text_input())
-    user_name = forms.CharField(label=gettext_lazy("Account"), max_length=256, widget=text_input())
-    group_name = forms.CharField(
-        label=gettext_lazy("Group"),
+    namespace = name_field(gettext_lazy("Cluster"), 128)
+    user_name = name_field(gettext_lazy("Account"), 256)
+
+
+class AttachForm(ClaimForm):
+    """An account, named as its usage source names it, and the entry to attach it to."""
+
+    group_name = name_field(
+        gettext_lazy("Group"),
+        256,
+        gettext_lazy("As the cluster writes it; leave empty if it has none."),
         required=False,
-        max_length=256,
-        widget=text_input(),
-        help_text=gettext_lazy("As the cluster writes it; leave empty if it has none."),
     )
-    entry = forms.UUIDField(label=gettext_lazy("Entry"), widget=forms.Select(attrs={"class": "input"}))
-    reason = reason_field()
+    entry = forms.UUIDField(label=gettext_lazy("Entry"), widget=select())
+    reason = published_reason_field()
 
     @property
     def account(self) -> AccountKey:
@@ -150,23 +133,16 @@ class AttachForm(forms.Form):
         )
 
 
-class ClaimForm(forms.Form):
-    """An account that somebody says is theirs."""
-
-    namespace = forms.CharField(label=gettext_lazy("Cluster"), max_length=128, widget=text_input())
-    user_name = forms.CharField(label=gettext_lazy("Account"), max_length=256, widget=text_input())
-
-
-# --- In words ---------------------------------------------------------------------------------------------------------
+# --- Rows and texts ---------------------------------------------------------------------------------------------------
 def draw(page: MembersPage) -> dict[str, Any]:
-    """What the page of members and the card on the entry's page show."""
+    """Context of the page of members and of the card on the entry's page."""
     slug, tree = page.view.policy.slug, page.view.tree
     tolerance = lines.tolerance_of(page.view.settings)
     drawn = lines.draw_lines(
         [line.entry for line in page.members], lines.LineContext(policy_slug=slug, tolerance=tolerance, width=120)
     )
     by_uid = {line.entry.uid: [_account(one) for one in line.accounts] for line in page.members}
-    places = {one.pk: tree.index_of_uid(one.entry_uid) for one in page.attached}
+    entries = {one.pk: tree.index_of_uid(one.entry_uid) for one in page.attached}
     return {
         "page": page,
         "entry": page.entry,
@@ -188,7 +164,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
                 "reason": one.reason,
                 "author": display_name(one.author_name),
                 "at": one.created_at,
-                "path": _("an archived entry") if (i := places[one.pk]) is None else tree.path(i),
+                "path": _("an archived entry") if (i := entries[one.pk]) is None else tree.path(i),
             }
             for one in page.attached
         ],
@@ -205,7 +181,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
 
 
 def rule_words(rule: MembershipRule) -> str:
-    """ "Accounts of group nbis-* from hpc2n become users with 1 share, archived after 180 idle days"."""
+    """A rule as a sentence, such as “Group nbis-*, source hpc2n: each gets 1 share as user, archived after …”."""
     conditions = []
     if rule.group:
         conditions.append(_("group %(group)s") % {"group": rule.group})
@@ -229,14 +205,14 @@ def rule_words(rule: MembershipRule) -> str:
 
 
 def reach_words(path: str | None) -> str:
-    """From where a rule takes accounts. path: of its reach, None for the whole policy."""
+    """Sentence on the accounts that a rule can match. path: of the entry below which they are; None for all."""
     if path is None:
         return _("Matches accounts of the whole policy.")
     return _("Matches accounts below %(path)s, and unmapped accounts.") % {"path": path}
 
 
 def preview_words(found: MembersPreview) -> str:
-    """ "Would add 12 users now: a, b, …; 3 come back. 2 accounts that count elsewhere now would count here"."""
+    """Preview of a rule, such as “Would add 12 users now: a, b, …; 3 restored. 40 known accounts match. …”."""
     if not found.n_joined and not found.n_back:
         parts = [_("Would add no user.")]
     else:
@@ -270,15 +246,15 @@ def initial_of(rule: MembershipRule | None) -> dict[str, Any]:
 
 
 def with_rule(rules: Sequence[MembershipRule], asked: str, rule: MembershipRule) -> list[MembershipRule]:
-    """The rules with one changed, or one more."""
-    place = read_whole(asked, 3)
-    if place is None or place >= len(rules):
+    """The rules with `rule` at index `asked`, or with `rule` added if `asked` is no such index."""
+    index = read_whole(asked, 3)
+    if index is None or index >= len(rules):
         return [*rules, rule]
-    return [rule if at == place else other for at, other in enumerate(rules)]
+    return [rule if at == index else other for at, other in enumerate(rules)]
 
 
 def name_of(key: AccountKey) -> str:
-    """hpc2n:hlarsson, with its group where that says more."""
+    """Name of an account, such as hpc2n:hlarsson, with its group if that differs."""
     name = key.user_name or key.dn or key.group_name
     where = f"{key.namespace}:{name}" if key.namespace else name
     return f"{where} ({key.group_name})" if key.group_name and key.group_name != name else where

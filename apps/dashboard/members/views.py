@@ -1,4 +1,4 @@
-"""The members of an entry: by which rules they come, which accounts are theirs, what was done lately."""
+"""Pages of the members of an entry: membership rules, attached accounts, claims, and recent changes by rules."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.members import presenters as member_lines
 from apps.dashboard.members.presenters import AttachForm, RuleForm, seen_tag
 from apps.dashboard.shell import lines, publishing
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping import attachments
 from apps.mapping import attachments as attaching
@@ -40,46 +41,46 @@ def entry_page_url(policy: str, uid: UUID) -> str:
 
 @require_safe
 def members(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """`?rule=` opens the form with one of the rules in it, `?rule=new` an empty one."""
+    """Show the members; `?rule=` also opens the form for the rule with this index, `?rule=new` an empty one."""
     page = _page(request, policy, uid)
-    asked = request.GET.get("rule", "")
+    which = request.GET.get("rule", "")
     form = None
-    if asked and page.may_draft:
-        form = RuleForm(initial=member_lines.initial_of(_chosen(page, asked)), sources=_sources(request))
-    return _show(request, page, rule_form=form, rule=asked)
+    if which and page.may_draft:
+        form = RuleForm(initial=member_lines.initial_of(_chosen(page, which)), sources=_sources(request))
+    return _show(request, page, rule_form=form, rule=which)
 
 
 @require_safe
 @fragment(entry_page_url)
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """The part of an entry's page."""
+    """Fragment of an entry's page."""
     return render(request, "dashboard/members/_entry.html", member_lines.draw(_page(request, policy, uid)))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def rules(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """First what a rule would do, then the rule; or one taken away."""
+    """Preview a new or changed rule, then publish it or add it to a draft; or remove a rule."""
     if request.method != "POST":
         return SeeOther(page_url(policy, uid))
-    page, step = _page(request, policy, uid), request.POST.get("step", "preview")
+    page, step = _page(request, policy, uid), read_action(request).step or "preview"
     if not page.may_draft:
         raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
-    asked = request.POST.get("rule", "new")
+    which = request.POST.get("rule", "new")
     if request.POST.get("seen") != seen_tag(page.rules):
-        gone = _(
+        message = _(
             "Another person changed these settings after you opened the page. Check the current ones, then decide."
         )
-        return _show(request, page, refusal=Conflict(gone, code="rules_changed"), status=409)
+        return _show(request, page, refusal=Conflict(message, code="rules_changed"), status=409)
     if step == "remove":
-        return _remove(request, page, asked)
+        return _remove(request, page, which)
     form = RuleForm(request.POST, sources=_sources(request))
     form.fields["reason"].required = step == "publish"
     if not form.is_valid():
-        return _show(request, page, rule_form=form, rule=asked, status=422)
-    wanted = member_lines.with_rule(page.rules, asked, form.rule)
+        return _show(request, page, rule_form=form, rule=which, status=422)
+    wanted = member_lines.with_rule(page.rules, which, form.rule)
     if step == "preview" or not form.is_previewed:
-        return _show_preview(request, page, form, asked, wanted)
-    return _decide(request, page, form, asked, wanted, step)
+        return _show_preview(request, page, form, which, wanted)
+    return _decide(request, page, form, which, wanted, step)
 
 
 @require_POST
@@ -110,8 +111,8 @@ def attach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     attaching.detach_account(
         policy_slug=policy,
-        attachment_id=_number(request, "attachment"),
-        reason=request.POST.get("reason", "") or _("Detached on the members page."),
+        attachment_id=read_whole(request.POST.get("attachment", "")) or 0,
+        reason=read_action(request).reason or _("Detached on the members page."),
         at=clock.now(),
         actor=actor_of(request),
     )
@@ -121,21 +122,20 @@ def detach(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_POST
 def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
-    """Confirm that an account is somebody's, or refuse."""
-    confirm = request.POST.get("step") == "confirm"
-    rights = map_rights.rights_in(policy, at=clock.now(), actor=actor_of(request), scope=map_rights.WRITE)
+    """Confirm or reject a user's claim to an account."""
+    now, actor = clock.now(), actor_of(request)
+    claim_id, confirm = read_whole(request.POST.get("claim", "")) or 0, read_action(request).step == "confirm"
+    rights = map_rights.rights_in(policy, at=now, actor=actor, scope=map_rights.WRITE)
     rights.sees.require(rights.tree.index_of_uid(uid))
-    attachments.decide_claim(
-        rights, claim_id=_number(request, "claim"), confirm=confirm, at=clock.now(), actor=actor_of(request)
-    )
+    attachments.decide_claim(rights, claim_id=claim_id, confirm=confirm, at=now, actor=actor)
     messages.success(request, _("Confirmed") if confirm else _("Rejected"))
     return SeeOther(page_url(policy, uid))
 
 
-def _remove(request: HttpRequest, page: MembersPage, asked: str) -> HttpResponse:
-    _chosen(page, asked)
-    left = [rule for at, rule in enumerate(page.rules) if str(at) != asked]
-    slug, uid, reason = page.view.policy.slug, page.entry.uid, request.POST.get("reason", "")
+def _remove(request: HttpRequest, page: MembersPage, which: str) -> HttpResponse:
+    _chosen(page, which)
+    left = [rule for at, rule in enumerate(page.rules) if str(at) != which]
+    slug, uid, reason = page.view.policy.slug, page.entry.uid, read_action(request).reason
     try:
         return publishing.publish(request, slug, [_operation(uid, left)], reason, page_url(slug, uid))
     except (Invalid, Conflict) as error:
@@ -143,7 +143,7 @@ def _remove(request: HttpRequest, page: MembersPage, asked: str) -> HttpResponse
 
 
 def _decide(
-    request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[MembershipRule], step: str
+    request: HttpRequest, page: MembersPage, form: RuleForm, which: str, wanted: list[MembershipRule], step: str
 ) -> HttpResponse:
     slug, uid = page.view.policy.slug, page.entry.uid
     operations = [_operation(uid, wanted)]
@@ -153,12 +153,11 @@ def _decide(
         return publishing.publish(request, slug, operations, form.cleaned_data["reason"], page_url(slug, uid))
     except (Invalid, Conflict) as error:
         form.add_error(None, error.message)
-        status = status_of(error)
-        return _show(request, page, rule_form=form, rule=asked, status=status)
+        return _show(request, page, rule_form=form, rule=which, status=status_of(error))
 
 
 def _show_preview(
-    request: HttpRequest, page: MembersPage, form: RuleForm, asked: str, wanted: list[MembershipRule]
+    request: HttpRequest, page: MembersPage, form: RuleForm, which: str, wanted: list[MembershipRule]
 ) -> HttpResponse:
     words, found = "", None
     if page.may_rule:
@@ -170,7 +169,7 @@ def _show_preview(
             actor=actor_of(request),
         )
         words = member_lines.preview_words(found)
-    return _show(request, page, rule_form=form, rule=asked, stated=form.stated, preview=words, effect=found)
+    return _show(request, page, rule_form=form, rule=which, stated=form.stated, preview=words, effect=found)
 
 
 def _operation(uid: UUID, wanted: list[MembershipRule]) -> dict[str, Any]:
@@ -182,30 +181,25 @@ def _page(request: HttpRequest, policy: str, uid: UUID) -> MembersPage:
     return get_members_page(policy_slug=policy, uid=uid, actor=actor_of(request), cursor=cursor)
 
 
-def _chosen(page: MembersPage, asked: str) -> MembershipRule | None:
-    """The rule of this number; None for a new one."""
-    if asked == "new":
+def _chosen(page: MembersPage, which: str) -> MembershipRule | None:
+    """The rule with this index; None for "new"."""
+    if which == "new":
         return None
-    place = read_whole(asked, 3)
-    if place is None or place >= len(page.rules):
+    index = read_whole(which, 3)
+    if index is None or index >= len(page.rules):
         raise NotFound(_("Not found"))
-    return page.rules[place]
+    return page.rules[index]
 
 
 def _sources(request: HttpRequest) -> list[tuple[str, str]]:
     return list_source_names(actor=actor_of(request))
 
 
-def _number(request: HttpRequest, name: str) -> int:
-    text = request.POST.get(name, "")
-    return read_whole(text) or 0
-
-
 def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more: Any) -> HttpResponse:
     context = {**member_lines.draw(page), "seen": seen_tag(page.rules), **more}
     if page.may_map:
         form = context.setdefault("attach_form", AttachForm(initial={"entry": page.entry.uid}))
-        form.fields["entry"].widget.choices = _places(page)
+        form.fields["entry"].widget.choices = _entries(page)
     slug = page.view.policy.slug
     tree = reverse("dashboard:policy", kwargs={"policy": slug})
     entry = {"label": page.entry.name, "url": lines.entry_url(slug, page.entry.uid, page.entry.name)}
@@ -213,7 +207,7 @@ def _show(request: HttpRequest, page: MembersPage, *, status: int = 200, **more:
     return render(request, "dashboard/members/members.html", context, status=status)
 
 
-def _places(page: MembersPage) -> list[tuple[str, str]]:
-    """The entry itself and its children: where an account may be attached from this page."""
+def _entries(page: MembersPage) -> list[tuple[str, str]]:
+    """UID and path of the entry and its children, to which accounts can be attached on this page."""
     rows = [page.entry, *(line.entry for line in page.members[:_MOST_CHOICES])]
     return [(str(row.uid), row.path) for row in rows]

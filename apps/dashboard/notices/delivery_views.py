@@ -1,4 +1,4 @@
-"""The ways notices go out: mail as somebody wants it, and webhooks with the log of their deliveries."""
+"""Pages for the delivery of notices: the user's mail settings, and webhooks with their delivery logs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
-from apps.core.typed_numbers import read_whole
 from apps.dashboard.notices.forms import MailForm, WebhookForm
 from apps.dashboard.notices.views import divided_policies, entry_uid
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices import digests
 from apps.notices import mail as mail_message
-from apps.notices import webhooks as room
+from apps.notices import webhooks as webhook_services
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery
 from apps.notices.rules import place_of
@@ -34,7 +34,7 @@ from apps.notices.webhooks import WebhookLine
 # --- Mail -------------------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "HEAD", "POST"])
 def mail(request: HttpRequest) -> HttpResponse:
-    """Mail leads here to be stopped: one choice, one button."""
+    """Mail settings of the user; every mail links here, so that it can be stopped."""
     actor = actor_of(request)
     found = digests.get_mail_settings(actor=actor)
     chosen = found.preference
@@ -59,7 +59,7 @@ def mail(request: HttpRequest) -> HttpResponse:
         "zone": settings.TIME_ZONE,
         "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail")}],
     }
-    return render(request, "dashboard/notices/mail.html", context, status=422 if form.errors else 200)
+    return render(request, "dashboard/notices/mail.html", context, status=form.status)
 
 
 @login_not_required
@@ -67,9 +67,10 @@ def mail(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """A mail program posts without asking (RFC 8058); a person is asked first, because programs follow links.
+    """Unsubscribe by a signed link. Mail programs POST without asking (RFC 8058); people confirm on the page first,
+    because programs also follow links.
 
-    The signed link is all that is needed, so no session and no form token is.
+    The signature authorises the request, so it needs no session and no CSRF token.
     """
     _user, is_statement = mail_message.read_unsubscribe(token)
     if request.method == "POST":
@@ -89,7 +90,7 @@ def page_url(webhook: int, **_kwargs: Any) -> str:
 @require_safe
 def webhooks(request: HttpRequest) -> HttpResponse:
     actor, now = actor_of(request), clock.now()
-    lines = room.list_webhooks(at=now, actor=actor)
+    lines = webhook_services.list_webhooks(at=now, actor=actor)
     context = {
         "rows": [(line, place_words(line)) for line in lines],
         "may_add": actor.is_admin or bool(divided_policies(actor)),
@@ -100,7 +101,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """The answer to the form shows the secret, once."""
+    """Create a webhook; the response to the POST shows its secret, which is never shown again."""
     actor = actor_of(request)
     form = _form(request, actor)
     if not (actor.is_admin or divided_policies(actor)):
@@ -109,7 +110,7 @@ def new(request: HttpRequest) -> HttpResponse:
         given = form.cleaned_data
         try:
             uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
-            made, secret = room.make_webhook(
+            made, secret = webhook_services.make_webhook(
                 name=given["name"],
                 url=given["url"],
                 kinds=given["kinds"],
@@ -120,23 +121,23 @@ def new(request: HttpRequest) -> HttpResponse:
         except (Invalid, Conflict, NotAllowed) as error:
             form.add_refusal(error)
         else:
-            return _shown(request, made.pk, secret=secret)
+            return _page(request, made.pk, secret=secret)
     context = {"form": form, "kinds": kinds().values(), **_crumbs(_("New webhook"))}
-    return render(request, "dashboard/notices/webhook_new.html", context, status=422 if form.errors else 200)
+    return render(request, "dashboard/notices/webhook_new.html", context, status=form.status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
-    """Its settings, and what it was told."""
+    """Settings of a webhook and the log of its deliveries."""
     actor, now = actor_of(request), clock.now()
-    line = room.get_webhook(id=webhook, at=now, actor=actor)
+    line = webhook_services.get_webhook(id=webhook, at=now, actor=actor)
     if request.method != "POST":
-        return _shown(request, webhook)
+        return _page(request, webhook)
     form = _form(request, actor, line)
     if form.is_valid():
         given = form.cleaned_data
         try:
-            room.change_webhook(
+            webhook_services.change_webhook(
                 id=webhook,
                 version=given["version"] or 0,
                 name=given["name"],
@@ -150,37 +151,31 @@ def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
         else:
             messages.success(request, _("Saved"))
             return SeeOther(page_url(webhook))
-    return _shown(request, webhook, form=form, status=412 if form.is_stale else 422)
+    return _page(request, webhook, form=form, status=form.status)
 
 
 @require_safe
 @fragment(page_url)
 def log(request: HttpRequest, webhook: int) -> HttpResponse:
-    """What became of the newest deliveries; asks again while one is on its way."""
+    """Fragment with the newest deliveries; it polls while one is pending."""
     return render(request, "dashboard/notices/_log.html", _log(webhook, actor_of(request)))
 
 
 @require_POST
 def act(request: HttpRequest, webhook: int) -> HttpResponse:
-    """Test it, turn it on or off, give it a new secret, remove it."""
-    actor, now, step = actor_of(request), clock.now(), request.POST.get("step", "")
-    text = request.POST.get("version", "")
-    given: dict[str, Any] = {
-        "id": webhook,
-        "version": read_whole(text, 9) or 0,
-        "at": now,
-        "actor": actor,
-    }
+    """Test a webhook, turn it on or off, renew its secret, or remove it."""
+    actor, now, action = actor_of(request), clock.now(), read_action(request)
+    row: dict[str, Any] = {"id": webhook, "version": action.version, "at": now, "actor": actor}
     try:
-        if step == "test":
-            room.send_test(id=webhook, at=now, actor=actor)
+        if action.step == "test":
+            webhook_services.send_test(id=webhook, at=now, actor=actor)
             messages.success(request, _("Test sent; the result appears below."))
-        elif step in ("on", "off"):
-            room.switch_webhook(**given, is_on=step == "on")
-        elif step == "renew":
-            return _shown(request, webhook, secret=room.renew_secret(**given)[1])
-        elif step == "remove":
-            room.remove_webhook(**given)
+        elif action.step in ("on", "off"):
+            webhook_services.switch_webhook(**row, is_on=action.step == "on")
+        elif action.step == "renew":
+            return _page(request, webhook, secret=webhook_services.renew_secret(**row)[1])
+        elif action.step == "remove":
+            webhook_services.remove_webhook(**row)
             messages.success(request, _("Removed"))
             return SeeOther(reverse("dashboard:webhooks"))
         else:
@@ -199,11 +194,11 @@ def place_words(line: WebhookLine) -> str:
     return _("%(policy)s, at and below %(path)s") % {"policy": webhook.policy.name, "path": line.path}
 
 
-def _shown(
+def _page(
     request: HttpRequest, id: int, *, secret: str = "", form: WebhookForm | None = None, status: int = 200
 ) -> HttpResponse:
     actor = actor_of(request)
-    line = room.get_webhook(id=id, at=clock.now(), actor=actor)
+    line = webhook_services.get_webhook(id=id, at=clock.now(), actor=actor)
     context = {
         "line": line,
         "webhook": line.webhook,
@@ -221,7 +216,7 @@ def _shown(
 
 
 def _log(id: int, actor: Actor) -> dict[str, Any]:
-    deliveries = room.list_deliveries(id=id, at=clock.now(), actor=actor)
+    deliveries = webhook_services.list_deliveries(id=id, at=clock.now(), actor=actor)
     rows = [{"one": each, "css": _BADGES[each.state], "what": _what(each)} for each in deliveries]
     is_moving = any(each.state == Delivery.State.WAITING and each.attempts == 0 for each in deliveries)
     return {"rows": rows, "is_moving": is_moving, "webhook_id": id}
@@ -241,7 +236,7 @@ def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = 
     data = request.POST if request is not None and request.method == "POST" else None
     form = WebhookForm(data, initial=initial, policies=divided_policies(actor), is_admin=actor.is_admin)
     if line is not None:
-        del form.fields["policy"], form.fields["entry"]  # another place is another webhook
+        del form.fields["policy"], form.fields["entry"]  # the scope of a webhook can't be changed
     return form
 
 

@@ -1,4 +1,4 @@
-"""Notices as lines of a page: sign, words, where they lead."""
+"""Notices as rows of a page: icon, text, and link."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draw(line: NoticeLine, now: datetime) -> DrawnNotice:
 
 
 def url_of(line: NoticeLine) -> str:
-    """The page that shows the matter; "" where it isn't there any more."""
+    """URL of the page that a notice is about; empty if it no longer exists."""
     notice, facts = line.notice, line.notice.facts
     policy = notice.policy.slug if notice.policy else ""
     if line.kind.leads_to == "entry" and notice.entry_uid:
@@ -89,7 +89,5 @@ def url_of(line: NoticeLine) -> str:
 def headline(n_open: int, n_unread: int) -> str:
     if not n_open:
         return _("No open notices")
-    told = ngettext("%(n)s open notice", "%(n)s open notices", n_open) % {"n": presentation.count(n_open)}
-    if not n_unread:
-        return told
-    return told + _(", %(n)s unread") % {"n": presentation.count(n_unread)}
+    text = ngettext("%(n)s open notice", "%(n)s open notices", n_open) % {"n": presentation.count(n_open)}
+    return text + _(", %(n)s unread") % {"n": presentation.count(n_unread)} if n_unread else text

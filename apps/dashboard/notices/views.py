@@ -1,4 +1,4 @@
-"""Notices: what needs attention, read, snoozed, closed by itself; and rules for what is watched where."""
+"""Pages of notices and of the rules that raise them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
@@ -20,12 +19,13 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.notices.forms import PlaceForm, RuleForm
+from apps.dashboard.notices.forms import RuleForm, ScopeForm
 from apps.dashboard.notices.presenters import draw, headline, url_of
 from apps.dashboard.saved_views import keeps_views
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping.permissions import see
-from apps.notices import rules as watching
+from apps.notices import rules as rule_services
 from apps.notices import selectors
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind
@@ -55,7 +55,7 @@ def page_url(**_kwargs: Any) -> str:
 
 @require_safe
 def follow(request: HttpRequest, notice: int) -> HttpResponse:
-    """Where a line of a mail leads: the page that shows the matter, by the reader's rights of now."""
+    """Redirect a link in a mail to the page that a notice is about, if the reader may still see it."""
     line = selectors.get_notice(id=notice, at=clock.now(), actor=actor_of(request))
     return SeeOther(url_of(line) or reverse("dashboard:notices"))
 
@@ -63,7 +63,7 @@ def follow(request: HttpRequest, notice: int) -> HttpResponse:
 @require_safe
 @keeps_views("notices")
 def notices(request: HttpRequest) -> HttpResponse:
-    """The worst first; each leads to the page that shows the matter."""
+    """List of notices, most severe first; each links to the page that it is about."""
     actor, now = actor_of(request), clock.now()
     own = selectors.list_notices(at=now, actor=actor)
     n_unread = sum(line.is_unread for line in own)
@@ -80,16 +80,16 @@ def notices(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest) -> HttpResponse:
-    """The list as the filter leaves it."""
+    """Fragment with the filtered list."""
     response = render(request, "dashboard/notices/_rows.html", _list_context(request, actor_of(request)))
-    if request.GET:  # what is kept as a view is what the address says
+    if request.GET:  # a saved view stores the query of the address
         response["HX-Replace-Url"] = f"{page_url()}?{request.GET.urlencode()}"
     return response
 
 
 @require_POST
 def read(request: HttpRequest) -> HttpResponse:
-    """One, or all up to the newest that the page showed."""
+    """Mark one notice as read or unread, or as read all up to the newest one that the page showed."""
     actor, now = actor_of(request), clock.now()
     if "up_to" in request.POST:
         n = selectors.mark_all_read(up_to=_number(request, "up_to"), at=now, actor=actor)
@@ -105,10 +105,10 @@ def read(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def snooze(request: HttpRequest) -> HttpResponse:
-    """Put off for some days, or shown again."""
-    actor, now, id = actor_of(request), clock.now(), _number(request, "notice")
-    days = _number(request, "days")
-    selectors.snooze(id=id, until=now + timedelta(days=min(days, 3660)) if days else None, at=now, actor=actor)
+    """Snooze a notice for some days; 0 days ends the snooze."""
+    actor, now, days = actor_of(request), clock.now(), _number(request, "days")
+    until = now + timedelta(days=min(days, 3660)) if days else None
+    selectors.snooze(id=_number(request, "notice"), until=until, at=now, actor=actor)
     messages.success(request, _("Saved"))
     return SeeOther(_back(request))
 
@@ -141,6 +141,7 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 
 
 def _number(request: HttpRequest, name: str) -> int:
+    """A hidden number of the form; raises Invalid without one."""
     number = read_whole(request.POST.get(name, ""))
     if number is None:
         raise Invalid(_("Reload the page: %(what)s is missing.") % {"what": name})
@@ -148,7 +149,7 @@ def _number(request: HttpRequest, name: str) -> int:
 
 
 def _back(request: HttpRequest) -> str:
-    """To the list as it was filtered; nothing else of a form travels in an address."""
+    """URL of the list with the filters that it had; other parameters are dropped."""
     query = request.POST.get("back", "")[:_LONGEST_BACK]
     state = {name: value for name, value in QueryDict(query).items() if name in _FILTERS}
     return page_url() + (f"?{urlencode(state)}" if state else "")
@@ -157,9 +158,9 @@ def _back(request: HttpRequest) -> str:
 # --- Rules ------------------------------------------------------------------------------------------------------------
 @require_safe
 def rules(request: HttpRequest) -> HttpResponse:
-    """Every kind with the site's rule, and those that go before it."""
+    """Rules by kind of notice: the site's rule first, then the rules for parts that override it."""
     actor, now = actor_of(request), clock.now()
-    lines = watching.list_rules(at=now, actor=actor)
+    lines = rule_services.list_rules(at=now, actor=actor)
     groups = []
     for kind in kinds().values():
         own = [draw_rule(line) for line in lines if line.kind is kind]
@@ -172,55 +173,49 @@ def rules(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def rule(request: HttpRequest, rule: int) -> HttpResponse:
-    """One rule, to be read by who sees it and changed by who rules there."""
+    """Show one rule; POST changes it if the actor manages the watched part."""
     actor, now = actor_of(request), clock.now()
-    line = watching.get_rule(id=rule, at=now, actor=actor)
+    line = rule_services.get_rule(id=rule, at=now, actor=actor)
     place = Place(line.rule.policy, line.rule.entry_uid, line.rule.source)
     initial = RuleForm.initial_of(line.rule.is_on, line.terms, line.rule.version)
     form = RuleForm(request.POST or None, kind=line.kind, initial=initial)
-    if request.method == "POST" and _set(form, place, actor):
+    if request.method == "POST" and _set_rule(form, place, actor):
         messages.success(request, _("Saved"))
         return SeeOther(reverse("dashboard:notice-rules"))
-    status = 412 if form.is_stale else 422 if form.errors else 200
     context = {"form": form, "kind": line.kind, "row": draw_rule(line), "is_new": False, **_crumbs(line.kind)}
-    return render(request, "dashboard/notices/rule.html", context, status=status)
+    return render(request, "dashboard/notices/rule.html", context, status=form.status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_rule(request: HttpRequest) -> HttpResponse:
-    """First what and where, then its limits."""
+    """Ask for kind and scope of a new rule, then for its limits."""
     actor = actor_of(request)
     if not (divided_policies(actor) or actor.is_admin):
         raise NotAllowed(_("Rules are set by administrators and by managers of a group."))
-    asked = PlaceForm(request.GET if request.GET else None, **_choices(actor))
-    if not request.GET or not asked.is_valid():
-        return render(request, "dashboard/notices/rule_place.html", {"form": asked, **_crumbs()})
+    scope = ScopeForm(request.GET if request.GET else None, **_choices(actor))
+    if not request.GET or not scope.is_valid():
+        return render(request, "dashboard/notices/rule_place.html", {"form": scope, **_crumbs()})
     try:
-        kind, place = kind_of(asked.cleaned_data["kind"]), _place(asked, actor)
-        watching.require_place(place, clock.now(), actor)
+        kind, place = kind_of(scope.cleaned_data["kind"]), _place(scope, actor)
+        rule_services.require_place(place, clock.now(), actor)
     except (Invalid, NotAllowed) as error:
-        for problem in error.fields or (FieldProblem("", error.message),):
-            where = problem.where if problem.where in asked.fields else None
-            asked.add_error(where, ValidationError(problem.message, error.code))
-        return render(request, "dashboard/notices/rule_place.html", {"form": asked, **_crumbs()}, status=422)
-    there = _there(kind, place, actor)
-    if there is not None and request.method != "POST":
-        return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": there.rule.pk}))
+        scope.add_refusal(error)
+        return render(request, "dashboard/notices/rule_place.html", {"form": scope, **_crumbs()}, status=422)
+    existing = _existing_rule(kind, place, actor)
+    if existing is not None and request.method != "POST":
+        return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": existing.rule.pk}))
     form = RuleForm(request.POST or None, kind=kind, initial=RuleForm.initial_of(True, kind.defaults(), NEW))
-    if request.method == "POST" and _set(form, place, actor):
+    if request.method == "POST" and _set_rule(form, place, actor):
         messages.success(request, _("Saved"))
         return SeeOther(reverse("dashboard:notice-rules"))
-    status = 412 if form.is_stale else 422 if form.errors else 200
-    row = {"place": _place_words(place, asked.cleaned_data["entry"]), "may_change": True}
+    row = {"place": _place_words(place, scope.cleaned_data["entry"]), "may_change": True}
     context = {"form": form, "kind": kind, "row": row, "is_new": True, **_crumbs(kind)}
-    return render(request, "dashboard/notices/rule.html", context, status=status)
+    return render(request, "dashboard/notices/rule.html", context, status=form.status)
 
 
 @require_POST
 def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
-    text = request.POST.get("version", "")
-    version = read_whole(text, 9) or 0
-    watching.remove_rule(id=rule, version=version, at=clock.now(), actor=actor_of(request))
+    rule_services.remove_rule(id=rule, version=read_action(request).version, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Removed"))
     return SeeOther(reverse("dashboard:notice-rules"))
 
@@ -259,12 +254,13 @@ def _place_words(place: Place, path: str) -> str:
     return _("%(policy)s, below %(path)s") % {"policy": place.policy.name, "path": path}
 
 
-def _set(form: RuleForm, place: Place, actor: Actor) -> bool:
+def _set_rule(form: RuleForm, place: Place, actor: Actor) -> bool:
+    """Store the rule; False if it is invalid or refused, with the errors in the form."""
     if not form.is_valid():
         return False
     given = form.cleaned_data
     try:
-        watching.set_rule(
+        rule_services.set_rule(
             kind=form.kind.name,
             place=place,
             is_on=given["is_on"],
@@ -281,8 +277,8 @@ def _set(form: RuleForm, place: Place, actor: Actor) -> bool:
     return True
 
 
-def _there(kind: Kind, place: Place, actor: Actor) -> RuleLine | None:
-    lines = watching.list_rules(at=clock.now(), actor=actor)
+def _existing_rule(kind: Kind, place: Place, actor: Actor) -> RuleLine | None:
+    lines = rule_services.list_rules(at=clock.now(), actor=actor)
     return next(
         (
             line
@@ -293,16 +289,16 @@ def _there(kind: Kind, place: Place, actor: Actor) -> RuleLine | None:
     )
 
 
-def _place(form: PlaceForm, actor: Actor) -> Place:
+def _place(form: ScopeForm, actor: Actor) -> Place:
     given = form.cleaned_data
     uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
-    return watching.place_of(
+    return rule_services.place_of(
         policy_slug=given["policy"], entry_uid=uid, source_slug=given.get("source", ""), actor=actor
     )
 
 
 def entry_uid(policy_slug: str, path: str, actor: Actor) -> Any:
-    """The entry of this path, among those that the actor sees; None for the whole policy."""
+    """UID of the entry with a path, None for the whole policy; raises Invalid if the actor sees no such entry."""
     path = "/" + path.strip().strip("/")
     if path == "/":
         return None
@@ -321,7 +317,7 @@ def _choices(actor: Actor) -> dict[str, list[tuple[str, str]]]:
 
 
 def divided_policies(actor: Actor) -> list[tuple[str, str]]:
-    """Policies in which the actor divides something."""
+    """Policies in which the actor manages the shares of at least one group."""
     found = []
     for policy in list_policies(actor=actor):
         sees = see(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)

@@ -1,4 +1,4 @@
-"""The page of the first steps, put together: what was read, what is asked next, and the scheduler's own sshare."""
+"""Template contexts of the set-up: its steps, the tree, the log, the comparison, and the scheduler's own sshare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.imports.reports import import_report, reasons, size
-from apps.dashboard.onboarding import presenters as setup_lines
+from apps.dashboard.onboarding import presenters as setup_presenters
 from apps.dashboard.onboarding.forms import (
     FirstPolicyForm,
     LogForm,
@@ -52,7 +52,7 @@ TREE, LOG, AGAINST = "tree", "log", "against"
 _PATHS = 1_000
 _REJECTED = 5
 _DAY_S = 86_400
-# What each algorithm offered here means to somebody who runs a scheduler.
+# Explanation of each offered algorithm for administrators of a scheduler.
 _MEANINGS = {
     "slurm-fair-tree": lambda: _("Fair tree: the numbers of sshare, explained. Can be changed later."),
     "aequus": lambda: _("Relative to each share, level by level; also across sites. Can be changed later."),
@@ -70,8 +70,8 @@ class Step:
 
 
 @dataclass
-class Asked:
-    """What somebody typed that was refused: the forms with their errors."""
+class Submitted:
+    """Forms that were submitted and are shown again, with their errors."""
 
     tree: TreeForm | None = None
     log: LogForm | None = None
@@ -81,26 +81,28 @@ class Asked:
     refusal: DomainError | None = None
 
 
-def show(request: HttpRequest, asked: Asked | None = None, *, status: int = 200) -> HttpResponse:
-    """The step at hand; `?step=tree` goes back to the first."""
-    actor, asked = actor_of(request), asked or Asked()
+def show(request: HttpRequest, submitted: Submitted | None = None, *, status: int = 200) -> HttpResponse:
+    """Render the current step; `?step=tree` shows the first one again."""
+    actor, submitted = actor_of(request), submitted or Submitted()
     require_setup(actor)
     beginning = get_beginning(actor=actor)
-    context = setup_context(request, beginning, asked, actor)
+    context = setup_context(request, beginning, submitted, actor)
     template = "dashboard/onboarding/setup.html"
     return render(request, template, context, status=status)
 
 
-def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Asked, actor: Actor) -> dict[str, Any]:
+def setup_context(
+    request: HttpRequest, beginning: Beginning | None, submitted: Submitted, actor: Actor
+) -> dict[str, Any]:
     state = LogState.NONE if beginning is None else log_state(beginning)
     back = beginning is not None and request.GET.get("step") == TREE
-    here = TREE if beginning is None or back or asked.tree else AGAINST if state is LogState.READY else LOG
+    here = TREE if beginning is None or back or submitted.tree else AGAINST if state is LogState.READY else LOG
     tree = None if beginning is None else tree_of(beginning)
     context: dict[str, Any] = {
         "beginning": beginning,
         "here": here,
         "state": str(state),
-        "asked": asked,
+        "submitted": submitted,
         "others": list_policies(actor=actor),
         "crumbs": [{"label": _("First steps")}],
         "page_url": reverse("dashboard:setup"),
@@ -109,35 +111,39 @@ def setup_context(request: HttpRequest, beginning: Beginning | None, asked: Aske
     if beginning is not None and tree is not None:
         context |= {
             "facts": [
-                *setup_lines.tree_facts(tree, beginning.facts.get("ignored", [])),
-                *setup_lines.config_facts(beginning.facts.get("slurm_config")),
+                *setup_presenters.tree_facts(tree, beginning.facts.get("ignored", [])),
+                *setup_presenters.config_facts(beginning.facts.get("slurm_config")),
             ],
-            "tree_words": setup_lines.tree_words(tree),
+            "tree_words": setup_presenters.tree_words(tree),
         }
         if state is LogState.READY:
-            chosen = asked.policy.settings if asked.policy and asked.policy.is_valid() else proposed_settings(beginning)
+            chosen = (
+                submitted.policy.settings
+                if submitted.policy and submitted.policy.is_valid()
+                else proposed_settings(beginning)
+            )
             zone = ZoneInfo(settings.TIME_ZONE)
             against = compare_with_log(beginning, zone=zone, settings=chosen, at=clock.now(), actor=actor)
     context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
     if here == TREE:
-        context |= {"form": asked.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
+        context |= {"form": submitted.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
     elif here == LOG and beginning is not None:
-        context |= _log_context(beginning, state, asked, actor)
+        context |= _log_context(beginning, state, submitted, actor)
     elif against is not None and beginning is not None and tree is not None:
-        context |= _against_context(beginning, tree, against, asked)
+        context |= _against_context(beginning, tree, against, submitted)
         compared = compare_with_sshare(beginning, settings=against.settings, at=clock.now(), actor=actor)
         context["sshare"] = None if compared is None else sshare_context(compared)
     return context
 
 
 def log_context(request: HttpRequest, beginning: Beginning) -> dict[str, Any]:
-    """Of the fragment that is polled while the log is read."""
+    """Context of the fragment that is polled while the log is read."""
     state = log_state(beginning)
     return {"beginning": beginning, "state": str(state), **_report(_work_of(beginning))}
 
 
 def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: str) -> list[Step]:
-    """Titles, and what was done or is to do."""
+    """Titles of the steps, with what was done or has to be done."""
     order = [TREE, LOG, AGAINST]
     at = order.index(here)
     has_log = state is LogState.READY
@@ -175,14 +181,14 @@ def _report(work: Import | None) -> dict[str, Any]:
     return {"report": report, "import": work, "rejected": list(rejected), "reasons": reasons(by_code)}
 
 
-def _log_context(beginning: Beginning, state: LogState, asked: Asked, actor: Actor) -> dict[str, Any]:
+def _log_context(beginning: Beginning, state: LogState, submitted: Submitted, actor: Actor) -> dict[str, Any]:
     name = slugify(beginning.facts.get("policy", "")) or "cluster"
     limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
     work = _work_of(beginning)
     sources = [one for one in usage.list_sources(actor=actor) if one.last_record_end_at is not None]
     return {
-        "log_form": asked.log or LogForm(initial={"source_name": name}),
-        "zone_form": asked.zone or ZoneForm(initial={"time_zone": settings.TIME_ZONE}),
+        "log_form": submitted.log or LogForm(initial={"source_name": name}),
+        "zone_form": submitted.zone or ZoneForm(initial={"time_zone": settings.TIME_ZONE}),
         "zones": sorted(available_timezones()),
         "sources": sources,
         "command": COMMAND.replace("-X", "-X -S now-90days"),
@@ -193,19 +199,21 @@ def _log_context(beginning: Beginning, state: LogState, asked: Asked, actor: Act
     }
 
 
-def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsage, asked: Asked) -> dict[str, Any]:
-    rows, scale = setup_lines.group_lines(against)
+def _against_context(
+    beginning: Beginning, tree: TreeColumns, against: TreeVsUsage, submitted: Submitted
+) -> dict[str, Any]:
+    rows, scale = setup_presenters.group_lines(against)
     allowed = algorithms_for(has_inherit=bool(tree.inherit.any()))
     return {
         "against": against,
-        "verdict": setup_lines.verdict(against),
-        "story": setup_lines.story(against),
-        "span": setup_lines.span_words(against),
+        "verdict": setup_presenters.verdict(against),
+        "story": setup_presenters.extremes(against),
+        "span": setup_presenters.span_words(against),
         "groups": rows,
         "n_more": len(against.ledger.top) - len(rows),
         "scale": scale,
-        "unplaced": setup_lines.unplaced_lines(against),
-        "placed": [(*setup_lines.account_words(names), path) for names, path in against.placed],
+        "unplaced": setup_presenters.unplaced_lines(against),
+        "placed": [(*setup_presenters.account_words(names), path) for names, path in against.placed],
         "unplaced_part": _part(against.unplaced_core_s, against.used_core_s),
         "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
         "time_in_band": against.ledger.time_in_band,
@@ -213,14 +221,14 @@ def _against_context(beginning: Beginning, tree: TreeColumns, against: TreeVsUsa
         if against.ledger.mean_deviation is None
         else presentation.points(against.ledger.mean_deviation),
         "half_life": presentation.duration(against.half_life_days * _DAY_S),
-        "policy_form": asked.policy or _first_form(beginning, allowed),
+        "policy_form": submitted.policy or _first_form(beginning, allowed),
         "algorithms": [(name, label, _MEANINGS[name]()) for name, label in allowed],
         **_report(_work_of(beginning)),
     }
 
 
 def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
-    """As proposed."""
+    """Form with the proposed settings."""
     given = proposed_settings(beginning)
     names = [name for name, _label in allowed]
     wanted = str(given.algorithm["name"])
@@ -255,7 +263,7 @@ def sshare_context(found: SshareComparison) -> dict[str, Any]:
 
 
 def _usage_words(found: SshareComparison) -> str:
-    """Both sums, and the quotient where it is the same for all."""
+    """Sums of usage in the log and in sshare, and their ratio if it is the same for all users."""
     usage = found.usage
     given = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}
     text = _("Usage in %(unit)s: %(ours)s from the log, %(theirs)s in sshare.")

@@ -1,4 +1,4 @@
-"""The first steps in words: what was read of a tree, and what 90 days say about it."""
+"""Texts and rows of the set-up: facts about the scheduler's tree, and its comparison with 90 days of usage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDTH = 180
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line of what was read: sure, or worth a look. `counts`: the numbers that it tells."""
+    """One fact about the tree, or a warning. `counts`: the numbers in its text."""
 
     key: str
     counts: Sequence[int]
@@ -40,11 +40,11 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How many of the groups, or of the entries, got what they were promised; none are counted without usage."""
+    """Headline: `n_reached` of `of` groups (or entries) reached their targets; both 0 without usage."""
 
     key: str
     text: str
-    kept: int = 0
+    n_reached: int = 0
     of: int = 0
 
 
@@ -63,7 +63,7 @@ class GroupLine:
 
 @dataclass(frozen=True, slots=True)
 class UnplacedLine:
-    """An account that counts for nobody. `value`: the entry's path that is proposed."""
+    """An unmapped account. `value`: path of the entry that is suggested for it."""
 
     names: AccountKey
     title: str
@@ -75,7 +75,7 @@ class UnplacedLine:
 
 
 def tree_words(tree: TreeColumns) -> str:
-    """94 users in 6 groups."""
+    """Size of the tree, such as “94 users in 6 groups”."""
     n_leaves, n_groups = _counts(tree)
     users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
     groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": presentation.count(n_groups)}
@@ -83,7 +83,7 @@ def tree_words(tree: TreeColumns) -> str:
 
 
 def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
-    """What was read, and what of it is unusual or isn't used."""
+    """Facts about the tree, with warnings about what is unusual or not used."""
     depth = int(tree.level.max())
     words = ngettext("%(n)s level below the root", "%(n)s levels below the root", depth) % {"n": depth}
     found = [Fact("tree", (*_counts(tree), depth), tree_words(tree), words)]
@@ -119,7 +119,7 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
 
 
 def config_facts(config: Mapping[str, Any] | None) -> list[Fact]:
-    """Each setting of Slurm, and what it became."""
+    """Each setting in Slurm's configuration, and the setting that it became here."""
     return [
         Fact("slurm_config", (), f"{line['name']}={line['value']}", line["meaning"], is_warning=not line["is_carried"])
         for line in (config or {}).get("lines", ())
@@ -127,23 +127,24 @@ def config_facts(config: Mapping[str, Any] | None) -> list[Fact]:
 
 
 def verdict(against: TreeVsUsage) -> Verdict:
-    """In 90 days, 3 of your 6 groups got what they were promised."""
+    """Headline such as “In 90 days, 3 of your 6 groups reached their targets”."""
     groups = [row for row in against.ledger.top if _is_group(against, row)] or list(against.ledger.top)
     if not against.used_core_s:
         return Verdict("no_usage", _("No usage in these 90 days: nothing to compare"))
     if not against.ledger.used_core_s:
         return Verdict("none_placed", _("None of this usage maps to your tree"))
-    kept = sum(row.state in ("on", "idle") for row in groups)
+    n_reached = sum(row.state in ("on", "idle") for row in groups)
     n_days = against.ledger.n_days
     words = {
         "days": ngettext("On %(n)s day", "In %(n)s days", n_days) % {"n": n_days},
-        "kept": presentation.count(kept),
+        "kept": presentation.count(n_reached),
         "all": presentation.count(len(groups)),
     }
-    return Verdict("kept" if kept else "none_kept", _kept_words(against, groups, kept) % words, kept, len(groups))
+    key = "kept" if n_reached else "none_kept"
+    return Verdict(key, _reached_words(against, groups) % words, n_reached, len(groups))
 
 
-def _kept_words(against: TreeVsUsage, groups: Sequence[TopEntry], kept: int) -> str:
+def _reached_words(against: TreeVsUsage, groups: Sequence[TopEntry]) -> str:
     has_groups = any(_is_group(against, row) for row in groups)
     if has_groups:
         return ngettext(
@@ -154,22 +155,22 @@ def _kept_words(against: TreeVsUsage, groups: Sequence[TopEntry], kept: int) -> 
     return _("%(days)s, %(kept)s of your %(all)s top-level entries reached their targets")
 
 
-def story(against: TreeVsUsage) -> list[tuple[str, str]]:
-    """Who got more, who less: a name, "" for none, and what is said of it."""
-    told: list[tuple[str, str]] = []
+def extremes(against: TreeVsUsage) -> list[tuple[str, str]]:
+    """Name and sentence of the entries furthest above and below their targets, and a remark without a name."""
+    found: list[tuple[str, str]] = []
     over = max((r for r in against.ledger.top if r.state == "over"), key=_distance, default=None)
     under = max((r for r in against.ledger.top if r.state == "under"), key=_distance, default=None)
     if over is not None:
-        told.append((_name(against, over), _("used %(points)s points more than its share.") % _said(over)))
+        found.append((_name(against, over), _("used %(points)s points more than its share.") % _points(over)))
     if under is not None:
-        told.append((_name(against, under), _("used %(points)s points less than its share.") % _said(under)))
+        found.append((_name(against, under), _("used %(points)s points less than its share.") % _points(under)))
     if against.ledger.used_core_s:
-        told.append(("", _("This is how your scheduler worked with its current shares.")))
-    return told
+        found.append(("", _("This is how your scheduler worked with its current shares.")))
+    return found
 
 
 def span_words(against: TreeVsUsage) -> str:
-    """Which days, and why these."""
+    """The compared days, and the first day with usage if that is later."""
     span = against.span
     words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
     text = _("%(n)s days, %(first)s to %(last)s") % words
@@ -179,7 +180,7 @@ def span_words(against: TreeVsUsage) -> str:
 
 
 def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
-    """The entries at the top, and the scale of their bars in words."""
+    """Rows of the top-level entries, and the scale of their bars in words."""
     tolerance = tolerance_of(against.settings)
     shown = list(against.ledger.top[:SHOWN])
     own = bars.differ_tenfold(row.target for row in shown)
@@ -199,14 +200,14 @@ def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
 
 
 def account_words(names: AccountKey) -> tuple[str, str]:
-    """Title and what else tells it from others."""
+    """Name of an account, and details that distinguish it from others."""
     title = names.user_name or names.dn or names.group_name or _("unknown")
-    told = (
+    details = (
         [_("group %(group)s") % {"group": names.group_name}] if names.group_name and title != names.group_name else []
     )
-    told += [_("project %(name)s") % {"name": names.project}] if names.project else []
-    told += [names.fqan] if names.fqan else []
-    return title, ", ".join(told)
+    details += [_("project %(name)s") % {"name": names.project}] if names.project else []
+    details += [names.fqan] if names.fqan else []
+    return title, ", ".join(details)
 
 
 def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maximum: float) -> GroupLine:
@@ -231,7 +232,7 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
 
 
 def _unused(balance: Balance) -> Balance:
-    """Whether anybody wanted it, a log of finished jobs can't tell."""
+    """The balance, with “not used” for idle: a log of finished jobs does not show whether there was demand."""
     return Balance(State.IDLE, "", _("not used")) if balance.state is State.IDLE else balance
 
 
@@ -260,7 +261,7 @@ def _name(against: TreeVsUsage, row: TopEntry) -> str:
     return against.tree.name[row.entry]
 
 
-def _said(row: TopEntry) -> dict[str, str]:
+def _points(row: TopEntry) -> dict[str, str]:
     return {"points": presentation.points(row.actual - row.target)}
 
 
@@ -273,7 +274,7 @@ def _is_group(against: TreeVsUsage, row: TopEntry) -> bool:
 
 
 def _counts(tree: TreeColumns) -> tuple[int, int]:
-    """People and groups."""
+    """Numbers of users and groups."""
     groups = tree.is_group | (tree.n_children > 0)
     return int((~groups[1:] & ~tree.is_reserve[1:]).sum()), int(groups[1:].sum())
 

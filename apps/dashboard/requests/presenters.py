@@ -1,4 +1,4 @@
-"""A request from below: the forms to ask and to answer; what it asks for and rests on, and its state, in words."""
+"""Requests for shares: the forms to send and to answer one, and its card with evidence and state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class WeekLine:
-    """Where the group stood at one instant."""
+    """Actual share and target of a group in one past week."""
 
     at: datetime
     numbers: str
@@ -43,7 +43,10 @@ class WeekLine:
 
 @dataclass(frozen=True)
 class RequestCard:
-    """A request as inbox and group page show it."""
+    """A request as the inbox and the group's page show it.
+
+    offered: what was granted instead; empty if it is what was requested. asked_until: ISO date for a date field.
+    """
 
     change_set: ChangeSet
     title: str
@@ -63,9 +66,9 @@ class RequestCard:
     weeks: Sequence[WeekLine]
     weeks_key: str
     weeks_sentence: str
-    offered: str  # what was granted instead; "" when it is what was asked
+    offered: str
     asked_shares: str
-    asked_until: str  # as a date field takes it
+    asked_until: str
     review_url: str
     group_url: str
     problem: str
@@ -122,7 +125,7 @@ def state_label(state: RequestState) -> str:
 
 
 def wish_words(wish: Wish) -> str:
-    """36 shares until 30 June 2027."""
+    """Requested shares and end, such as “36 shares until 30 June 2027”."""
     amount = shares_words(wish.shares)
     if not amount:
         return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
@@ -141,7 +144,7 @@ def group_url(slug: str, uid: Any) -> str:
 
 
 def ranks_words(story: RequestEvidence) -> tuple[str, str]:
-    """Key and sentence: who would go sooner and who later, of those that the reader may see."""
+    """Key and text with the numbers of visible entries whose rank would rise and fall."""
     if story.n_sooner is None or story.n_later is None:
         return "too_large", _("The policy is large: the review shows the rank changes.")
     if not story.n_sooner and not story.n_later:
@@ -160,10 +163,10 @@ def _title(story: RequestEvidence, name: str) -> str:
 
 
 def _givers(story: RequestEvidence) -> str:
-    told = [f"{each.name} {presentation.change(each.before, each.after)}" for each in story.givers]
+    givers = [f"{each.name} {presentation.change(each.before, each.after)}" for each in story.givers]
     if story.n_more_givers:
-        told.append(ngettext("%(n)s more", "%(n)s more", story.n_more_givers) % {"n": story.n_more_givers})
-    return ", ".join(told)
+        givers.append(ngettext("%(n)s more", "%(n)s more", story.n_more_givers) % {"n": story.n_more_givers})
+    return ", ".join(givers)
 
 
 def _week(week: Week, tolerance: Tolerance) -> WeekLine:
@@ -175,7 +178,7 @@ def _week(week: Week, tolerance: Tolerance) -> WeekLine:
 
 
 def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
-    """Key and sentence: over or under, for how many of the weeks that are known."""
+    """Key and sentence: the most frequent state of the group, and in how many of the known weeks it had it."""
     if not weeks:
         return "unknown", _("No usage known yet.")
     words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
@@ -183,8 +186,8 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
         return f"now.{weeks[0].state}", f"{_('Now')}: {words.get(weeks[0].state, _('no data'))}"
-    told = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
-    return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % told
+    numbers = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
+    return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % numbers
 
 
 def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:
@@ -206,7 +209,7 @@ def _amount(text: str) -> float:
 
 
 class AskForm(forms.Form):
-    """How much is asked for: a number of shares, or a percentage of the parent."""
+    """A request for a number of shares or a percentage of the parent, with an end and a reason."""
 
     amount = forms.CharField(
         max_length=40, error_messages={"required": gettext_lazy("Write a number, such as 20 or 0.5.")}
@@ -227,13 +230,13 @@ class AskForm(forms.Form):
 
     @property
     def wish(self) -> dict[str, Any]:
-        """As the service takes it."""
+        """The requested amount and end in the form of the service."""
         key = PERCENT if self.cleaned_data["unit"] == PERCENT else SHARES
         return {key: self.cleaned_data["amount"], "until": self.cleaned_data["until"]}
 
 
 class AnswerForm(forms.Form):
-    """Another amount, or words."""
+    """Answer to a request: another amount or end, and a comment; `step` of the POST says which answer it is."""
 
     version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
     shares = forms.CharField(max_length=40, required=False)

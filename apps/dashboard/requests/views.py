@@ -1,4 +1,4 @@
-"""What waits for me, each with its effect; and the answers to requests from below."""
+"""The inbox: requests and reviews that wait for the actor, and the endpoint to answer a request."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from apps.dashboard.requests.presenters import (
     wish_words,
 )
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.access.holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
@@ -53,12 +54,12 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import get_request_evidence
 
 # --- Page -------------------------------------------------------------------------------------------------------------
-SHOWN = 20  # requests with their whole story; the rest is a list
+SHOWN = 20  # requests shown with their evidence; the others are listed by title
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """One change set in a list."""
+    """One change set in a list. state: review, held, approved, behind, or the state of a request."""
 
     change_set: ChangeSet
     title: str
@@ -66,14 +67,14 @@ class ChangeLine:
     url: str
     badge: str
     css: str
-    state: str  # what the badge says: review, held, approved, behind, or how a request is
+    state: str
     at: datetime
     edit_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EndLine:
-    """Something that ends soon."""
+    """A role or an entry's shares that end soon or have ended."""
 
     key: str
     title: str
@@ -101,7 +102,7 @@ def show(
 def inbox_context(request: HttpRequest) -> dict[str, Any]:
     actor, at = actor_of(request), clock.now()
     inbox = get_inbox(at=at, actor=actor)
-    said = last_words([*inbox.sent, *inbox.drafts, *inbox.reviews])
+    comments = last_words([*inbox.sent, *inbox.drafts, *inbox.reviews])
     return {
         "inbox": inbox,
         "title": _title(inbox),
@@ -109,8 +110,8 @@ def inbox_context(request: HttpRequest) -> dict[str, Any]:
         "cards": _cards(request, inbox.requests[:SHOWN]),
         "more_requests": [_waiting(each) for each in inbox.requests[SHOWN:]],
         "reviews": [_waiting(each) for each in inbox.reviews],
-        "drafts": [_draft(each, said.get(each.pk)) for each in inbox.drafts],
-        "sent": [_sent(each, said.get(each.pk), actor, at) for each in inbox.sent],
+        "drafts": [_draft(each, comments.get(each.pk)) for each in inbox.drafts],
+        "sent": [_sent(each, comments.get(each.pk), actor, at) for each in inbox.sent],
         "scheduled": [_scheduled(each) for each in inbox.scheduled],
         "ends": sorted(
             [*map(_grant_end, inbox.grants), *(_shares_end(each, at) for each in inbox.shares)],
@@ -122,7 +123,7 @@ def inbox_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def mark_of(inbox: Inbox) -> str:
-    """Changes when something waits that was not there before."""
+    """Tag of the waiting items, by which a page finds out that there are new ones."""
     waiting = [*inbox.requests, *inbox.reviews]
     return "-".join(f"{each.pk}.{each.version}" for each in waiting[:100]) or "none"
 
@@ -139,12 +140,12 @@ def _subtitle(inbox: Inbox, at: datetime) -> str:
         return _("Requests from groups below you and changes that need your approval appear here.")
     oldest = min(each.updated_at for each in (*inbox.requests, *inbox.reviews))
     age = presentation.age(presentation.seconds_between(oldest, at))
-    told = []
+    counts = []
     if n := len(inbox.requests):
-        told.append(ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n})
+        counts.append(ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n})
     if n := len(inbox.reviews):
-        told.append(ngettext("%(n)s change to review", "%(n)s changes to review", n) % {"n": n})
-    return _("%(what)s. The oldest has waited %(age)s.") % {"what": ", ".join(told), "age": age}
+        counts.append(ngettext("%(n)s change to review", "%(n)s changes to review", n) % {"n": n})
+    return _("%(what)s. The oldest has waited %(age)s.") % {"what": ", ".join(counts), "age": age}
 
 
 def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestCard]:
@@ -173,7 +174,7 @@ def _edits(change_set: ChangeSet) -> str:
 
 
 def _waiting(change_set: ChangeSet) -> ChangeLine:
-    """A change of somebody else, or one that was held when it was due."""
+    """A change set of another author that needs a decision, or one that was held at its scheduled time."""
     text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
     badge, css, state = _("waiting"), "warn", "review"
     if change_set.held_for:
@@ -208,7 +209,7 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
 
 
 def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: datetime) -> ChangeLine:
-    """What I asked for or proposed, and how it stands."""
+    """A request or change set that the actor sent, with its state."""
     is_request = change_set.origin == ChangeSet.Origin.REQUEST
     state = state_of_request(change_set)
     badge = state_label(state) if is_request else _("approved") if change_set.state == "approved" else _("waiting")
@@ -232,7 +233,7 @@ def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: date
 
 
 def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
-    """With the entry's name of now, if whoever asked still sees it."""
+    """Title of a request, with the entry's current name if the actor still sees it."""
     tree = load_tree(change_set.policy)
     i = tree.index_of_uid(change_set.asks_entry_uid) if change_set.asks_entry_uid else None
     sees = visible_entries(policy=change_set.policy, tree=tree, actor=actor, at=at)
@@ -299,7 +300,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def news(request: HttpRequest) -> HttpResponse:
-    """Whether something came since the page was made: said, not moved under somebody's pointer."""
+    """Fragment that reports new items since the page was loaded; it does not move the rows of the page."""
     found = get_inbox(at=clock.now(), actor=actor_of(request))
     seen = request.GET.get("seen", "")
     context = {"mark": seen, "is_new": mark_of(found) != seen, "n": found.n_waiting}
@@ -309,7 +310,7 @@ def news(request: HttpRequest) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def ranks(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Who would go sooner and who later: worked out after the page is there."""
+    """Fragment with the rank changes that a request would cause; loaded after the page because it is slow."""
     found = _request(request, change_set)
     story = get_request_evidence(found, actor=actor_of(request))
     key, words = ("problem", story.problem) if story.problem else ranks_words(story)
@@ -319,7 +320,7 @@ def ranks(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_POST
 def answer(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Grant, grant another amount, ask back or answer, decline, withdraw."""
+    """Answer a request: grant it, grant another amount, comment, decline or withdraw it."""
     found = _request(request, change_set)
     mine = found.author_id == request.user.pk
     back = group_url(found.policy.slug, found.asks_entry_uid) + "#ask" if mine else reverse("dashboard:inbox")
@@ -328,19 +329,20 @@ def answer(request: HttpRequest, change_set: int) -> HttpResponse:
         if not form.is_valid():
             where = next(iter(form.errors))
             raise _wrong(where, str(form.errors[where][0]))
-        said = _take(request, found, form)
+        message = _answer(request, found, form)
     except (Invalid, Conflict, Stale) as error:
         if mine:
             messages.warning(request, error.message)
             return SeeOther(back)
         status = status_of(error)
         return show(request, status=status, answer=form, at_request=found.pk, refusal=error)
-    messages.success(request, said)
+    messages.success(request, message)
     return SeeOther(back)
 
 
-def _take(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
-    given, step, at, actor = form.cleaned_data, request.POST.get("step", ""), clock.now(), actor_of(request)
+def _answer(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
+    """Carry out the answer; return the message that confirms it."""
+    given, step, at, actor = form.cleaned_data, read_action(request).step, clock.now(), actor_of(request)
     text, version = given["text"], given["version"]
     if step == "grant":
         revision = grant_request(id=found.pk, version=version, at=at, actor=actor)

@@ -1,4 +1,4 @@
-"""The strip after a publication and the list of who moved, in words."""
+"""Texts and rows of the strip that follows a publication, and of the list of people whose rank changed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from apps.dashboard.shell import lines, presentation
 from apps.notices.rank_notices import sent_notices
 from apps.notices.watches import DAYS
 
-SHOWN = 8  # groups
+SHOWN = 8  # groups before "show all"
 MOST_WATCHABLE = 20
-MOST_PEOPLE = 100  # of one group
-_TRACK = (4.0, 128.0)  # pixels of the line from the first rank to the last
+MOST_PEOPLE = 100  # people listed in one group
+_TRACK = (4.0, 128.0)  # x of the first and the last rank, in pixels
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One state in words. left_s: to the recompute, where it is counted down."""
+    """One state of the strip. left_s: seconds until the recompute is due, while a script counts them down."""
 
     state: str
     heading: str
@@ -38,7 +38,7 @@ class Strip:
 
 
 def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
-    """Empty where nothing is to follow: not published, or long ago."""
+    """Context of the strip; empty for change sets that are not published or were published long ago."""
     try:
         found = followup_of(page)
     except NotFound:
@@ -54,12 +54,12 @@ def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
         "sent": sent_notices(found),
         "watchable": watchable(page),
         "watch_days": DAYS,
-        **_moved(found, show_all=show_all),
+        **_rank_changes(found, show_all=show_all),
     }
 
 
 def watchable(page: ReviewPage) -> list[tuple[UUID, str]]:
-    """What it edited and the reader sees: uid and path, each once."""
+    """UID and path of each edited entry that the reader sees, and so may watch."""
     found = {
         edit.uid: edit.path for edit in page.edits if edit.uid is not None and edit.after is not None and edit.path
     }
@@ -67,11 +67,11 @@ def watchable(page: ReviewPage) -> list[tuple[UUID, str]]:
 
 
 def tag_of(found: Followup) -> str:
-    """Changes with what the strip and the list say, and with nothing else."""
+    """ETag of the strip: it changes exactly when the content of the strip or of the list changes."""
     run = None if found.run is None else (found.run.pk, found.run.state, found.run.error)
     snapshots = [None if one is None else one.snapshot_id for one in (found.served, found.before, found.after)]
-    said = (found.state, run, snapshots if found.state != "done" else snapshots[1:])
-    return sha256(repr(said).encode()).hexdigest()[:32]
+    content = (found.state, run, snapshots if found.state != "done" else snapshots[1:])
+    return sha256(repr(content).encode()).hexdigest()[:32]
 
 
 def strip_of(found: Followup) -> Strip:
@@ -102,7 +102,7 @@ def strip_of(found: Followup) -> Strip:
 
 
 def _served(found: Followup) -> str:
-    """Which revision schedulers use meanwhile."""
+    """Sentence on the revision whose priorities schedulers use until the recompute is done."""
     if found.served is None:
         return _("Schedulers get no priorities yet.")
     return _("Schedulers get the priorities of revision %(n)s from %(at)s until then.") % {
@@ -132,8 +132,8 @@ def _result(found: Followup) -> str:
     return f"{text} {more % {'n': presentation.count(differ)}}"
 
 
-# --- Who moved --------------------------------------------------------------------------------------------------------
-def _moved(found: Followup, *, show_all: bool) -> dict[str, Any]:
+# --- Rank changes -----------------------------------------------------------------------------------------------------
+def _rank_changes(found: Followup, *, show_all: bool) -> dict[str, Any]:
     groups = list(_groups(found))
     shown = groups if show_all else groups[:SHOWN]
     n = len(found.moves)
@@ -151,7 +151,7 @@ def _moved(found: Followup, *, show_all: bool) -> dict[str, Any]:
 
 
 def _groups(found: Followup) -> Iterator[dict[str, Any]]:
-    """Groups below the root, the one with the largest move first, each with its people."""
+    """Groups below the root with their people, sorted by largest rank change."""
     by_group = sorted(found.moves, key=lambda move: str(move.group))
     grouped = [list(moves) for _group, moves in groupby(by_group, key=lambda move: move.group)]
     for moves in sorted(grouped, key=lambda moves: (-abs(moves[0].places), -len(moves), moves[0].group_name)):
@@ -162,7 +162,7 @@ def _groups(found: Followup) -> Iterator[dict[str, Any]]:
             "n": len(moves),
             "before": _span([move.before for move in moves]),
             "after": _span([move.after for move in moves]),
-            "places": _places_of(moves),
+            "places": places_words(first.places),
             "is_up": first.places > 0,
             "slope": _slope(moves, found.n_ranked),
             "why": why(first),
@@ -195,18 +195,13 @@ def places_words(moved: int) -> str:
     return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
 
 
-def _places_of(moves: Sequence[RankMove]) -> str:
-    """Of people of one group, the largest."""
-    return places_words(moves[0].places)
-
-
 def _span(ranks: Sequence[int]) -> str:
     low, high = min(ranks), max(ranks)
     return presentation.count(low) if low == high else f"{presentation.count(low)}–{presentation.count(high)}"
 
 
 def _slope(moves: Sequence[RankMove], n_ranked: int) -> dict[str, str]:
-    """Where a group was and is, on a line from the first rank to the last."""
+    """X positions of a group's mean rank before and after, on a line from the first rank to the last."""
     low, high = _TRACK
     scale = (high - low) / max(n_ranked - 1, 1)
 

@@ -1,4 +1,4 @@
-"""The strip after a publication: asked for every two seconds until the recompute is there."""
+"""The strip on a published change set's page that follows the recompute, and its actions: notify, watch, undo."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.dashboard.review import followup as presenters
 from apps.dashboard.review.pages import open_page, page_context, tab_url
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.notices.rank_notices import preview_rank_notices, send_rank_notices, sent_notices
@@ -34,7 +35,7 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 @require_safe
 @fragment(page_url)
 def followup(request: HttpRequest, change_set: int) -> HttpResponse:
-    """304 while nothing has changed but the time."""
+    """Fragment that is polled every two seconds until the recompute is done; 304 while it is unchanged."""
     page = open_page(request, change_set)
     tag = f'"{presenters.tag_of(followup_of(page))}"'
     if request.headers.get("If-None-Match") == tag:
@@ -51,10 +52,13 @@ def followup(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def notify(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What each person would read; POST sends it. `who`: all who moved, or only who moved down; `group`: below it."""
+    """Preview a notice to each person whose rank moved; POST sends them.
+
+    `who`: everyone, or only those who moved down. `group`: only members below this entry.
+    """
     page = open_page(request, change_set)
-    found, given = followup_of(page), request.POST if request.method == "POST" else request.GET
-    chosen: dict[str, Any] = {"only_down": given.get("who") == "down", "group": _uid(given.get("group", ""))}
+    found, query = followup_of(page), request.POST if request.method == "POST" else request.GET
+    chosen: dict[str, Any] = {"only_down": query.get("who") == "down", "group": _uid(query.get("group", ""))}
     if request.method == "POST":
         n = send_rank_notices(found, **chosen, at=page.now, actor=page.actor)
         text = ngettext("%(n)s person is notified.", "%(n)s people are notified.", n)
@@ -85,7 +89,7 @@ def _uid(text: str) -> UUID | None:
 
 @require_POST
 def watch(request: HttpRequest, change_set: int) -> HttpResponse:
-    """A watch with an end on one of the entries that were edited."""
+    """Watch one of the edited entries for some days."""
     page = open_page(request, change_set)
     try:
         wanted = UUID(request.POST.get("entry", ""))
@@ -101,7 +105,7 @@ def watch(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_POST
 def undo(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Publish the inverse as a new revision; where that meets later changes, it stays a draft to look at."""
+    """Publish the inverse of the revision; if it conflicts with later changes, it remains a draft."""
     page = open_page(request, change_set)
     refusal = page.review.why_not_publish(page.actor)
     if refusal is not None:
@@ -109,7 +113,7 @@ def undo(request: HttpRequest, change_set: int) -> HttpResponse:
     number = followup_of(page).revision.number
     actor, now = actor_of(request), clock.now()
     draft = revert.revert_revision(
-        policy_slug=page.review.policy.slug, number=number, reason=request.POST.get("reason", ""), at=now, actor=actor
+        policy_slug=page.review.policy.slug, number=number, reason=read_action(request).reason, at=now, actor=actor
     )
     try:
         revision = services.publish_change_set(

@@ -1,4 +1,4 @@
-"""The review of a change set, drawn: summary, layers, checks, discussion and the decision."""
+"""Template contexts of the review of a change set: summary, tabs (changes, effect, checks, discussion) and decision."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STATES: dict[str, tuple[str, str]] = {  # badge and icon
 
 @dataclass(frozen=True)
 class Decision:
-    """What this reader may do with it, and why not the rest."""
+    """Actions that the reader may take on the change set, and the reasons against the others."""
 
     page: ReviewPage
 
@@ -59,7 +59,7 @@ class Decision:
 
     @cached_property
     def is_mine(self) -> bool:
-        """Its author, and who rules the whole policy."""
+        """Whether the reader is its author or a manager of the whole policy."""
         return ChangeSetAccess(self.page.review.policy, self.page.actor, self.page.now).is_of(self._change_set)
 
     @cached_property
@@ -108,7 +108,7 @@ class Decision:
 
     @property
     def primary(self) -> str:
-        """One primary button a decision."""
+        """Name of the action whose button is highlighted."""
         if self.may_approve and not self.has_approved:
             return "approve"
         return "publish" if self.may_publish else "propose"
@@ -123,14 +123,14 @@ class Decision:
 
 
 def open_page(request: HttpRequest, change_set: int) -> ReviewPage:
-    """The shell around it then shows its policy."""
+    """Load the review of a change set, and mark its policy as the one that the navigation shows."""
     page = get_review_page(id=change_set, actor=actor_of(request), at=clock.now())
     request.policy_slug = page.review.policy.slug  # type: ignore[attr-defined]
     return page
 
 
 def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str = "") -> dict[str, Any]:
-    """Everything around a tab, and the tab itself."""
+    """Context of the whole page with one of its tabs."""
     review, change_set = page.review, page.review.change_set
     slug = review.policy.slug
     css, icon = STATES[change_set.state]
@@ -160,7 +160,7 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
 
 
 def tab_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str = "") -> dict[str, Any]:
-    """One tab, with the row of tabs above it."""
+    """Context of one tab and of the row of tabs above it."""
     build = {"diff": _diff, "effect": _effect, "checks": _checks, "discussion": _discussion}[tab]
     change_set = page.review.change_set
     n_marked = sum(check.state != "ok" for check in page.checks)
@@ -199,7 +199,7 @@ def part_url(change_set: int, tab: str) -> str:
 
 
 def draft_url(change_set: int) -> str:
-    """Where it is written."""
+    """URL of the editor for a draft; empty if there is no editor."""
     try:
         return reverse("dashboard:draft", kwargs={"change_set": change_set})
     except NoReverseMatch:
@@ -207,13 +207,13 @@ def draft_url(change_set: int) -> str:
 
 
 def kpis(page: ReviewPage) -> list[dict[str, str]]:
-    """The summary card: value, and what it counts."""
-    shifting = len(shown_targets(page.targets, stated=False))
-    shift = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", shifting) % {
-        "n": presentation.count(shifting)
+    """Labels, values and notes of the summary card."""
+    n_indirect = len(shown_targets(page.targets, stated=False))
+    indirect = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", n_indirect) % {
+        "n": presentation.count(n_indirect)
     }
     found = [
-        {"key": "edits", "label": _("Edits"), "value": presentation.count(page.n_edits), "note": shift},
+        {"key": "edits", "label": _("Edits"), "value": presentation.count(page.n_edits), "note": indirect},
         _rank_changes(page),
     ]
     gains = max(page.targets, key=lambda line: line.change, default=None)
@@ -230,7 +230,7 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
 
 
 def _rank_changes(page: ReviewPage) -> dict[str, str]:
-    """As the bars of the effect count them; targets where no ranks are known."""
+    """Number of rank changes, as in the bars of the effect; number of changed targets if ranks are unknown."""
     ranks = page.n_rank_changes if page.review.is_open else None
     label = _("Leaves whose target changes") if ranks is None else _("Rank changes")
     n, of = (page.n_people, page.n_leaves) if ranks is None else ranks
@@ -240,10 +240,10 @@ def _rank_changes(page: ReviewPage) -> dict[str, str]:
 
 
 def approvals(page: ReviewPage) -> list[dict[str, Any]]:
-    """Who has said yes, and whether it still counts."""
-    standing = {approval.pk for approval in second_persons(page.review.change_set, page.now)}
+    """Approvals of the change set, and whether each still counts for its current version."""
+    valid = {approval.pk for approval in second_persons(page.review.change_set, page.now)}
     rows = page.review.change_set.approvals.order_by("pk")
-    return [{"name": display_name(row.user_name), "at": row.created_at, "counts": row.pk in standing} for row in rows]
+    return [{"name": display_name(row.user_name), "at": row.created_at, "counts": row.pk in valid} for row in rows]
 
 
 def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
@@ -269,11 +269,11 @@ def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 
 
 def _groups(effective: Sequence[TargetLine]) -> str:
-    """How many siblings lose or gain in which group: 9 diluted below /physics."""
+    """Numbers of entries that lose or gain by group, such as “9 diluted below /physics”."""
     counts = Counter((line.above or "/", line.change < 0) for line in effective)
     text = {True: _("%(n)s diluted below %(path)s"), False: _("%(n)s enlarged below %(path)s")}
-    told = [text[falls] % {"n": presentation.count(n), "path": path} for (path, falls), n in counts.items()]
-    return ", ".join(told[:3]) + ("…" if len(told) > 3 else "")
+    parts = [text[falls] % {"n": presentation.count(n), "path": path} for (path, falls), n in counts.items()]
+    return ", ".join(parts[:3]) + ("…" if len(parts) > 3 else "")
 
 
 def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 
 
 def _bars(page: ReviewPage) -> list[dict[str, Any]]:
-    return [{"bar": bar, "words": _places_words(bar.step)} for bar in moves.draw_moves(page.histogram)]
+    return [{"bar": bar, "words": _range_words(bar.step)} for bar in moves.draw_moves(page.histogram)]
 
 
 def _checks(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
@@ -364,7 +364,7 @@ def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
 
 
 def reason_words(line: LeafLine) -> str:
-    """The biggest reason for a new place."""
+    """Main reason for the change of a leaf's rank."""
     words = {
         "new": _("new"),
         "archived": _("archived"),
@@ -386,11 +386,12 @@ def _moved_words(moved: int) -> str:
     return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
 
 
-def _places_words(step: int) -> str:
+def _range_words(step: int) -> str:
+    """Range of rank changes that a bar counts."""
     if step == 0:
         return _("same place")
-    least, most = {1: (1, 9), 2: (10, 99), 3: (100, None)}[abs(step)]
-    amount = f"{least}–{most}" if most else _("%(n)s and more") % {"n": least}
+    low, high = {1: (1, 9), 2: (10, 99), 3: (100, None)}[abs(step)]
+    amount = f"{low}–{high}" if high else _("%(n)s and more") % {"n": low}
     return (_("%(n)s up") if step > 0 else _("%(n)s down")) % {"n": amount}
 
 
@@ -403,7 +404,7 @@ def _change(line: TargetLine) -> str:
 
 
 def _short(line: TargetLine) -> str:
-    """For the chart, where there is room for some 26 letters."""
+    """Name and group of an entry, shortened to the 26 characters that fit in the chart."""
     group = line.above.rpartition("/")[2]
     name = f"{line.name}, {group}" if group else line.name
     return name if len(name) <= 26 else f"{name[:25]}…"

@@ -1,15 +1,15 @@
-"""The review of a change set: its tabs, the decision, conflicts, what people say; and lists of change sets."""
+"""Pages to review a change set: its tabs, the decision, conflicts and comments; and lists of change sets."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -20,12 +20,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.analytics.review import ReviewPage
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale, status_of
 from apps.core.local_time import NoSuchTime, instant_of, is_repeated
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import words as change_words
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
 from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.policies import services
 from apps.policies.changesets import lifecycle
@@ -36,43 +38,42 @@ from apps.policies.selectors import get_policy
 from apps.priorities import change_effect_runs
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
-STEPS = ("propose", "approve", "request-changes", "publish", "schedule", "withdraw")
-MOST_TEXT = 4_000
+_MAX_TEXT, _MAX_TIME = 4_000, 40
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionForm:
-    """As it was sent. `problem`: why it can't be done as it is; `problem_code` names it."""
+class LocalTimeField(forms.CharField):
+    """A date and time in the site's time zone, as an instant; None for text that is none."""
 
-    step: str
-    version: int
-    text: str
-    typed_at: str
-    effective_at: datetime | None
-    problem: str = ""
-    problem_code: str = ""
+    def clean(self, value: Any) -> Any:
+        try:
+            return read_local(str(value or "").strip()[:_MAX_TIME])
+        except NoSuchTime as error:
+            raise forms.ValidationError(skipped_words(error), code="nonexistent_time") from None
 
 
-def read_decision(data: QueryDict) -> DecisionForm:
-    step, text = data.get("step", ""), data.get("text", "").strip()[:MOST_TEXT]
-    typed = data.get("effective_at", "").strip()[:40]
-    number = data.get("version", "")
-    version = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
-    effective_at: datetime | None = None
-    problem, code = "", ""
-    try:
-        effective_at = read_local(typed)
-    except NoSuchTime as error:
-        code, problem = "nonexistent_time", skipped_words(error)
-    if step == "request-changes" and not text:
-        code, problem = "text_missing", _("Enter a reason.")
-    elif step == "schedule" and effective_at is None and not problem:
-        code, problem = "no_time", _("Enter a date and time, such as 2027-01-01 08:00.")
-    return DecisionForm(step, version, text, typed, effective_at, problem, code)
+class DecisionForm(RefusableForm):
+    """A decision on a change set: the button that was pressed, the comment or reason, and the time to publish at."""
+
+    step = forms.CharField(required=False)
+    text = forms.CharField(required=False)
+    effective_at = LocalTimeField(required=False)
+
+    def clean_text(self) -> str:
+        return str(self.cleaned_data["text"])[:_MAX_TEXT]
+
+    def clean(self) -> None:
+        given = self.cleaned_data
+        step = given.get("step")
+        if step == "request-changes" and not given.get("text"):
+            self.errors.pop("effective_at", None)
+            self.add_error("text", forms.ValidationError(_("Enter a reason."), code="text_missing"))
+        elif step == "schedule" and given.get("effective_at") is None and "effective_at" not in self.errors:
+            message = _("Enter a date and time, such as 2027-01-01 08:00.")
+            self.add_error("effective_at", forms.ValidationError(message, code="no_time"))
 
 
 def read_local(typed: str) -> datetime | None:
-    """A date and time of the site's zone.
+    """The instant of a date and time in the site's time zone; None for text that is none.
 
     Raises:
         NoSuchTime: clocks skip it.
@@ -90,7 +91,7 @@ def read_local(typed: str) -> datetime | None:
 
 
 def skipped_words(error: NoSuchTime) -> str:
-    """The two local times around the hour that clocks skip."""
+    """Message that names the two local times around the hour that clocks skip."""
     before, after = (presentation.clock_time(at, clock.now()) for at in (error.before, error.after))
     return _("Clocks skip that time: choose %(before)s or %(after)s.") % {"before": before, "after": after}
 
@@ -102,14 +103,14 @@ def page_url(change_set: int, tab: str = "diff", **_kwargs: Any) -> str:
 
 @require_safe
 def change(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
-    """One page for each tab, so that each has an address; `all` shows more rows, `on` the edit to speak about."""
+    """Page of a change set with one of its tabs. `?all`: show more rows; `?on=`: index of the edit to comment on."""
     return _show(request, open_page(request, change_set), tab)
 
 
 @require_safe
 @fragment(page_url)
 def part(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
-    """The tab alone, with the row of tabs above it."""
+    """Fragment with one tab and the row of tabs above it."""
     page = open_page(request, change_set)
     response = render(request, "dashboard/review/_tab.html", _tab(request, page, tab))
     if tab == "effect" and page.review.is_open and page.effect.state != "asked" and request.GET.get("waited"):
@@ -119,7 +120,7 @@ def part(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
 
 @require_safe
 def raw(request: HttpRequest, change_set: int) -> HttpResponse:
-    """The operations as they are stored, for who may see all of them."""
+    """The stored operations as JSON; not found for actors who may not see all of them."""
     page = open_page(request, change_set)
     if page.outside.n_edits:
         raise NotFound(f"There is no change set {change_set}.")
@@ -129,7 +130,7 @@ def raw(request: HttpRequest, change_set: int) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def instant(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What a typed local time is in UTC; asked for while somebody chooses it."""
+    """Fragment with the UTC time of the local time that is being typed."""
     open_page(request, change_set)
     context = instant_context(request.GET.get("effective_at", ""))
     return render(request, "dashboard/review/_instant.html", context)
@@ -155,54 +156,55 @@ def instant_context(typed: str) -> dict[str, Any]:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def decide(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Propose, approve, send back, publish, schedule or give up: the version that was read goes with it."""
+    """Propose, approve, send back, publish, schedule or withdraw the version of a change set that the page showed."""
     if request.method != "POST":
         return SeeOther(page_url(change_set))
-    page, form = open_page(request, change_set), read_decision(request.POST)
-    if form.problem:
-        more = {"refusal": form.problem, "refusal_code": form.problem_code}
+    page, form = open_page(request, change_set), DecisionForm(request.POST)
+    if not form.is_valid():
+        (problem,) = next(iter(form.errors.as_data().values()))
+        more: dict[str, Any] = {"refusal": problem.message, "refusal_code": problem.code}
         return _show(request, page, "diff", status=422, form=form, **more)
     try:
-        said = _take(page, form)
+        message = _decide(page, read_action(request).version, **form.cleaned_data)
     except EditConflict as error:
         refusal = _("Another person changed the same fields. Choose a value for each.")
         more = {"refusal": refusal, "refusal_code": error.code}
         return _show(request, open_page(request, change_set), "diff", status=409, form=form, **more)
     except (Invalid, Conflict, Stale, NotAllowed) as error:
         more = {"refusal": error.message, "refusal_code": error.code}
-        return _show(request, open_page(request, change_set), "diff", status=_status(error), form=form, **more)
-    messages.success(request, said)
-    if form.step == "request-changes":  # a draft again, which is its author's alone
+        return _show(request, open_page(request, change_set), "diff", status=status_of(error), form=form, **more)
+    messages.success(request, message)
+    if form.cleaned_data["step"] == "request-changes":  # only its author sees it, now that it is a draft again
         return SeeOther(reverse("dashboard:changes", kwargs={"policy": page.review.policy.slug}))
     return SeeOther(page_url(change_set))
 
 
-def _take(page: ReviewPage, form: DecisionForm) -> str:
-    """One step, and what is said when it is done."""
+def _decide(page: ReviewPage, version: int, *, step: str, text: str, effective_at: datetime | None) -> str:
+    """Carry out a decision; return the message that confirms it."""
     change_set = page.review.change_set
-    common: dict[str, Any] = {"id": change_set.pk, "version": form.version, "at": page.now, "actor": page.actor}
-    reason: dict[str, Any] = {"reason": change_set.reason if change_set.reason.strip() else form.text}
-    if form.step == "approve":
+    common: dict[str, Any] = {"id": change_set.pk, "version": version, "at": page.now, "actor": page.actor}
+    reason: dict[str, Any] = {"reason": change_set.reason if change_set.reason.strip() else text}
+    if step == "approve":
         lifecycle.approve_change_set(**common)
-        if form.text:
-            lifecycle.comment_on(id=change_set.pk, text=form.text, at=page.now, actor=page.actor)
+        if text:
+            lifecycle.comment_on(id=change_set.pk, text=text, at=page.now, actor=page.actor)
         return _("Approved. It isn’t published yet.")
-    if form.step == "request-changes":
-        lifecycle.request_changes(**common, text=form.text)
+    if step == "request-changes":
+        lifecycle.request_changes(**common, text=text)
         return _("Saved")
-    if form.step == "withdraw":
-        services.withdraw_change_set(**common, reason=form.text)
+    if step == "withdraw":
+        services.withdraw_change_set(**common, reason=text)
         return _("Withdrawn; nothing was changed.")
-    if form.step == "propose":
+    if step == "propose":
         services.propose_change_set(**common, **reason)
         if change_effect_runs.is_large(page.review.policy, at=page.now):
             change_effect_runs.request_effect(change_set_id=change_set.pk, at=page.now, actor=page.actor)
         return _("Submitted for a decision by the managers of these entries.")
-    if form.step == "schedule" and form.effective_at is not None:
-        lifecycle.schedule_change_set(**common, **reason, effective_at=form.effective_at)
-        at = presentation.clock_time(form.effective_at, page.now)
+    if step == "schedule" and effective_at is not None:
+        lifecycle.schedule_change_set(**common, **reason, effective_at=effective_at)
+        at = presentation.clock_time(effective_at, page.now)
         return _("Scheduled for %(at)s; it is checked again then.") % {"at": at}
-    if form.step == "publish":
+    if step == "publish":
         revision = services.publish_change_set(**common, **reason, at_once=True)
         return _("Published as revision %(n)s.") % {"n": revision.number}
     raise Invalid(_("Unknown action."))
@@ -210,23 +212,21 @@ def _take(page: ReviewPage, form: DecisionForm) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
-    """What both sides changed, with base, mine and theirs; a choice for each sets it on the revision in force."""
+    """List fields that both the change set and the head changed; POST rebases with the chosen values."""
     page = open_page(request, change_set)
     choices: dict[str, Side] = {}
     refusal, status = "", 200
     found = lifecycle.open_conflicts(page.review.change_set, at=page.now, actor=page.actor)
     if request.method == "POST":
         choices = _choices(request.POST)
-        form = read_decision(request.POST)
+        version = read_action(request).version
         try:
-            lifecycle.rebase_change_set(
-                id=change_set, version=form.version, choices=choices, at=page.now, actor=page.actor
-            )
+            lifecycle.rebase_change_set(id=change_set, version=version, choices=choices, at=page.now, actor=page.actor)
         except EditConflict as error:
-            found = _together(found, error.conflicts)
+            found = _merge_conflicts(found, error.conflicts)
             refusal, status = _("Choose a value for each conflict."), 409
         except (Invalid, Conflict, Stale, NotAllowed, NotFound) as error:
-            refusal, status = error.message, _status(error)
+            refusal, status = error.message, status_of(error)
         else:
             messages.success(request, _("Rebased on the current revision. Check its effect again."))
             return SeeOther(page_url(change_set))
@@ -246,8 +246,8 @@ def conflicts(request: HttpRequest, change_set: int) -> HttpResponse:
     return render(request, "dashboard/review/conflicts.html", context, status=status)
 
 
-def _together(earlier: list[FieldConflict], later: tuple[FieldConflict, ...]) -> list[FieldConflict]:
-    """Those that were settled stay on the page with their choice; those that showed only now come after them."""
+def _merge_conflicts(earlier: list[FieldConflict], later: tuple[FieldConflict, ...]) -> list[FieldConflict]:
+    """Conflicts that the page showed, with their choices, followed by those that appeared since."""
     known = {each.key for each in earlier}
     return [*earlier, *(each for each in later if each.key not in known)]
 
@@ -284,7 +284,7 @@ def _side(page: ReviewPage, field: str, value: Any) -> str:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def comment(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Say something, about the whole or about one edit."""
+    """Add a comment on the change set, or on the edit whose index is in `on`."""
     if request.method != "POST":
         return SeeOther(page_url(change_set, "discussion"))
     page = open_page(request, change_set)
@@ -293,7 +293,7 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
         lifecycle.comment_on(
             id=change_set,
             text=text,
-            operation=int(on) if on.isdecimal() and len(on) < 6 else None,
+            operation=read_whole(on, 5),
             at=page.now,
             actor=page.actor,
         )
@@ -312,7 +312,7 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def work_out(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Ask for the effect of a change set of a large policy."""
+    """Start to compute the effect of a change set of a large policy in the background."""
     if request.method != "POST":
         return SeeOther(page_url(change_set, "effect"))
     page = open_page(request, change_set)
@@ -323,8 +323,8 @@ def work_out(request: HttpRequest, change_set: int) -> HttpResponse:
 
 
 def _tab(request: HttpRequest, page: ReviewPage, tab: str, on: str | None = None) -> dict[str, Any]:
-    asked = request.GET.get("on", "") if on is None else on
-    return tab_context(page, tab, show_all="all" in request.GET, on=asked)
+    edit = request.GET.get("on", "") if on is None else on
+    return tab_context(page, tab, show_all="all" in request.GET, on=edit)
 
 
 def _show(
@@ -337,16 +337,11 @@ def _show(
     on: str | None = None,
     **more: Any,
 ) -> HttpResponse:
-    asked = request.GET.get("on", "") if on is None else on
-    context = page_context(page, tab, show_all="all" in request.GET, on=asked)
-    typed_at = form.typed_at if form else ""
+    edit = request.GET.get("on", "") if on is None else on
+    context = page_context(page, tab, show_all="all" in request.GET, on=edit)
+    typed_at = str(form["effective_at"].value() or "")[:_MAX_TIME] if form else ""
     context |= {"form": form, **instant_context(typed_at), **more}
     return render(request, "dashboard/review/review.html", context, status=status)
-
-
-def _status(error: DomainError) -> int:
-    kinds = ((Stale, 412), (Conflict, 409), (NotAllowed, 403), (NotFound, 404))
-    return next((status for kind, status in kinds if isinstance(error, kind)), 422)
 
 
 # --- Lists ------------------------------------------------------------------------------------------------------------
@@ -363,7 +358,7 @@ def changes(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 @fragment(list_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
-    """One list, with the row of lists above it."""
+    """Fragment with one list and the row of lists above it."""
     context = _context(request, policy)
     response = render(request, "dashboard/review/_rows.html", context)
     n = len(context["rows"])

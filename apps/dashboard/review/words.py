@@ -1,4 +1,4 @@
-"""Operations of a change set as one-line sentences with what was and what is to be."""
+"""Operations of a change set as one-line sentences with their values before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.dashboard.shell import presentation
 from apps.policies.models import ChangeSet
 from apps.priorities.sentences import unit_of
 
-# Class, icon, and what it is for somebody who doesn't see either.
+# By operation: CSS class, icon, and text for screen readers.
 MARKS = {
     "set_shares": ("chg", "pencil", gettext_lazy("Changed")),
     "add": ("add", "plus", gettext_lazy("Added")),
@@ -43,12 +43,12 @@ PARTS = {
     "review": gettext_lazy("review of large changes"),
 }
 _FACTORS = ("class_factors", "site_factors")
-_PLAIN = ("chg", "pencil", gettext_lazy("Changed"))
+_DEFAULT_MARK = ("chg", "pencil", gettext_lazy("Changed"))
 
 
 @dataclass(frozen=True, slots=True)
 class EditLine:
-    """One operation, or one setting of it: what is said, what was and what is to be, and its part of the whole."""
+    """One operation, or one changed setting: a sentence, the value before and after, and its effect on the total."""
 
     index: int
     key: str
@@ -64,19 +64,19 @@ class EditLine:
 
 
 def edit_lines(page: ReviewPage) -> list[EditLine]:
-    """Of the edits that the reader may see."""
+    """Lines of the edits that the reader may see."""
     stated = [each for edit in page.edits for each in (edit, *page.rewritten.get(edit.index, ()))]
     return [line for edit in stated if not edit.is_hidden for line in _lines(page, edit)]
 
 
 def sentence_of(page: ReviewPage, index: int) -> str:
-    """What a comment is about."""
+    """Sentence of the edit at an index, on which a comment was made; empty if it is hidden or missing."""
     found = page.edits[index] if 0 <= index < len(page.edits) else None
     return "" if found is None or found.is_hidden else _sentence(page, found)
 
 
 def title_of(change_set: ChangeSet) -> str:
-    """The first line of its reason is what it is called."""
+    """Title of a change set: the first line of its reason, or its number."""
     first = change_set.reason.strip().split("\n", 1)[0][:80]
     return first or _("Change set %(n)s") % {"n": change_set.pk}
 
@@ -98,12 +98,12 @@ def settings_lines(
 
 
 def _key_words(key: str) -> str:
-    """half life, for half_life_s: the unit stands with the number."""
+    """Words for a settings key, without its unit: “half life” for half_life_s."""
     return key.removesuffix("_s").replace("_", " ")
 
 
 def value_words(value: Any, key: str = "") -> str:
-    """A setting, or one side of a conflict, as people write it; a key that ends in _s is a time."""
+    """A setting, or one side of a conflict, as text; the value of a key that ends in `_s` is a time in seconds."""
     if key.endswith("_s") and isinstance(value, int | float) and not isinstance(value, bool):
         return presentation.duration(value)
     if value is None:
@@ -122,14 +122,14 @@ def value_words(value: Any, key: str = "") -> str:
 
 
 def _factor_words(given: Mapping[str, Any]) -> str:
-    """queue gpu, QOS debug × 0.5; what a rule leaves open is any."""
+    """A factor with the jobs that it applies to, such as “Queue gpu, QOS debug × 0.5”."""
     names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
-    said = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
-    return f"{', '.join(said) or _('all')} × {presentation.shares(float(given['factor']))}"
+    conditions = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
+    return f"{', '.join(conditions) or _('all')} × {presentation.shares(float(given['factor']))}"
 
 
 def key_of(operation: Mapping[str, Any]) -> str:
-    """Which sentence an operation is told by: its kind, and which form of it."""
+    """Key of the sentence for an operation: its kind, or a variant such as unlock or set_percent."""
     op, shares = str(operation["op"]), operation.get("shares")
     if op == "lock" and not operation.get("locked", True):
         return "unlock"
@@ -144,7 +144,7 @@ def key_of(operation: Mapping[str, Any]) -> str:
 
 
 def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
-    css, icon, label = MARKS.get(str(edit.operation["op"]), _PLAIN)
+    css, icon, label = MARKS.get(str(edit.operation["op"]), _DEFAULT_MARK)
     common: dict[str, Any] = {
         "index": edit.index,
         "key": key_of(edit.operation),
@@ -180,7 +180,7 @@ def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
 
 
 def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
-    """What the operation is about, before and after."""
+    """Texts of the value that the operation changes, before and after."""
     op, before, after = edit.operation["op"], edit.before, edit.after
     if op in ("add", "restore"):
         return _("none"), amount(None if after is None else after.shares, after is not None)
@@ -188,7 +188,7 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
         return _("active"), _("archived")
     if op == "adjust_usage" or before is None or after is None:
         return "", ""
-    told: dict[str, Callable[[Any], str]] = {
+    texts: dict[str, Callable[[Any], str]] = {
         "set_shares": lambda node: presentation.shares_short(node.shares),
         "rename": lambda node: str(node.name),
         "move": lambda node: _name(page, node.parent_uid),
@@ -199,8 +199,8 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
         "set_members": lambda node: _rules(len(node.members)),
         "mount": lambda node: node.mount.issuer if node.mount else _("this site"),
     }
-    say = told.get(op)
-    return (say(before), say(after)) if say else ("", "")
+    text = texts.get(op)
+    return (text(before), text(after)) if text else ("", "")
 
 
 def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
@@ -215,7 +215,7 @@ def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
         return _("The whole tree is replaced: %(n)s entries") % {"n": presentation.count(operation["n_entries"])}
     if op == "adjust_usage":
         return _adjusted(name, operation)
-    told = {
+    words = {
         "name": name,
         "parent": _name(page, edit.after.parent_uid if edit.after else None),
         "new": operation.get("name", ""),
@@ -223,7 +223,7 @@ def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
         "scope": operation.get("scope") or _("as above"),
         "dates": date_words(operation.get("dates")),
     }
-    return _text_of(op, operation) % told
+    return _text_of(op, operation) % words
 
 
 def _text_of(op: str, operation: Mapping[str, Any]) -> str:
@@ -247,33 +247,33 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
         if not isinstance(shares, int | float):
             return _("%(name)s inherits its parent’s shares") % {"name": name}
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
-    told = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
+    words = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
     source = shares.get("from")
     if source is None:
-        return _("%(name)s gets %(percent)s of its parent") % told
+        return _("%(name)s gets %(percent)s of its parent") % words
     if isinstance(source, str):
         giver = _("the reserve") if source == "reserve" else _("its siblings in proportion")
     else:
         names = [_name(page, UUID(str(uid))) for uid in source[:3]]
         more = len(source) - len(names)
         giver = ", ".join(names) + (" " + _("and %(n)s more") % {"n": more} if more else "")
-    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**told, "giver": giver}
+    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**words, "giver": giver}
 
 
 def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
     if operation.get("revokes"):
         return _("A usage adjustment of %(name)s is revoked") % {"name": name}
     seconds = float(operation["amount_s"])
-    told = {
+    words = {
         "name": name,
         "unit": unit_of(str(operation["resource"])),
         "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
     }
-    return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % told
+    return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % words
 
 
 def amount(shares: float | None, is_there: bool = True) -> str:
-    """35 shares, or that it inherits."""
+    """An amount such as “35 shares”, or the word for inherited shares."""
     if not is_there:
         return _("none")
     if shares is None:
@@ -282,7 +282,7 @@ def amount(shares: float | None, is_there: bool = True) -> str:
 
 
 def date_words(dates: Mapping[str, Any] | None) -> str:
-    """From when to when, and what then."""
+    """First day, shares and last day of an entry's dates."""
     if not dates:
         return _("none")
     parts = []
@@ -300,7 +300,7 @@ def _rules(n: int) -> str:
 
 
 def name_of(page: ReviewPage, uid: str) -> str:
-    """Of an entry that a conflict names."""
+    """Name of an entry whose uid a conflict contains."""
     try:
         return _name(page, UUID(uid))
     except ValueError:
@@ -308,7 +308,7 @@ def name_of(page: ReviewPage, uid: str) -> str:
 
 
 def _name(page: ReviewPage, uid: UUID | None) -> str:
-    """As it is called after the change, else before; what may not be seen has no name."""
+    """Name of an entry after the change, or before it; a placeholder if the reader may not see the entry."""
     if uid is None:
         return ""
     for tree, sees in ((page.review.after, page.sees), (page.review.before, page.sees_before)):

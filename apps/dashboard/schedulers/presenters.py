@@ -1,4 +1,4 @@
-"""Schedulers: the form to connect one; state, passes, checks and installation in words; parts of a job's priority."""
+"""Form to connect a scheduler; rows and texts for its state, passes, checks, installation and shares."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.core.errors import DomainError, Stale
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field
 from apps.policies.models import Policy
 from apps.schedulers.models import AgentPass, Scheduler, ShareOrder
 from apps.schedulers.orders import LIMITS, orders_of
@@ -60,10 +60,7 @@ BOUNDS = tuple(LIMITS)
 
 
 def _text(name: str, *, required: bool = False) -> forms.CharField:
-    widget = forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"})
-    return forms.CharField(
-        label=_LABELS[name], required=required, help_text=_HELP.get(name, ""), max_length=9_000, widget=widget
-    )
+    return name_field(_LABELS[name], 9_000, _HELP.get(name, ""), required=required)
 
 
 def _whole(name: str) -> forms.IntegerField:
@@ -71,30 +68,23 @@ def _whole(name: str) -> forms.IntegerField:
     return forms.IntegerField(label=_LABELS[name], help_text=_HELP.get(name, ""), widget=widget)
 
 
-def _choice(label: Any, choices: Any, help_text: Any = "") -> forms.ChoiceField:
-    return forms.ChoiceField(
-        label=label, choices=choices, help_text=help_text, widget=forms.Select(attrs={"class": "input"})
-    )
-
-
-class SchedulerForm(forms.Form):
-    """policies: where a new one may be connected; none where one is changed."""
-
-    is_stale = False
+class SchedulerForm(RefusableForm):
+    """Settings of a scheduler. policies: choices for a new scheduler; empty when an existing one is changed."""
 
     def __init__(self, *args: Any, policies: list[Policy], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if policies:
             self.fields["name"] = _text("name", required=True)
-            self.fields["policy"] = _choice(gettext_lazy("Policy"), [(one.slug, one.name) for one in policies])
-        self.fields["kind"] = _choice(gettext_lazy("Scheduler"), Scheduler.Kind.choices)
-        self.fields["reach"] = _choice(gettext_lazy("Reached by"), Scheduler.Reach.choices)
+            self.fields["policy"] = choice_field(gettext_lazy("Policy"), [(one.slug, one.name) for one in policies])
+        self.fields["kind"] = choice_field(gettext_lazy("Scheduler"), Scheduler.Kind.choices)
+        self.fields["reach"] = choice_field(gettext_lazy("Reached by"), Scheduler.Reach.choices)
         self.fields["namespace"] = _text("namespace")
-        self.fields["carries"] = _choice(gettext_lazy("Carries"), Scheduler.Carries.choices, _HELP["carries"])
-        self.fields["carries"].required = False
-        self.fields["mode"] = _choice(gettext_lazy("Mode"), Scheduler.Mode.choices, _HELP["mode"])
+        self.fields["carries"] = choice_field(
+            gettext_lazy("Carries"), Scheduler.Carries.choices, _HELP["carries"], required=False
+        )
+        self.fields["mode"] = choice_field(gettext_lazy("Mode"), Scheduler.Mode.choices, _HELP["mode"])
         self.fields["canary_partition"] = _text("canary_partition")
-        self.fields["knob"] = _choice(gettext_lazy("Value that is set"), KNOBS)
+        self.fields["knob"] = choice_field(gettext_lazy("Value that is set"), KNOBS)
         for name in ("weight", "step"):
             self.fields[name] = _whole(name)
         for name in ("subtree", "partitions"):
@@ -103,7 +93,7 @@ class SchedulerForm(forms.Form):
             self.fields[name] = _whole(name)
 
     def given(self) -> dict[str, Any]:
-        """As the room of schedulers takes it."""
+        """Settings in the form of the scheduler services."""
         typed = dict(self.cleaned_data)
         typed.pop("name", None)
         typed.pop("policy", None)
@@ -113,14 +103,8 @@ class SchedulerForm(forms.Form):
         typed["limits"] = {name: typed.pop(name) for name in BOUNDS}
         return typed
 
-    def add_refusal(self, error: DomainError) -> None:
-        self.is_stale = isinstance(error, Stale)
-        for problem in error.fields:
-            where = problem.where.removeprefix("limits.")
-            told = forms.ValidationError(problem.message, code=error.code)
-            self.add_error(where if where in self.fields else None, told)
-        if not error.fields:
-            self.add_error(None, forms.ValidationError(error.message, code=error.code))
+    def form_field(self, where: str) -> str:
+        return where.removeprefix("limits.")
 
 
 def initial_of(scheduler: Scheduler) -> dict[str, Any]:
@@ -129,8 +113,8 @@ def initial_of(scheduler: Scheduler) -> dict[str, Any]:
     return {**orders, **orders["limits"], "partitions": partitions, "namespace": scheduler.namespace}
 
 
-def first_values() -> dict[str, Any]:
-    """What a new one begins with: nothing is sent."""
+def default_values() -> dict[str, Any]:
+    """Initial values for a new scheduler, in shadow mode so that nothing is sent to it."""
     blank = Scheduler(knob="sitefactor", mode=Scheduler.Mode.SHADOW)
     return {name: getattr(blank, name) for name in (*SENT, *BOUNDS, "kind", "reach") if hasattr(blank, name)} | {
         "subtree": "/",
@@ -172,7 +156,7 @@ BADGES = {"error": "bad", "warning": "warn", "ok": "ok"}
 
 @dataclass(frozen=True)
 class SchedulerLine:
-    """One scheduler: key and badge of its state, what its last pass did, and why it froze."""
+    """One scheduler: its state, its last pass, and the problem if it does not work."""
 
     view: SchedulerView
     key: str
@@ -197,7 +181,7 @@ def line_of(view: SchedulerView) -> SchedulerLine:
 
 
 def jobs_words(one: AgentPass) -> str:
-    """40 of 5,120 jobs changed."""
+    """Numbers of a pass, such as “40 of 5,120 jobs changed”."""
     given = {"n": presentation.count(one.sent), "of": presentation.count(one.pending)}
     return ngettext("%(n)s of %(of)s job changed", "%(n)s of %(of)s jobs changed", one.pending) % given
 
@@ -212,7 +196,7 @@ def _problem(view: SchedulerView) -> str:
 
 
 def error_words(one: AgentPass) -> list[str]:
-    """12 jobs had ended: slurm_update error …"""
+    """Errors of a pass with their counts and details."""
     return [
         f"{presentation.count(each['count'])} × {ERRORS.get(each['code'], each['code'])}"
         + (f": {each['detail']}" if each["detail"] else "")
@@ -262,7 +246,7 @@ ORDERS = {
 
 @dataclass(frozen=True)
 class ShareOrderLine:
-    """One order: how many of its lines the scheduler has, and what became of the others in words."""
+    """One order of shares: number of shares that were set, and the problems of the others."""
 
     one: ShareOrder
     badge: str
@@ -294,7 +278,7 @@ def shares_headline(scheduler: Scheduler, found: ShareDifference | None) -> str:
 
 
 def installing(site: str, name: str, policy: str) -> dict[str, str]:
-    """The commands and the unit, for one scheduler of this site."""
+    """Commands and systemd unit to install the agent of one scheduler."""
     return {
         "token": f"manage.py create_token --user ADMIN --scope schedulers --scope priorities:read --policy {policy}",
         "install": f"curl -fsS -o /usr/local/bin/fairshare-agent '{site}/fairshare-agent.pyz'\n"
@@ -359,7 +343,7 @@ def ahead_lines(found: Waiting) -> list[AheadLine]:
 
 
 def verdict(found: Waiting) -> str:
-    """Where fair share decides, and where it doesn't."""
+    """Sentence on whether fair share decides the job's position."""
     if not found.reason.is_order:
         return _("Fair share doesn’t decide: the scheduler waits for something else.")
     if found.by_fairshare is None:

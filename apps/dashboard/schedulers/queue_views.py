@@ -1,4 +1,4 @@
-"""Queues of jobs: why a job waits, for own jobs and those the reader sees; and the ledger of SAM's queue."""
+"""Pages on queues: the waiting jobs that the reader may see, why one of them waits, and the ledger of SAM's queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 100
 
 @require_safe
 def ask(request: HttpRequest, policy: str) -> HttpResponse:
-    """Waiting jobs that the reader may see; `?job=` leads to one."""
+    """List waiting jobs that the reader may see; `?job=` redirects to one job."""
     found = get_policy(slug=policy, actor=actor_of(request), scope="self:read")
     if job := request.GET.get("job", "").strip()[:100]:
         return SeeOther(reverse("dashboard:job-why-of", kwargs={"policy": policy, "job": job.replace("/", "")}))
@@ -35,12 +35,17 @@ def ask(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def why(request: HttpRequest, policy: str, job: str) -> HttpResponse:
-    """`?scheduler=` where several have a job of this number."""
+    """Explain why a job waits; `?scheduler=` if several schedulers have a job of this number."""
     actor = actor_of(request)
     page = get_policy(slug=policy, actor=actor, scope="self:read")
-    asked = {"job": job, "scheduler": request.GET.get("scheduler", ""), "policy_slug": policy}
     try:
-        found = find_waiting(**asked, at=clock.now(), actor=actor)
+        found = find_waiting(
+            job=job,
+            scheduler=request.GET.get("scheduler", ""),
+            policy_slug=policy,
+            at=clock.now(),
+            actor=actor,
+        )
     except (NotFound, Conflict) as error:
         names = [each.message for each in error.fields]
         context: dict[str, Any] = {"asked": job, "problem": error.message, "schedulers": names}
@@ -85,7 +90,7 @@ _WIDTH = 160
 
 @require_safe
 def ledger(request: HttpRequest, policy: str) -> HttpResponse:
-    """For those who read it by REST, too."""
+    """Ledger of SAM's queue, for actors who may read it by REST."""
     found = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
     books, groups = found["ledger"], found["ledger"]["groups"]
     context = {
@@ -104,7 +109,7 @@ def ledger(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def group_line(name: str, each: dict[str, Any], total: float) -> dict[str, Any]:
-    """promised: its share of all benefit. The bar has the received part, its mark the share."""
+    """One group of the ledger. promised: its share of the total. width, mark: received part and share, as lengths."""
     fraction = each["fraction"] or 0.0
     return {
         **each,

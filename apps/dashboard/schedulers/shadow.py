@@ -1,4 +1,4 @@
-"""Shadow mode of one scheduler: agreement over time, the largest differences in words, switching on what is trusted."""
+"""Shadow mode of one scheduler: agreement over time, the largest differences, and switching partitions on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, Invalid, Stale
+from apps.core.errors import Conflict, DomainError, Invalid, Stale, status_of
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.figures import Figure
 from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
@@ -64,7 +65,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceLine(UsageLine):
-    """One association; the parts add up to the difference."""
+    """One Slurm association; its parts (usage, tree, rule) add up to the difference."""
 
     parts: str
 
@@ -111,7 +112,7 @@ def _signed(value: float, digits: int = _DIGITS) -> str:
 
 
 def headline(found: Comparison) -> str:
-    """How far ours is from theirs, in one sentence."""
+    """One sentence on how many users agree, and on the largest difference."""
     n = len(found.differences)
     if not n:
         return _("None of its users has an entry here.")
@@ -127,41 +128,46 @@ def headline(found: Comparison) -> str:
 
 
 def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:
-    """Key, words and number of each reason that is there, without those that are equal."""
+    """Key, words and count of each reason for a difference that occurs."""
     counted = [(key, str(words), sum(one.reason == key for one in differences)) for key, words in REASONS.items()]
     return [one for one in counted if one[2] and one[0] != "none"]
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------
-_STATUS: tuple[tuple[type[DomainError], int], ...] = ((Stale, 412), (Conflict, 409), (Invalid, 422))
 
 
 @require_safe
 def shadow(request: HttpRequest, name: str) -> HttpResponse:
-    """How far the scheduler's own order and numbers are from ours."""
+    """Difference between the scheduler's own priorities and ours."""
     return _page(request, name)
 
 
 @require_safe
 def agreement(request: HttpRequest, name: str, form: str = "json") -> HttpResponseBase:
-    """The figure, for the page's own query."""
+    """Figure of the agreement over time, for the page's query."""
     return answer_figure(request, _figure(request, name), form)
 
 
 @require_POST
 def switch_on(request: HttpRequest, name: str) -> HttpResponse:
-    """`partition` (several), `subtree`, `reason`, and `tag`: the state that was read."""
+    """Switch the chosen partitions of a subtree on; `tag` identifies the state that the page showed."""
+    action = read_action(request)
     scope = SchedulerScope(
         partitions=request.POST.getlist("partition"),
         subtree=request.POST.get("subtree", "").strip(),
         everything=request.POST.get("everything") == "1",
     )
-    given = {"reason": request.POST.get("reason", "").strip()[:1_000], "tag": request.POST.get("tag", "")}
     try:
-        switch_scheduler_on(scope, name=name, at=clock.now(), actor=actor_of(request), **given)
+        switch_scheduler_on(
+            scope,
+            name=name,
+            reason=action.reason.strip()[:1_000],
+            tag=action.tag,
+            at=clock.now(),
+            actor=actor_of(request),
+        )
     except (Invalid, Conflict, Stale) as refusal:
-        status = next(status for kind, status in _STATUS if isinstance(refusal, kind))
-        return _page(request, name, refusal=refusal, status=status)
+        return _page(request, name, refusal=refusal, status=status_of(refusal))
     messages.success(request, _("Switched on. The agent sends values in its next pass."))
     return SeeOther(reverse("dashboard:scheduler-shadow", kwargs={"name": name}))
 

@@ -1,4 +1,4 @@
-"""Schedulers as their managers keep them: connected, watched, paused, handed back, removed; and their shares."""
+"""Pages to connect, monitor, pause, change and remove schedulers, and to set a scheduler's own shares."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from agent.build import build
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, Stale
+from apps.core.typed_numbers import read_whole
 from apps.dashboard.schedulers import presenters
 from apps.dashboard.schedulers.presenters import SchedulerForm
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.terminal import program_answer
 from apps.gateway.selectors import has_ledger
@@ -42,7 +44,7 @@ _PASSES = 30
 
 @require_safe
 def schedulers(request: HttpRequest) -> HttpResponse:
-    """Schedulers of the policies that this person manages."""
+    """List the schedulers of the policies that the actor manages."""
     policies = _managed(request)
     found = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
     lines = [presenters.line_of(view) for view in found]
@@ -58,11 +60,11 @@ def schedulers(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """A form for all kinds; nothing is sent until the mode says so."""
+    """Connect a scheduler of any kind; it starts in shadow mode, which sends nothing."""
     policies = _managed(request)
     if request.method != "POST":
-        first = {**presenters.first_values(), "policy": request.GET.get("policy", policies[0].slug)}
-        return _form(request, SchedulerForm(initial=first, policies=policies))
+        initial = {**presenters.default_values(), "policy": request.GET.get("policy", policies[0].slug)}
+        return _form(request, SchedulerForm(initial=initial, policies=policies))
     form = SchedulerForm(request.POST, policies=policies)
     if form.is_valid():
         named = {"policy_slug": form.cleaned_data["policy"], "name": form.cleaned_data["name"]}
@@ -78,7 +80,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def scheduler(request: HttpRequest, name: str) -> HttpResponse:
-    """State, checks, passes, and how its agent is installed."""
+    """State, checks and passes of a scheduler, and how to install its agent."""
     view = _view(request, name)
     found = view.scheduler
     passes = selectors.list_passes(name=name, limit=_PASSES, at=clock.now(), actor=actor_of(request))
@@ -100,21 +102,21 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def change_settings(request: HttpRequest, name: str) -> HttpResponse:
-    """The tag says which state of it was read."""
+    """Change the settings of a scheduler; `tag` identifies the state that the page showed."""
     found = _view(request, name).scheduler
     if request.method != "POST":
         return _form(request, SchedulerForm(initial=presenters.initial_of(found), policies=[]), found)
     form = SchedulerForm(request.POST, policies=[])
     if form.is_valid():
         try:
-            tag = request.POST.get("tag", "")
+            tag = read_action(request).tag
             services.change_scheduler(name=name, tag=tag, given=form.given(), at=clock.now(), actor=actor_of(request))
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
             messages.success(request, _("Saved"))
             return SeeOther(_url(name))
-    return _form(request, form, found, status=412 if form.is_stale else 422)
+    return _form(request, form, found, status=form.status)
 
 
 _SWITCHES: dict[str, Callable[..., Scheduler]] = {
@@ -126,9 +128,9 @@ _SWITCHES: dict[str, Callable[..., Scheduler]] = {
 
 @require_POST
 def switch(request: HttpRequest, name: str) -> HttpResponse:
-    """`to`: pause, resume or hand-back."""
+    """Pause or resume a scheduler, or hand priorities back to it, as the button `to` says."""
     _view(request, name)
-    service = _SWITCHES.get(request.POST.get("to", ""))
+    service = _SWITCHES.get(read_action(request, "to").step)
     if service is None:
         raise Invalid(_("There is: %(names)s.") % {"names": ", ".join(_SWITCHES)})
     service(name=name, at=clock.now(), actor=actor_of(request))
@@ -138,17 +140,19 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, name: str) -> HttpResponse:
-    """With a reason; what the agent set stays in the scheduler."""
+    """Remove a scheduler, with a reason; values that its agent has set stay in the scheduler."""
     found = _view(request, name).scheduler
     context: dict[str, Any] = {"scheduler": found, "tag": tag_of(found), "crumbs": _crumbs(found.name, _("Remove"))}
     if request.method == "POST":
-        given = {"tag": request.POST.get("tag", ""), "reason": request.POST.get("reason", "")}
+        action = read_action(request)
         try:
-            services.remove_scheduler(name=name, **given, at=clock.now(), actor=actor_of(request))
+            services.remove_scheduler(
+                name=name, tag=action.tag, reason=action.reason, at=clock.now(), actor=actor_of(request)
+            )
         except _REFUSALS as refusal:
-            stale = isinstance(refusal, Stale)
-            context |= {"problem": refusal.message, "reason": given["reason"]}
-            return render(request, "dashboard/schedulers/remove.html", context, status=412 if stale else 422)
+            status = 412 if isinstance(refusal, Stale) else 422
+            context |= {"problem": refusal.message, "reason": action.reason}
+            return render(request, "dashboard/schedulers/remove.html", context, status=status)
         messages.success(request, _("Removed"))
         return SeeOther(reverse("dashboard:schedulers"))
     return render(request, "dashboard/schedulers/remove.html", context)
@@ -167,12 +171,12 @@ _PROGRAMS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @lru_cache(maxsize=len(_PROGRAMS))
 def program_file(name: str) -> tuple[bytes, str]:
-    """One file that Python runs, and its SHA-256."""
+    """A program as one file that Python runs, and its SHA-256."""
     content = _PROGRAMS[name][0]()
     return content, hashlib.sha256(content).hexdigest()
 
 
-@login_not_required  # hosts of schedulers have no browser; it holds nothing of this site
+@login_not_required  # scheduler hosts download it without a session; the file contains no data of this site
 @require_safe
 def program(request: HttpRequest, name: str) -> HttpResponse:
     content, digest = program_file(name)
@@ -180,10 +184,7 @@ def program(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _managed(request: HttpRequest) -> list[Policy]:
-    """
-    Raises:
-        NotAllowed: there is none.
-    """
+    """Policies that the actor manages; raises NotAllowed if there are none."""
     actor, at = actor_of(request), clock.now()
     found = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
     if not found:
@@ -228,7 +229,11 @@ _ORDERS = 10
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def shares(request: HttpRequest, name: str) -> HttpResponse:
-    """`to`: send, put-back, take-over or cancel; the tag says which lines were reviewed."""
+    """Compare the scheduler's shares with the policy's; POST runs the action of the button `to`.
+
+    send: set all differences. put-back: overwrite the chosen manual changes. take-over: add them to a draft.
+    cancel: cancel an order. `tag` identifies the lines that the page showed.
+    """
     scheduler = selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request)).scheduler
     problem = None
     if request.method == "POST":
@@ -240,24 +245,25 @@ def shares(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
-    """Does what was asked for; where to go on."""
-    asked: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
-    to, tag = request.POST.get("to", ""), request.POST.get("tag", "")
+    """Run the posted action; return the URL to redirect to."""
+    common: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    action = read_action(request, "to")
+    to, tag = action.step, action.tag
     if to == "cancel":
-        number = request.POST.get("order", "")
-        share_orders.cancel_share_order(order_id=int(number) if number.isdecimal() and len(number) < 19 else 0, **asked)
+        order_id = read_whole(request.POST.get("order", "")) or 0
+        share_orders.cancel_share_order(order_id=order_id, **common)
         messages.success(request, _("Cancelled"))
     elif to == "send":
-        _say_ordered(request, share_orders.order_shares(tag=tag, **asked))
+        _report_order(request, share_orders.order_shares(tag=tag, **common))
     elif to in ("put-back", "take-over"):
-        found = get_share_difference(**asked)
-        places = [int(one) for one in request.POST.getlist("line") if one.isdecimal() and len(one) < 9]
+        found = get_share_difference(**common)
+        lines = [read_whole(text, 8) for text in request.POST.getlist("line")]
         by_hand = found.by_hand if found is not None else []
-        keys = [by_hand[place].key for place in places if place < len(by_hand)]
+        keys = [by_hand[i].key for i in lines if i is not None and i < len(by_hand)]
         if to == "put-back":
-            _say_ordered(request, share_orders.order_shares(tag=tag, put_back=keys, **asked))
+            _report_order(request, share_orders.order_shares(tag=tag, put_back=keys, **common))
         else:
-            draft = share_orders.take_over_shares(tag=tag, keys=keys, **asked)
+            draft = share_orders.take_over_shares(tag=tag, keys=keys, **common)
             messages.success(request, _("The shares are in your draft: publish it."))
             return reverse("dashboard:change", kwargs={"change_set": draft.pk})
     else:
@@ -265,16 +271,16 @@ def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
     return reverse("dashboard:scheduler-shares", kwargs={"name": scheduler.name})
 
 
-def _say_ordered(request: HttpRequest, order: ShareOrder) -> None:
+def _report_order(request: HttpRequest, order: ShareOrder) -> None:
     n = len(order.lines)
     text = ngettext("%(n)s share is set in the agent’s next pass.", "%(n)s shares are set in the agent’s next pass.", n)
     messages.success(request, text % {"n": presentation.count(n)})
 
 
 def _shares_page(request: HttpRequest, scheduler: Scheduler, problem: DomainError | None) -> HttpResponse:
-    asked: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
-    found = get_share_difference(**asked)
-    orders = list_share_orders(limit=_ORDERS, **asked)
+    common: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    found = get_share_difference(**common)
+    orders = list_share_orders(limit=_ORDERS, **common)
     context = {
         "scheduler": scheduler,
         "found": found,

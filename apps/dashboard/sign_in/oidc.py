@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect: allauth speaks the protocol, settings say with whom, `people` says who it is."""
+"""Sign-in by OpenID Connect: allauth implements the protocol, settings name the issuer, `people` maps to users."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from apps.dashboard.shell.requests import SeeOther
 from apps.dashboard.sign_in.session import sign_in, where_next
 
 PROVIDER_ID = "site"
-_HINT = "oidc_hint"  # kept for the issuer's sign-out, which asks no question where it gets it back
-CALLBACK = "openid_connect_callback"  # the name by which allauth finds the address
+_HINT = "oidc_hint"  # ID token in the session; with it the issuer signs out without asking
+CALLBACK = "openid_connect_callback"  # URL name that allauth expects
 
 
 class CheckedAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
-    """The signature of the ID token is checked, although it came straight from the issuer."""
+    """Adapter that also checks the ID token's signature, which allauth skips for tokens from the token endpoint."""
 
     def _decode_id_token(self, app: SocialApp, id_token: str) -> dict[str, Any]:
         self.did_fetch_access_token = False
@@ -46,14 +46,14 @@ class SiteProvider(OpenIDConnectProvider):  # type: ignore[misc]
 
 
 class NoLocalSteps(DefaultAccountAdapter):  # type: ignore[misc]
-    """Accounts are made by whom the site trusts, never by signing up here."""
+    """Adapter without sign-up: users are created from trusted identity providers only."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
 
 class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
-    """One issuer, from the settings; what it says of a person decides who signs in."""
+    """Adapter for the one issuer in the settings, whose claims decide who signs in."""
 
     def list_apps(self, request: HttpRequest, provider: str | None = None, client_id: str | None = None) -> list[Any]:
         if not settings.FAIRSHARE_OIDC_ISSUER or provider not in (None, PROVIDER_ID, "openid_connect"):
@@ -73,7 +73,7 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         return [app]
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> NoReturn:
-        """The protocol is done: who is it here? Always ends the request."""
+        """Sign in the user whom the claims identify; always ends the request with a response."""
         data, state = sociallogin.account.extra_data, sociallogin.state
         token = data.get("id_token") or {}
         if not token or not secrets.compare_digest(str(token.get("nonce", "")), str(state.get("nonce", " "))):
@@ -96,7 +96,7 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
 
 def start(request: HttpRequest, next_url: str) -> str:
-    """The address at which the issuer asks the person. Raises Unavailable."""
+    """URL of the issuer's sign-in; raises Unavailable if the issuer does not respond."""
     nonce = secrets.token_urlsafe(24)
     provider = SiteProvider(request, app=SiteAdapter(request).list_apps(request)[0])
     try:
@@ -109,8 +109,9 @@ def start(request: HttpRequest, next_url: str) -> str:
 
 
 def end_session_address(request: HttpRequest) -> str:
-    """Where the issuer ends its own session and sends people back here (OpenID Connect RP-Initiated Logout 1.0); "" if
-    it offers none or does not answer. To be asked before the session here ends.
+    """URL at which the issuer ends its own session and returns here (OpenID Connect RP-Initiated Logout 1.0).
+
+    Empty if the issuer offers none or does not respond. Call it before the session here ends.
     """
     try:
         config = CheckedAdapter(request, PROVIDER_ID).openid_config
@@ -129,7 +130,7 @@ def end_session_address(request: HttpRequest) -> str:
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Nothing about the reason: it is for the log of the issuer, not for whoever caused it."""
+    """Response to a failed sign-in; it does not reveal the reason."""
     message = _("The sign-in was not completed, or took too long. Start again from the sign-in page.")
     return refuse(request, Refusal(403, _("You are not signed in"), message, "sign_in_failed"))
 

@@ -1,4 +1,4 @@
-"""One's own password and sessions, and a new password by a link in a mail. The forms and checks are Django's."""
+"""Pages for the user's password and sessions, and for a new password by mail; based on Django's forms and views."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ChangeForm(PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _dress(self)
-        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # the page begins with the sessions
+        self.fields["old_password"].widget.attrs.pop("autofocus", None)  # the list of sessions comes first
 
 
 class NewForm(SetPasswordForm):  # type: ignore[type-arg]
@@ -69,9 +69,9 @@ class AskForm(forms.Form):
     )
 
 
-# --- The own password -------------------------------------------------------------------------------------------------
+# --- Password and sessions --------------------------------------------------------------------------------------------
 class ChangePassword(PasswordChangeView):
-    """Django's own view; a wrong present password counts like one at sign-in, or a stolen session could guess it."""
+    """Django's view; a wrong current password counts for the lockout, so that a stolen session can't guess it."""
 
     template_name = "dashboard/sign_in/password.html"
     form_class = ChangeForm
@@ -119,15 +119,17 @@ own = never_cache(ChangePassword.as_view())
 
 
 def where_password_lives(user: User) -> str:
-    """A sentence where it isn't here; else ""."""
-    said = {
+    """Sentence on where the user changes the password; empty if that is here."""
+    sentences = {
         "": "",
         Identity.Source.OIDC: _("You sign in with %(name)s: change your password there.")
         % {"name": settings.FAIRSHARE_OIDC_NAME},
         Identity.Source.LDAP: _("You sign in with your site’s directory (LDAP): change your password there."),
         Identity.Source.HEADER: _("Your site’s proxy signs you in: change your password where it asks for it."),
     }
-    return said.get(passwords.password_source(user), _("Your account has no password here: ask your site’s support."))
+    return sentences.get(
+        passwords.password_source(user), _("Your account has no password here: ask your site’s support.")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class SessionRow:
 
 
 def _device(agent: str) -> str:
-    """Browser and system in the words that browsers use of themselves, newest claim first; "" if neither is known."""
+    """Browser and operating system from a User-Agent header; empty if neither is known."""
     browser = next((name for mark, name in _BROWSERS if f"{mark}/" in agent), "")
     system = next((name for name in _SYSTEMS if re.search(rf"\b{name}\b", agent)), "").replace("Mac OS X", "macOS")
     if not browser or not system:
@@ -148,7 +150,7 @@ def _device(agent: str) -> str:
 @never_cache
 @require_POST
 def end_sessions(request: HttpRequest) -> HttpResponse:
-    """One by its name, or all others."""
+    """End the session with a name, or all other sessions of the user."""
     at, key, actor = clock.now(), request.session.session_key or "", actor_of(request)
     name = request.POST.get("session", "")
     if name:
@@ -156,12 +158,11 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
         n_ended = 1
     else:
         n_ended = sessions.end_other_sessions(this_key=key, at=at, actor=actor)
-    told = ngettext("%(n)s session ended", "%(n)s sessions ended", n_ended) % {"n": n_ended}
-    messages.success(request, told)
+    messages.success(request, ngettext("%(n)s session ended", "%(n)s sessions ended", n_ended) % {"n": n_ended})
     return SeeOther(reverse("dashboard:password"))
 
 
-# --- A new one by mail ------------------------------------------------------------------------------------------------
+# --- New password by mail ---------------------------------------------------------------------------------------------
 def _require_mail() -> None:
     if not passwords.resets_by_mail():
         raise NotFound(_("This site sends no mail for passwords: ask its support."))
@@ -171,7 +172,7 @@ def _require_mail() -> None:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def ask_reset(request: HttpRequest) -> HttpResponse:
-    """The answer is the same for every address, and the mail is sent later: neither text nor time tells who is here."""
+    """Ask for a mail with a link. The response and its timing are the same whether or not the address is known."""
     _require_mail()
     form, status = AskForm(request.POST if request.method == "POST" else None), 200
     if request.method == "POST":
@@ -186,7 +187,7 @@ def ask_reset(request: HttpRequest) -> HttpResponse:
 
 @method_decorator(login_not_required, name="dispatch")
 class ConfirmReset(PasswordResetConfirmView):
-    """Django's own view: the link holds once and for an hour, and is kept out of the address while the form is open."""
+    """Django's view: the link is valid once and for an hour, and its token moves from the URL into the session."""
 
     template_name = "dashboard/sign_in/reset_confirm.html"
     form_class = NewForm
@@ -215,7 +216,7 @@ class ConfirmReset(PasswordResetConfirmView):
         return self.render_to_response(self.get_context_data(form=form), status=422)
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
-        """A link that holds no longer is something that isn't there."""
+        """Render with status 404 if the link is no longer valid."""
         kwargs.setdefault("status", 200 if self.validlink else 404)
         return super().render_to_response(context, **kwargs)
 

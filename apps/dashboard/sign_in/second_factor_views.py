@@ -1,4 +1,4 @@
-"""The second step of a sign-in by password, and the page on which everybody sets up their own."""
+"""Two-factor authentication: the second step of a sign-in by password, and the page to set it up."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.models import User
 from apps.accounts.sign_in import second_factor
 from apps.core import clock
-from apps.core.errors import DomainError, Invalid, NotAllowed
+from apps.core.errors import Invalid, NotAllowed
+from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.sign_in import session
 from apps.dashboard.sign_in.session import Owing, asks_password
 
 
 # --- Form -------------------------------------------------------------------------------------------------------------
-class CodeForm(forms.Form):
-    """A code, with the blanks that apps show in it."""
+class CodeForm(RefusableForm):
+    """A one-time or recovery code; it may contain spaces, as apps show it."""
+
+    default_field = "code"
 
     code = forms.CharField(
         label=gettext_lazy("Code"),
@@ -51,18 +54,14 @@ class CodeForm(forms.Form):
         if self.is_bound and self.errors:
             self.fields["code"].widget.attrs["aria-invalid"] = "true"
 
-    def add_refusal(self, refusal: DomainError) -> None:
-        message = "; ".join(problem.message for problem in refusal.fields) or refusal.message
-        self.add_error("code", forms.ValidationError(message, code=refusal.code))
-
 
 # --- QR code ----------------------------------------------------------------------------------------------------------
-QUIET = 4  # modules of white that a reader needs around it
+QUIET = 4  # width of the white border that QR readers need, in modules
 
 
 @dataclass(frozen=True)
 class Qr:
-    """d: the dark modules in units of one, inside a square of n."""
+    """A QR code as an SVG path: `d` draws its dark modules as unit squares inside a square of side `n`."""
 
     n: int
     d: str
@@ -96,7 +95,7 @@ def _runs(y: int, row: list[bool]) -> list[str]:
 @sensitive_post_parameters("code", "ticket")
 @require_http_methods(["GET", "HEAD", "POST"])
 def step(request: HttpRequest) -> HttpResponse:
-    """After the password: a code, or (where the site asks it of administrators) setting an app up."""
+    """Ask for a code after the password, or let an administrator set up an app if the site requires one."""
     found = session.owing(request)
     if found is None:
         return SeeOther(reverse("dashboard:sign-in"))
@@ -108,10 +107,11 @@ def step(request: HttpRequest) -> HttpResponse:
     form = CodeForm(request.POST)
     if not form.is_valid():
         return _step_page(request, found, form, status=422)
-    return _set_up_first(request, found, form) if found.sets_up else _let_in(request, found, form)
+    return _set_up_first(request, found, form) if found.sets_up else _check_code(request, found, form)
 
 
-def _let_in(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
+def _check_code(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
+    """Sign the user in if the code is right."""
     actor = session.actor_owing(request, found.user)
     try:
         fits = second_factor.check_second_factor(
@@ -129,6 +129,7 @@ def _let_in(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
 
 
 def _set_up_first(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
+    """Add the second factor that the site requires, then sign the user in."""
     secret = session.read_ticket(request.POST.get("ticket", ""), found.user)
     actor = session.actor_owing(request, found.user)
     try:
@@ -154,8 +155,8 @@ def _step_page(
 @sensitive_post_parameters("code", "ticket")
 @require_http_methods(["GET", "HEAD", "POST"])
 def own(request: HttpRequest) -> HttpResponse:
-    """One's own: set up, new recovery codes, taken away. Each with a code."""
-    action = request.POST.get("step", "set_up")
+    """Set up or remove the user's own second factor, or renew its recovery codes; each needs a code."""
+    action = read_action(request).step or "set_up"
     if request.method != "POST" or action not in _STEPS:
         return _own_page(request)
     form = _form(action, request.POST)
@@ -208,7 +209,7 @@ def _own_page(
     where: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """`codes` are shown this once."""
+    """The page of the user's second factor. codes: new recovery codes, which are never shown again."""
     user = cast(User, request.user)
     has_one = second_factor.has_second_factor(user)
     context: dict[str, Any] = {
@@ -227,12 +228,12 @@ def _own_page(
 
 
 def _may_set_up(request: HttpRequest) -> bool:
-    """Whoever signs in by password here; others are asked by whoever vouches for them."""
+    """Whether the user signs in by password; identity providers ask other users for a second factor themselves."""
     return asks_password(request)
 
 
 def _set_up(user: User, secret: str) -> dict[str, Any]:
-    """What the app needs: as a picture, as a link on the phone itself, and by hand."""
+    """Secret for an authenticator app as QR code, as link to open on the phone, and as text to type."""
     issuer = f"Fairshare {settings.FAIRSHARE_SITE}"
     query = urlencode({"secret": secret, "issuer": issuer}, quote_via=quote)
     address = f"otpauth://totp/{quote(f'{issuer}:{user.username}')}?{query}"

@@ -1,4 +1,4 @@
-"""How and when somebody signed in, kept in the session; and who still owes a code before they get one."""
+"""State of a sign-in in the session: how and when the user signed in, or that the second factor is still due."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ BACKEND = "apps.accounts.sign_in.backends.ElsewhereBackend"
 
 
 def sign_in(request: HttpRequest, user: User, *, by: str) -> None:
-    """A new session for somebody whom another system vouches for."""
+    """Start a session for a user whom an identity provider authenticated. by: oidc or header."""
     login(request, user, backend=BACKEND)
     request.session[BY], request.session[AT] = by, clock.now().timestamp()
 
 
 def signed_in_by(request: HttpRequest) -> str:
-    """oidc or header; "" for a password, of the site or of its directory."""
+    """How the user signed in: oidc, header, or empty for a password of the site or its directory."""
     return str(request.session.get(BY, ""))
 
 
 def asks_password(request: HttpRequest) -> bool:
-    """Whoever came in by another door may have none here."""
+    """Whether the user has to confirm actions with a password, as users do who signed in with one."""
     return not signed_in_by(request)
 
 
 def is_fresh(request: HttpRequest) -> bool:
-    """Whether somebody without a password here came in through their own door within ten minutes."""
+    """Whether a user without a password signed in within the last ten minutes."""
     if signed_in_by(request) == "header":
-        return True  # the proxy vouches for each request
+        return True  # the proxy authenticates each request
     return bool(clock.now().timestamp() - float(request.session.get(AT, 0)) <= FRESH_S)
 
 
 def where_next(request: HttpRequest, wanted: str | None) -> str:
-    """An address of ours, or the start."""
+    """The wanted URL if it is on this site, else the start page."""
     hosts = {request.get_host()}
     if wanted and url_has_allowed_host_and_scheme(wanted, allowed_hosts=hosts, require_https=request.is_secure()):
         return wanted
@@ -56,12 +56,15 @@ def where_next(request: HttpRequest, wanted: str | None) -> str:
 
 _KEY = "second_step"
 _SALT = "dashboard.second_factor"
-AGE_S = 600  # for the code, and for setting an app up
+AGE_S = 600  # time to enter a code or to set up an app
 
 
 @dataclass(frozen=True)
 class Owing:
-    """sets_up: the site asks a second factor of them, and they have none yet."""
+    """A user whose password was accepted and whose second factor is due.
+
+    sets_up: the user has none yet, and the site requires one.
+    """
 
     user: User
     next: str
@@ -74,7 +77,7 @@ def is_due(user: User) -> bool:
 
 
 def begin(request: HttpRequest, user: User, where: str) -> None:
-    """Nobody is signed in yet: the session only remembers whose password held, and when."""
+    """Remember in the session, without signing in, whose password was accepted, and when."""
     request.session.flush()
     request.session[_KEY] = {
         "user": user.pk,
@@ -86,24 +89,24 @@ def begin(request: HttpRequest, user: User, where: str) -> None:
 
 
 def owing(request: HttpRequest) -> Owing | None:
-    """Who it is, if that was just now, they are still let in, and the password is still the one that held."""
-    kept = request.session.get(_KEY)
-    if not isinstance(kept, dict) or clock.now().timestamp() - kept["at"] > AGE_S:
+    """The user whose second factor is due; None after AGE_S, for inactive users, and after a change of password."""
+    stored = request.session.get(_KEY)
+    if not isinstance(stored, dict) or clock.now().timestamp() - stored["at"] > AGE_S:
         return None
-    user = User.objects.filter(pk=kept["user"], is_active=True).first()
-    if user is None or not constant_time_compare(kept["password"], user.get_session_auth_hash()):
+    user = User.objects.filter(pk=stored["user"], is_active=True).first()
+    if user is None or not constant_time_compare(stored["password"], user.get_session_auth_hash()):
         return None
-    return Owing(user, kept["next"], not has_second_factor(user), kept["backend"])
+    return Owing(user, stored["next"], not has_second_factor(user), stored["backend"])
 
 
 def finish(request: HttpRequest, found: Owing) -> None:
-    """Signed in, in a session that nobody knew before."""
+    """Sign the user in with a new session key."""
     request.session.flush()
     login(request, found.user, backend=found.backend)
 
 
 def failed(request: HttpRequest, user: User) -> None:
-    """Counts like a wrong password, for name and address together."""
+    """Report a wrong code to the lockout, like a wrong password."""
     user_login_failed.send(sender=__name__, credentials={"username": user.username}, request=request)
 
 
@@ -117,12 +120,12 @@ def actor_owing(request: HttpRequest, user: User) -> Actor:
 
 
 def ticket_with(secret: str, user: User) -> str:
-    """The secret that the page shows, for its form: nothing is stored before a code of it came back."""
+    """A signed secret for the form; nothing is stored before the user has entered a code from it."""
     return signing.dumps([user.pk, secret], salt=_SALT)
 
 
 def read_ticket(ticket: str, user: User) -> str:
-    """The secret again; a new one where the ticket is too old, or somebody else's."""
+    """The secret in a ticket; a new one if the ticket is invalid, too old, or another user's."""
     try:
         owner, secret = signing.loads(ticket, salt=_SALT, max_age=AGE_S)
     except (signing.BadSignature, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Campus sign-on: a proxy that has checked who it is says so in a header; from elsewhere it is thrown away."""
+"""Sign-in by a header from a trusted proxy, which authenticates users; headers from other addresses are removed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADERS = ("", "_GROUPS", "_NAME", "_EMAIL")
 
 
 class StripHeaderMiddleware:
-    """First of all: what a client wrote itself never reaches anything that reads these headers."""
+    """First middleware: remove the trusted headers from requests that don't come from the proxy."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
@@ -37,45 +37,45 @@ class StripHeaderMiddleware:
 
 
 class TrustedHeaderMiddleware:
-    """Signs in whom the proxy names; ends that session when it names somebody else, or nobody."""
+    """Sign in the user whom the proxy names; end that session when it names another user or none."""
 
     def __init__(self, get_response: Answer) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.FAIRSHARE_TRUSTED_HEADER:
-            said = _said(request, "") if comes_from_proxy(request) else ""
+            username = _header(request, "") if comes_from_proxy(request) else ""
             by_header = signed_in_by(request) == Identity.Source.HEADER
-            if by_header and request.session.get(HEADER_NAME) != said:
+            if by_header and request.session.get(HEADER_NAME) != username:
                 logout(request)
-            if said and not request.user.is_authenticated:
+            if username and not request.user.is_authenticated:
                 try:
-                    self._sign_in(request, said)
+                    self._sign_in(request, username)
                 except DomainError as refusal:
                     if not request.path.startswith("/api/"):
                         return refuse(request, refusal_of(refusal))
         return self.get_response(request)
 
-    def _sign_in(self, request: HttpRequest, said: str) -> None:
-        given, _space, family = _said(request, "_NAME").rpartition(" ")
+    def _sign_in(self, request: HttpRequest, username: str) -> None:
+        given, _space, family = _header(request, "_NAME").rpartition(" ")
         person = Person(
             source=Identity.Source.HEADER,
-            subject=said,
-            username=said,
+            subject=username,
+            username=username,
             first_name=given or family,
             last_name=family if given else "",
-            email=_said(request, "_EMAIL"),
-            groups=[name.strip() for name in _SEPARATOR.split(_said(request, "_GROUPS")) if name.strip()],
+            email=_header(request, "_EMAIL"),
+            groups=[name.strip() for name in _SEPARATOR.split(_header(request, "_GROUPS")) if name.strip()],
         )
         user = update_or_create_user(
             person, at=clock.now(), via="page", address=request.META.get("REMOTE_ADDR") or None
         )
         sign_in(request, user, by=Identity.Source.HEADER)
-        request.session[HEADER_NAME] = said
+        request.session[HEADER_NAME] = username
 
 
 def comes_from_proxy(request: HttpRequest) -> bool:
-    """By the address of the connection itself, never by what a header says."""
+    """Whether the connection itself, not a header, has the address of a trusted proxy."""
     return _is_proxy(request.META.get("REMOTE_ADDR", ""), tuple(settings.FAIRSHARE_TRUSTED_HEADER_ADDRESSES))
 
 
@@ -95,8 +95,8 @@ def _key(which: str) -> str:
     return f"HTTP_{name.upper().replace('-', '_')}" if name else ""
 
 
-def _said(request: HttpRequest, which: str) -> str:
-    """Headers arrive as latin-1; names are UTF-8."""
+def _header(request: HttpRequest, which: str) -> str:
+    """Value of a trusted header, decoded as UTF-8 (WSGI decodes headers as Latin-1)."""
     text = str(request.META.get(_key(which) or "-", "")).strip()
     try:
         return text.encode("latin-1").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Sign in and out. Messages never tell whether a name exists; the lock is by name and address together."""
+"""Sign in and out. Messages don't reveal whether a user name exists; lockouts are per user name and address."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ from apps.dashboard.sign_in.session import where_next
 # --- Attempts ---------------------------------------------------------------------------------------------------------
 MOST_A_MINUTE = 30
 _MOST_ADDRESSES = 10_000
-_V6_SITE = 64  # bits that one customer of a network has
+_V6_SITE = 64  # prefix length of the IPv6 network of one customer
 
-_minutes: LRUCache[str, tuple[int, int]] = LRUCache(_MOST_ADDRESSES)  # by address: the minute, and the attempts
+_minutes: LRUCache[str, tuple[int, int]] = LRUCache(_MOST_ADDRESSES)  # by address: minute, and attempts in it
 _lock = threading.Lock()
 
 
 def count_attempt(request: HttpRequest) -> None:
-    """
+    """Count an attempt to sign in, before any password is hashed.
+
     Raises:
-        TooOften: over the limit in this minute and process. Nothing has been hashed yet.
+        TooOften: the address exceeds MOST_A_MINUTE attempts in this minute and process.
     """
     address, minute = _network(get_client_ip_address(request) or ""), minute_now()
     with _lock:
@@ -74,7 +75,7 @@ def _network(address: str) -> str:
 
 # --- Views ------------------------------------------------------------------------------------------------------------
 class SignIn(LoginView):
-    """Django's own view with our page; a fragment that lost its session gets a note instead of a whole page."""
+    """Django's view with our page; htmx requests whose session has ended get a short note instead."""
 
     template_name = "dashboard/sign_in/sign_in.html"
     redirect_authenticated_user = True
@@ -87,7 +88,7 @@ class SignIn(LoginView):
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """The password held. Whoever has a second step is signed in after it, and not before."""
+        """Sign the user in, or ask for the second factor first if the user needs one."""
         user = form.get_user()
         if not session.is_due(user):
             return super().form_valid(form)
@@ -105,7 +106,7 @@ class SignIn(LoginView):
 
 
 def locked(request: HttpRequest, _answer: HttpResponse | None, credentials: dict[str, Any] | None) -> HttpResponse:
-    """For django-axes: each further attempt begins the time anew, so that it is always the whole of it."""
+    """Response of django-axes to a locked-out user; Retry-After is the whole period, which each attempt restarts."""
     answer = render(request, "dashboard/sign_in/locked.html", status=429)
     answer["Retry-After"] = str(get_cool_off_s(request) or 0)
     return answer
@@ -115,7 +116,7 @@ sign_in = SignIn.as_view()
 
 
 class SignOut(LogoutView):
-    """Ends the session here, and leads on to whoever would sign the person in again without a question."""
+    """End the session here; then link to the identity provider, which would otherwise sign the user in again."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         by = session.signed_in_by(request)
@@ -139,7 +140,7 @@ sign_out = SignOut.as_view()
 @never_cache
 @require_safe
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
-    """The administration has no door of its own: it would be one without a second step."""
+    """Redirect Django admin's sign-in to ours, because its own form would skip the second factor."""
     if request.user.is_authenticated:
         if not request.user.is_staff:
             raise NotFound("There is nothing here for you.")
@@ -152,7 +153,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def oidc_start(request: HttpRequest) -> HttpResponse:
-    """A page that leads on: forms may go nowhere but here, and issuers pass people on to others."""
+    """Page that redirects to the OpenID Connect issuer; the CSP's form-action forbids a redirect from a form."""
     _require_issuer()
     address = oidc.start(request, where_next(request, request.POST.get("next")))
     context = {"address": address, "elsewhere": settings.FAIRSHARE_OIDC_NAME}
@@ -163,7 +164,7 @@ def oidc_start(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def oidc_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """The issuer sends people back here. The one GET that signs in, as the protocol has it."""
+    """Return from the issuer; the protocol requires that this GET request signs the user in."""
     _require_issuer()
     if provider_id != oidc.PROVIDER_ID:
         raise NotFound("There is no such sign-in.")

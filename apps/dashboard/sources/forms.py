@@ -1,4 +1,4 @@
-"""A usage source as an administrator sets it up: what it is, how it comes in, and when."""
+"""Form with the settings of a usage source: identity, collection and schedule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.errors import DomainError, Stale
+from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field, name_input, number_field, text_area
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.sources.source_settings import PREFIX
@@ -34,29 +34,14 @@ SACCT = (
 )
 
 
-def _text(label: Any, most: int, *, required: bool = False, help_text: Any = "", **attributes: str) -> forms.CharField:
-    widget = forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false", **attributes})
-    return forms.CharField(label=label, max_length=most, required=required, help_text=help_text, widget=widget)
+def _tick(label: Any) -> forms.BooleanField:
+    return forms.BooleanField(label=label, required=False)
 
 
-def _number(label: Any, help_text: Any = "", *, required: bool = False) -> forms.FloatField:
-    widget = forms.NumberInput(attrs={"class": "input", "step": "any", "min": "0"})
-    return forms.FloatField(label=label, required=required, help_text=help_text, widget=widget)
+class SourceForm(RefusableForm):
+    """Settings of a source of one kind; a new source also needs a `slug`."""
 
-
-def _tick(label: Any, help_text: Any = "") -> forms.BooleanField:
-    return forms.BooleanField(label=label, required=False, help_text=help_text)
-
-
-def _choice(label: Any, choices: list[tuple[str, Any]], help_text: Any = "") -> forms.ChoiceField:
-    widget = forms.Select(attrs={"class": "input"})
-    return forms.ChoiceField(label=label, choices=choices, help_text=help_text, widget=widget)
-
-
-class SourceForm(forms.Form):
-    """The fields of one kind; `slug` only where a source is made."""
-
-    is_stale = False
+    field_names = {setting: name for name, (setting, _unit) in _IN_UNITS.items()} | {"source_exists": "slug"}
 
     def __init__(self, *args: Any, kind: str, is_new: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,12 +49,15 @@ class SourceForm(forms.Form):
         self.fields |= _about(is_new)
         self.fields |= _FIELDS[kind]()
         if kind != Source.Kind.PUSH:
-            self.fields["collect_every"] = _number(_("Interval (minutes)"), _("Leave empty to run only manually."))
+            self.fields["collect_every"] = number_field(
+                _("Interval (minutes)"), _("Leave empty to run only manually."), required=False
+            )
         if kind in (Source.Kind.COMMAND, Source.Kind.SLURM_REST):
             self.fields |= _windows()
-        self.fields["expected_every"] = _number(
+        self.fields["expected_every"] = number_field(
             _("Usage expected every (minutes)"),
             _("Missing for longer, the source is late. Leave empty if irregular."),
+            required=False,
         )
         widget = forms.NumberInput(attrs={"class": "input", "min": "0"})
         self.fields["skew_tolerance_s"] = forms.IntegerField(
@@ -86,7 +74,7 @@ class SourceForm(forms.Form):
         return _arguments(self.cleaned_data["listing"])
 
     def given(self) -> dict[str, Any]:
-        """What was filled in, as the room of usage takes it."""
+        """Settings in the form and units of the usage services."""
         found = {name: self.cleaned_data[name] for name in _OWN if name in self.fields}
         terms = {name: self.cleaned_data[name] for name in (*_TERMS, *_COMMANDS) if name in self.fields}
         for name, (setting, unit) in _IN_UNITS.items():
@@ -99,21 +87,12 @@ class SourceForm(forms.Form):
             found.pop("namespace", None)
         return {**found, "kind": self.kind, "collecting": terms}
 
-    def add_refusal(self, error: DomainError) -> None:
-        self.is_stale = isinstance(error, Stale)
-        names = {setting: name for name, (setting, _unit) in _IN_UNITS.items()}
-        for problem in error.fields:
-            where = problem.where.removeprefix(PREFIX)
-            where = names.get(where, where)
-            told = forms.ValidationError(problem.message, code=error.code)
-            self.add_error(where if where in self.fields else None, told)
-        if not error.fields:
-            told = forms.ValidationError(error.message, code=error.code)
-            self.add_error("slug" if error.code == "source_exists" and self.is_new else None, told)
+    def form_field(self, where: str) -> str:
+        return super().form_field(where.removeprefix(PREFIX))
 
 
 def initial_of(source: Source) -> dict[str, Any]:
-    """A source as the form shows it."""
+    """Initial values of the form for an existing source."""
     terms: Mapping[str, Any] = source.collecting
     shown = {name: getattr(source, name) for name in _OWN} | {name: terms[name] for name in _TERMS if name in terms}
     shown |= {name: typed_command(terms[name]) for name in _COMMANDS if name in terms}
@@ -123,8 +102,8 @@ def initial_of(source: Source) -> dict[str, Any]:
     return shown
 
 
-def first_values(kind: str) -> dict[str, Any]:
-    """What a new source begins with."""
+def default_values(kind: str) -> dict[str, Any]:
+    """Initial values of the form for a new source."""
     shown: dict[str, Any] = {"skew_tolerance_s": 300, "collect_every": 5, "format": AUTO, "pattern": "*"}
     shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
     shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
@@ -132,12 +111,12 @@ def first_values(kind: str) -> dict[str, Any]:
 
 
 def typed_command(arguments: Sequence[str]) -> str:
-    """As somebody would type them, with quotation marks only where one argument would else become two."""
+    """A command line, with quotation marks only around arguments that would otherwise be split."""
     return " ".join(shlex.quote(one) if not one or _SPLITS.search(one) else one for one in arguments)
 
 
 def _arguments(line: str) -> list[str]:
-    """Split as a shell would split them; no shell ever sees them."""
+    """Split a command line as a shell would; it is run without a shell."""
     try:
         return shlex.split(line)
     except ValueError as error:
@@ -148,28 +127,30 @@ def _plain(value: float) -> float | int:
     return int(value) if value == int(value) else value
 
 
+def _optional(label: Any, max_length: int, help_text: Any = "") -> forms.CharField:
+    return name_field(label, max_length, help_text, required=False)
+
+
 def _about(is_new: bool) -> dict[str, forms.Field]:
-    fields: dict[str, forms.Field] = {"name": _text(_("Name"), 128, required=True)}
+    fields: dict[str, forms.Field] = {"name": name_field(_("Name"), 128)}
     if is_new:
         fields["slug"] = forms.SlugField(
             label=_("Short name"),
             max_length=64,
             help_text=_("For addresses, tokens and commands; can’t be changed."),
-            widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off", "spellcheck": "false"}),
+            widget=name_input(),
         )
     zone_help = _("Only for times without one, as sacct writes them.")
     return {
         **fields,
-        "origin": _text(_("Origin"), 64, help_text=_("Leave empty for this site, or enter the other site's name.")),
-        "time_zone": _text(_("Time zone"), 64, help_text=zone_help),
-        "cluster": _text(
-            _("Cluster"), 128, help_text=_("For records without one; can’t be changed once there are records.")
-        ),
-        "site": _text(_("Site"), 128),
-        "namespace": _text(
+        "origin": _optional(_("Origin"), 64, _("Leave empty for this site, or enter the other site's name.")),
+        "time_zone": _optional(_("Time zone"), 64, zone_help),
+        "cluster": _optional(_("Cluster"), 128, _("For records without one; can’t be changed once there are records.")),
+        "site": _optional(_("Site"), 128),
+        "namespace": _optional(
             _("Namespace of user names"),
             128,
-            help_text=_("Sources with the same namespace share user names. Leave empty for its own."),
+            _("Sources with the same namespace share user names. Leave empty for its own."),
         ),
         "names_people": _tick(_("Its user names are login names")),
     }
@@ -182,20 +163,21 @@ def _directory() -> dict[str, forms.Field]:
     ]
     pattern_help = _("For growing files, also match rotated ones: accounting*")
     return {
-        "folder": _text(_("Folder"), 1024, required=True, help_text=_("Full path on the worker's machine.")),
-        "pattern": _text(_("File names"), 128, required=True, help_text=pattern_help),
-        "files": _choice(_("Kind of files"), modes),
+        "folder": name_field(_("Folder"), 1024, _("Full path on the worker's machine.")),
+        "pattern": name_field(_("File names"), 128, pattern_help),
+        "files": choice_field(_("Kind of files"), modes),
         "format": _format(),
-        "settle": _number(_("Wait (seconds)"), _("Since the last change of a file."), required=True),
+        "settle": number_field(_("Wait (seconds)"), _("Since the last change of a file.")),
         "listing": _listing(),
     }
 
 
 def _command() -> dict[str, forms.Field]:
-    widget = forms.Textarea(attrs={"class": "input mono", "rows": "4", "autocomplete": "off", "spellcheck": "false"})
     command_help = _("{from} and {to} are replaced by the requested period. No shell is used.")
     return {
-        "command": forms.CharField(label=_("Command"), max_length=8192, widget=widget, help_text=command_help),
+        "command": forms.CharField(
+            label=_("Command"), max_length=8192, widget=text_area("mono"), help_text=command_help
+        ),
         "format": _format(),
         "listing": _listing(),
     }
@@ -203,15 +185,15 @@ def _command() -> dict[str, forms.Field]:
 
 def _listing() -> forms.CharField:
     help_text = _("Such as squeue --json or qstat -xml: running and waiting jobs, listed after the accounting.")
-    return _text(_("Command that lists open jobs (optional)"), 8192, help_text=help_text)
+    return _optional(_("Command that lists open jobs (optional)"), 8192, help_text)
 
 
 def _slurm_rest() -> dict[str, forms.Field]:
     address_help = _("Up to the port: https://slurm.example.org:6820")
     return {
-        "address": _text(_("Address"), 1024, required=True, help_text=address_help, inputmode="url"),
-        "version": _text(_("Version"), 16, required=True, help_text="v0.0.40"),
-        "user": _text(_("User"), 64, help_text=_("Owner of the token; optional.")),
+        "address": name_field(_("Address"), 1024, address_help, inputmode="url"),
+        "version": name_field(_("Version"), 16, "v0.0.40"),
+        "user": _optional(_("User"), 64, _("Owner of the token; optional.")),
         "accounting": _tick(_("Finished jobs, from the accounting database")),
         "queue": _tick(_("Running and waiting jobs")),
     }
@@ -220,15 +202,15 @@ def _slurm_rest() -> dict[str, forms.Field]:
 def _windows() -> dict[str, forms.Field]:
     overlap_help = _("Collected again each time, for late records. A record still counts once.")
     return {
-        "overlap": _number(_("Overlap (minutes)"), overlap_help, required=True),
-        "look_back": _number(_("First period (days)"), required=True),
-        "timeout": _number(_("Timeout (seconds)"), required=True),
+        "overlap": number_field(_("Overlap (minutes)"), overlap_help),
+        "look_back": number_field(_("First period (days)")),
+        "timeout": number_field(_("Timeout (seconds)")),
     }
 
 
 def _format() -> forms.ChoiceField:
     choices: list[tuple[str, Any]] = [(AUTO, _("Detect automatically"))]
-    return _choice(_("Format"), [*choices, *((one.name, one.label) for one in FORMATS.values())])
+    return choice_field(_("Format"), [*choices, *((one.name, one.label) for one in FORMATS.values())])
 
 
 _FIELDS: dict[str, Any] = {

@@ -1,9 +1,9 @@
-"""Usage sources as pages show them: is the data complete, and if not, since when."""
+"""Usage sources as rows of a page: timeliness, lag, coverage by day, and headlines."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -44,12 +44,12 @@ from apps.usage.timeliness import (
 
 # --- One source -------------------------------------------------------------------------------------------------------
 _METER, _TICK = 74.0, 48.0
-_ODD_SHOWN = 12
+_INCOMPLETE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Age of the last contact; the tick, where it is late, is in one line for all sources."""
+    """Bar for the age of the last contact; all bars have the tick for lateness at the same position."""
 
     bar: str
     is_late: bool
@@ -57,14 +57,18 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Unmapped:
+    """Unmapped accounts of a source. core_s: their usage, None if the actor may not know it."""
+
     n_accounts: int
-    core_s: float | None  # None where it isn't told
+    core_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """contact: when the last contact was; its age, which decides the state, is the lag. newest: end of the newest
-    record, as information."""
+    """One row of the table of sources.
+
+    contact: time of the last contact, whose age is the lag and decides the state. newest: end of the newest record.
+    """
 
     source: Source
     state: Timeliness
@@ -112,7 +116,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The verdict on all sources: `n` of them, `of` all, are what the key says."""
+    """Headline of the page: `n` of `of` sources are in the state that `key` names."""
 
     key: str
     n: int
@@ -121,7 +125,7 @@ class Headline:
 
 
 def headline(lines: Sequence[SourceLine]) -> Headline:
-    """The verdict in words: is the data complete?"""
+    """Headline on whether the sources are on time."""
     n, behind = len(lines), sum(line.is_behind for line in lines)
     if not lines:
         return Headline("none", 0, 0, _("No usage sources yet"))
@@ -142,7 +146,7 @@ def headline(lines: Sequence[SourceLine]) -> Headline:
 
 
 def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
-    """One sentence for each source that is behind, the oldest contact first."""
+    """Sentences on the three sources that are late and have the oldest contacts."""
     behind = sorted((line for line in lines if line.is_behind), key=lambda line: _contact_s(line, now), reverse=True)
     sentences = []
     for line in behind[:3]:
@@ -151,13 +155,9 @@ def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
     return sentences
 
 
-def matching(lines: Sequence[SourceLine], days: Mapping[int, Sequence[Day]]) -> list[tuple[str, Sequence[Day]]]:
-    return [(line.source.name, days[line.source.pk]) for line in lines]
-
-
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """The strip of one source as numbers and words."""
+    """Coverage of one source as text: numbers of full, partial and missing days, and the incomplete days."""
 
     name: str
     full: int
@@ -167,38 +167,39 @@ class DayRow:
 
 
 def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
-    """The table beside the picture."""
+    """Rows of the table beside the coverage figure."""
     table = []
     for name, days in rows:
         tally = Counter(day.state for day in days)
-        odd = [_odd_day(day) for day in days if day.state in {Coverage.PART, Coverage.HOLE}]
-        shown = ", ".join(odd[-_ODD_SHOWN:])
-        if len(odd) > _ODD_SHOWN:
-            n_more = len(odd) - _ODD_SHOWN
+        incomplete = [_incomplete_day(day) for day in days if day.state in {Coverage.PART, Coverage.HOLE}]
+        shown = ", ".join(incomplete[-_INCOMPLETE_SHOWN:])
+        if len(incomplete) > _INCOMPLETE_SHOWN:
+            n_more = len(incomplete) - _INCOMPLETE_SHOWN
             shown = f"{shown}, {ngettext('%(n)s more', '%(n)s more', n_more) % {'n': n_more}}"
         table.append(DayRow(name, tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], shown))
     return table
 
 
 def figures(rows: Sequence[tuple[str, Sequence[Day]]]) -> tuple[CoverageFigure, CoverageFigure]:
-    """Sixty days for a wide page, twenty-eight for a narrow one; one source alone stands beside other cards."""
+    """Coverage figures of 60 days for wide and 28 days for narrow pages; that of a single source is smaller."""
     wide = WIDE if len(rows) > 1 else BESIDE
     return _figure(rows, wide, WIDE_DAYS), _figure(rows, NARROW, NARROW_DAYS)
 
 
 def gaps(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[str]:
-    """In words, what is missing: "nsc feed: 2 Nov, 3 Nov"."""
+    """Days without expected usage by source, such as “nsc feed: 2 Nov, 3 Nov”."""
     lines = []
     for name, days in rows:
-        holes = [formats.date_format(day.on, "j M") for day in days if day.state is Coverage.HOLE]
-        if holes:
-            shown = ", ".join(holes[:5]) + (_(" and %(n)s more") % {"n": len(holes) - 5} if len(holes) > 5 else "")
+        missing = [formats.date_format(day.on, "j M") for day in days if day.state is Coverage.HOLE]
+        if missing:
+            shown = ", ".join(missing[:5])
+            shown += _(" and %(n)s more") % {"n": len(missing) - 5} if len(missing) > 5 else ""
             lines.append(f"{name}: {shown}")
     return lines
 
 
 def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> str:
-    """What the strip shows, for those who don't see it."""
+    """Text alternative of the coverage figure."""
     recent = [(name, days[-n_days:]) for name, days in rows]
     missing = gaps(recent)
     text = f"{_('Coverage')}, {ngettext('%(n)s day', '%(n)s days', n_days) % {'n': n_days}}."
@@ -207,7 +208,7 @@ def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> st
     return f"{text} {_('Days without expected usage:')} {'; '.join(missing)}."
 
 
-def _odd_day(day: Day) -> str:
+def _incomplete_day(day: Day) -> str:
     on = formats.date_format(day.on, "j M")
     if day.state is Coverage.HOLE:
         return f"{on} ({_('none')})"
@@ -222,7 +223,7 @@ def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) 
 
 
 def _contact_s(line: SourceLine, now: datetime) -> float:
-    """Age of the last contact, without one of the source."""
+    """Seconds since the last contact; since the source was created if there was none."""
     return presentation.seconds_between(last_contact_at(line.source) or line.source.created_at, now)
 
 
@@ -260,7 +261,7 @@ def _lag(source: Source, now: datetime) -> str:
 
 
 def _span(seconds: float) -> str:
-    """An age that is told to the minute below ten hours: 1 h 13 min."""
+    """An age, with minutes between one and ten hours, such as 1 h 13 min."""
     hours, minutes = int(seconds) // 3600, int(seconds) % 3600 // 60
     if not 1 <= hours < 10 or not minutes:
         return presentation.age(seconds)
@@ -277,7 +278,7 @@ def _meter(source: Source, now: datetime) -> Meter | None:
 
 # --- Lines and days ---------------------------------------------------------------------------------------------------
 def lines_of(actor: Actor) -> list[SourceLine]:
-    """Every source that the actor may know of."""
+    """Rows of all sources that the actor may see."""
     unmapped = _unmapped(actor)
     return [_source_line(found, unmapped) for found in selectors.list_counted_sources(actor=actor)]
 
@@ -297,11 +298,12 @@ def _unmapped(actor: Actor) -> dict[str, Unmapped]:
 
 
 def coverage_of(lines: list[SourceLine], actor: Actor) -> dict[str, Any]:
+    """Context of the coverage figures and their table."""
     zone = ZoneInfo(settings.TIME_ZONE)
     found = coverage.list_days(
         sources=[line.source for line in lines], n_days=WIDE_DAYS, at=clock.now(), zone=zone, actor=actor
     )
-    rows = matching(lines, found)
+    rows = [(line.source.name, found[line.source.pk]) for line in lines]
     wide, narrow = figures(rows)
     return {
         "rows": rows,

@@ -1,4 +1,4 @@
-"""Usage sources set up and kept by administrators, and how each comes in, in words."""
+"""Pages on which administrators set up usage sources, and the card with the state of a source's collection."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.dashboard.sources.forms import SourceForm, first_values, initial_of, typed_command
+from apps.dashboard.sources.forms import SourceForm, default_values, initial_of, typed_command
 from apps.runs.models import Run
 from apps.usage import selectors
 from apps.usage.authority import require_open
@@ -61,13 +62,16 @@ PEER_LABEL = gettext_lazy("A peer’s feed: nothing to collect or to upload here
 
 @dataclass(frozen=True, slots=True)
 class CollectingLine:
-    """badge: of the kinds ok, bad, warn and none. error is for administrators only."""
+    """State of a source's collection.
+
+    key: paused, at_work, not_yet, works, failed or in_part. badge: CSS class. what, error: for administrators only.
+    """
 
     label: str
     is_collected: bool
     what: str
-    rhythm: str
-    key: str  # of the state: paused, at_work, not_yet, works, failed or in_part
+    interval: str
+    key: str
     badge: str
     state: str
     next: str
@@ -75,25 +79,25 @@ class CollectingLine:
     is_at_work: bool
 
 
-def collecting_line(source: Source, newest: Run | None, now: datetime, *, tells_all: bool) -> CollectingLine:
+def collecting_line(source: Source, newest: Run | None, now: datetime, *, with_details: bool) -> CollectingLine:
     is_at_work = newest is not None and newest.state in (Run.State.QUEUED, Run.State.RUNNING)
     key, badge, state = _state(source, newest, is_at_work)
     return CollectingLine(
         label=str(LABELS.get(source.kind, PEER_LABEL)),
         is_collected=source.is_collected,
-        what=_what(source) if tells_all else "",
-        rhythm=_rhythm(source),
+        what=_what(source) if with_details else "",
+        interval=_interval(source),
         key=key,
         badge=badge,
         state=state,
         next=_next(source, now),
-        error=source.collect_error if tells_all else "",
+        error=source.collect_error if with_details else "",
         is_at_work=is_at_work,
     )
 
 
 def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, str, str]:
-    """Key, badge and words."""
+    """Key, badge and text of the state."""
     if source.is_paused:
         return "paused", "", _("paused")
     if is_at_work:
@@ -107,6 +111,7 @@ def _state(source: Source, newest: Run | None, is_at_work: bool) -> tuple[str, s
 
 
 def _what(source: Source) -> str:
+    """What is collected: files, a command, or an address."""
     terms = source.collecting
     if source.kind == Source.Kind.DIRECTORY:
         return f"{terms['folder']}/{terms['pattern']}"
@@ -115,7 +120,7 @@ def _what(source: Source) -> str:
     return str(terms.get("address", ""))
 
 
-def _rhythm(source: Source) -> str:
+def _interval(source: Source) -> str:
     if not source.collect_every_s:
         return _("manual")
     return _("every %(time)s") % {"time": presentation.duration(source.collect_every_s)}
@@ -136,7 +141,7 @@ _REFUSALS = (Invalid, Conflict, Stale)
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """First how it comes in, then what that kind must be told."""
+    """Choose the kind of a new source, then enter its settings."""
     actor = _administrator(request)
     kind = request.GET.get("kind", "")
     if kind not in LABELS:
@@ -144,7 +149,7 @@ def new(request: HttpRequest) -> HttpResponse:
             request, "dashboard/usage/source_kinds.html", {"kinds": KINDS, "crumbs": _crumbs(_("New source"))}
         )
     if request.method != "POST":
-        return _page(request, SourceForm(initial=first_values(kind), kind=kind, is_new=True))
+        return _page(request, SourceForm(initial=default_values(kind), kind=kind, is_new=True))
     form = SourceForm(request.POST, kind=kind, is_new=True)
     if form.is_valid():
         try:
@@ -161,7 +166,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """What it is told; the tag says which state of it was read."""
+    """Change the settings of a source; `tag` identifies the state that the page showed."""
     actor = _administrator(request)
     found = selectors.get_source(slug=slug, actor=actor)
     require_open(found)
@@ -170,14 +175,14 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     form = SourceForm(request.POST, kind=found.kind, is_new=False)
     if form.is_valid():
         try:
-            tag = request.POST.get("tag", "")
+            tag = read_action(request).tag
             sources.change_source(slug=slug, tag=tag, given=form.given(), at=clock.now(), actor=actor)
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
             messages.success(request, _("Saved"))
             return SeeOther(_url(slug))
-    return _page(request, form, found, status=412 if form.is_stale else 422)
+    return _page(request, form, found, status=form.status)
 
 
 @require_POST
@@ -207,16 +212,16 @@ def _url(slug: str) -> str:
 @fragment(page=_url)
 @require_safe
 def collecting(request: HttpRequest, slug: str) -> HttpResponse:
-    """Polled while a collection is at work; once it has ended, the answer carries no trigger any more."""
+    """Fragment that is polled while a collection runs; afterwards it contains no trigger to poll again."""
     found = selectors.get_source(slug=slug, actor=actor_of(request))
     return render(request, "dashboard/usage/_collecting.html", collecting_context(found, actor_of(request)))
 
 
 def collecting_context(source: Source, actor: Actor) -> dict[str, Any]:
-    """For the card on the page of a source, and for the fragment."""
+    """Context of the card on the page of a source, and of its fragment."""
     newest = newest_collection(source=source, actor=actor)
     may_set_up = sources.may_set_up(actor)
-    line = collecting_line(source, newest, clock.now(), tells_all=may_set_up)
+    line = collecting_line(source, newest, clock.now(), with_details=may_set_up)
     return {"source": source, "collecting": line, "newest": newest, "may_set_up": may_set_up}
 
 
@@ -235,14 +240,14 @@ def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *
         "source": found,
         "tag": sources.tag_of(found) if found else "",
         "own_fields": [form[name] for name in form.fields if name in _ABOUT and name != "names_people"],
-        "rhythm_fields": [form[name] for name in form.fields if name in _RHYTHM],
+        "rhythm_fields": [form[name] for name in form.fields if name in _SCHEDULE],
         "crumbs": _crumbs(_("Settings"), found) if found else _crumbs(_("New source")),
     }
     return render(request, "dashboard/usage/source_form.html", context, status=status)
 
 
 _ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")
-_RHYTHM = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
+_SCHEDULE = ("collect_every", "expected_every", "overlap", "look_back", "timeout", "skew_tolerance_s")
 
 
 def _crumbs(last: str, found: Source | None = None) -> list[dict[str, str]]:

@@ -10,8 +10,8 @@ from django.utils.html import format_html
 from apps.accounts.saved_views import LONGEST_NAME, list_views
 from apps.core import clock
 from apps.dashboard.drafts import presenters as draft_words
-from apps.dashboard.drafts.views import last_of_mine
-from apps.dashboard.saved_views import WHOLE, kept_query
+from apps.dashboard.drafts.views import revision_to_undo
+from apps.dashboard.saved_views import WHOLE, stored_query
 from apps.dashboard.search.catalogue import KEYS_COOKIE, shortcut_of
 from apps.dashboard.shell.navigation import PolicyLink
 from apps.dashboard.shell.requests import actor_of
@@ -31,7 +31,7 @@ def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
     may_edit = drafts.may_edit(policy, actor, at)
     mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
     shown = [{"draft": each, "title": draft_words.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
-    undoes = last_of_mine(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
+    undoes = revision_to_undo(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
     return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine), "undoes": undoes}
 
 
@@ -42,7 +42,7 @@ def saved_views(context: dict[str, Any]) -> dict[str, Any]:
     request = context["request"]
     query = request.META.get("QUERY_STRING", "")
     try:
-        here = kept_query(query)
+        here = stored_query(query)
     except ValueError:  # this query can't be saved
         here = query
     views = list_views(page=request.path, actor=actor_of(request))

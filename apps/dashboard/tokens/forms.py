@@ -1,4 +1,4 @@
-"""What a person fills in to make a token, and to confirm with their password."""
+"""Forms to create a token, and to confirm an action with the user's password."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from apps.accounts.services import DAYS, MOST_DAYS
-from apps.core.errors import DomainError
+from apps.dashboard.shell.forms import RefusableForm, name_field, text_input
 
 Choices = Sequence[tuple[str, str]]
-
-
-def _text(**attributes: str) -> forms.TextInput:
-    return forms.TextInput(attrs={"class": "input", **attributes})
 
 
 def _password() -> forms.CharField:
@@ -23,18 +19,17 @@ def _password() -> forms.CharField:
     return forms.CharField(label=_("Password"), max_length=4096, strip=False, widget=widget)
 
 
-class TokenForm(forms.Form):
-    """A new token; the lists are what this person may choose from."""
+class TokenForm(RefusableForm):
+    """A new token; `scopes`, `policies` and `sources` are the choices of this user."""
 
-    name = forms.CharField(label=_("Name"), max_length=128, widget=_text(autocomplete="off"))
+    name = forms.CharField(label=_("Name"), max_length=128, widget=text_input())
     scopes = forms.MultipleChoiceField(label=_("Scopes"), error_messages={"required": _("Choose at least one scope.")})
     policy = forms.ChoiceField(label=_("Policy"), required=False)
-    entry = forms.CharField(
-        label=_("Below the entry"),
+    entry = name_field(
+        _("Below the entry"),
+        8192,
+        _("Path, such as /physics/theory. Leave empty for the whole tree."),
         required=False,
-        max_length=8192,
-        help_text=_("Path, such as /physics/theory. Leave empty for the whole tree."),
-        widget=_text(autocomplete="off", spellcheck="false", autocapitalize="none"),
     )
     source = forms.ChoiceField(label=_("Usage source"), required=False)
     days = forms.IntegerField(
@@ -58,16 +53,14 @@ class TokenForm(forms.Form):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        _ask_or_not(self, asks_password)
-        self._choices("scopes").choices = [(scope, scope) for scope in scopes]
-        self._choices("policy").choices = [("", _("All")), *policies]
-        self._choices("source").choices = [("", _("All")), *sources]
-        for name in ("policy", "source"):
-            self.fields[name].widget.attrs["class"] = "input"
+        _keep_password_if(asks_password, self)
+        cast("forms.ChoiceField", self.fields["scopes"]).choices = [(scope, scope) for scope in scopes]
+        self.offer("policy", [("", _("All")), *policies])
+        self.offer("source", [("", _("All")), *sources])
 
     @property
     def is_bound_to_a_place(self) -> bool:
-        """Whether the part that narrows the token should stand open."""
+        """Whether the token is limited to a policy, entry or source, so that the page opens that section."""
         return any(self[name].value() or self[name].errors for name in ("policy", "entry", "source"))
 
     def clean(self) -> dict[str, Any] | None:
@@ -76,28 +69,18 @@ class TokenForm(forms.Form):
             self.add_error("policy", _("An entry belongs to a policy: choose it too."))
         return cleaned
 
-    def add_refusal(self, error: DomainError) -> None:
-        """What a room refused, at the fields it names."""
-        for problem in error.fields:
-            self.add_error(problem.where if problem.where in self.fields else None, problem.message)
-        if not error.fields:
-            self.add_error(None, error.message)
-
-    def _choices(self, name: str) -> forms.ChoiceField:
-        return cast("forms.ChoiceField", self.fields[name])
-
 
 class ConfirmForm(forms.Form):
-    """A decision that needs the password again, from those who have one here."""
+    """Confirmation of an action with the password, for users who have one at this site."""
 
     password = _password()
     ticket = forms.CharField(widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, asks_password: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _ask_or_not(self, asks_password)
+        _keep_password_if(asks_password, self)
 
 
-def _ask_or_not(form: forms.Form, asks_password: bool) -> None:
+def _keep_password_if(asks_password: bool, form: forms.Form) -> None:
     if not asks_password:
         del form.fields["password"]

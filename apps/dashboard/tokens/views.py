@@ -1,4 +1,4 @@
-"""My tokens: made, shown once, rotated, revoked. Everybody handles their own and no others, administrators too."""
+"""Pages to create, rotate and revoke API tokens; all users, also administrators, manage only their own."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from apps.policies import selectors as policies
 from apps.policies.tree.stored import load_tree
 from apps.usage import selectors as usage
 
-# --- Once -------------------------------------------------------------------------------------------------------------
+# --- Tickets: a form takes effect once --------------------------------------------------------------------------------
 _SALT = "dashboard.once"
 _SPENT = "spent_tickets"
-_KEPT = 50
+_MOST_SPENT = 50
 MAX_AGE_S = 12 * 3600
 
 
 def make_ticket(request: HttpRequest) -> str:
-    """A signed number for a hidden field. Nothing is stored: GET never writes."""
+    """A signed number for a hidden field; nothing is stored, since GET must not write."""
     return signing.dumps([request.user.pk, token_hex(8)], salt=_SALT)
 
 
 def spend_ticket(request: HttpRequest, ticket: str) -> bool:
-    """True the first time this person hands it in."""
+    """Whether the ticket is the user's, valid, and used for the first time."""
     try:
         owner, number = signing.loads(ticket, salt=_SALT, max_age=MAX_AGE_S)
     except (signing.BadSignature, ValueError, TypeError):
@@ -57,7 +57,7 @@ def spend_ticket(request: HttpRequest, ticket: str) -> bool:
     spent: list[str] = request.session.get(_SPENT, [])
     if owner != request.user.pk or number in spent:
         return False
-    request.session[_SPENT] = [*spent, number][-_KEPT:]
+    request.session[_SPENT] = [*spent, number][-_MOST_SPENT:]
     return True
 
 
@@ -67,7 +67,7 @@ SOON = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class ScopeChoice:
-    """One checkbox: the scope, what it means, and one line of consequence."""
+    """One checkbox: a scope, its title, and its consequence."""
 
     scope: str
     title: str
@@ -77,7 +77,7 @@ class ScopeChoice:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """One line of the table. `state` is active, ending, ended or revoked."""
+    """One row of the table of tokens. `state` is active, ending, ended or revoked."""
 
     token_id: int
     name: str
@@ -121,12 +121,12 @@ def token_row(token: Token, now: datetime) -> TokenRow:
 
 
 def shown_as(token: Token) -> str:
-    """Enough to recognise it in a log, too little to use it."""
+    """Parts of a token that identify it in a log but don't allow its use."""
     return f"fsh_{token.public_id}…{token.last_four}"
 
 
 def summary(rows: Sequence[TokenRow]) -> str:
-    """4 work, one ends in 13 days."""
+    """Number of active tokens, and the one that expires next if it is soon."""
     working = [row for row in rows if row.works]
     if not working:
         return _("No tokens yet")
@@ -144,7 +144,7 @@ def scope_choices(scopes: Sequence[str], chosen: Sequence[str]) -> list[ScopeCho
 
 
 def example(token: Token, base: str, username: str) -> str:
-    """A command that shows the token at work. The token itself stays out of the shell's history."""
+    """Example command that uses the token; it keeps the token out of the shell's history."""
     if "usage:write" in token.scopes:
         source = token.source_slug or "SOURCE"
         target, more = f"usage/records?source={source}", ["-H 'Content-Type: application/x-ndjson'"]
@@ -213,7 +213,7 @@ def _scope_words() -> dict[str, tuple[str, str]]:
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
-    """The list with the form for a new one; a POST makes it and shows its text, this once."""
+    """List tokens, with a form for a new one; the response to a POST shows the new token, which is not shown again."""
     if request.method != "POST":
         return _page(request, _form(request))
     form = _form(request, request.POST)
@@ -243,7 +243,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
-    """A new secret under the same name; the old one works for another day."""
+    """Replace the secret of a token; the old one remains valid for a day."""
     token = _own_token(request, token_id)
     if request.method != "POST":
         return _decision(request, "rotate", token, ConfirmForm(asks_password=asks_password(request)))
@@ -257,7 +257,7 @@ def rotate(request: HttpRequest, token_id: int) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Ask, then end it: nothing that uses it works after five seconds."""
+    """Revoke a token after a confirmation; it stops working within five seconds."""
     token = _own_token(request, token_id)
     if request.method != "POST":
         return _decision(request, "revoke", token, None)
@@ -306,7 +306,7 @@ def _crumbs(*labels: str) -> list[dict[str, str]]:
 def _form(request: HttpRequest, data: Any = None) -> TokenForm:
     actor = actor_of(request)
     scopes = services.allowed_scopes(actor)
-    wanted = [scope for scope in request.GET.getlist("scope") if scope in scopes]  # from a link; nothing is made by it
+    wanted = [scope for scope in request.GET.getlist("scope") if scope in scopes]  # a link can preselect them
     bounds = {name: request.GET.get(name, "")[:8192] for name in ("policy", "entry")}
     return TokenForm(
         data,
@@ -319,9 +319,9 @@ def _form(request: HttpRequest, data: Any = None) -> TokenForm:
 
 
 def _has_confirmed(request: HttpRequest, form: TokenForm | ConfirmForm) -> bool:
-    """The person at the keyboard knows the password, or has just come in by another door; and this takes effect once.
+    """Whether the user has confirmed with the password, or signed in recently without one, and the ticket is unused.
 
-    `authenticate` counts wrong ones, so that a stolen session can't be used to guess it.
+    `authenticate` counts wrong passwords for the lockout, so that a stolen session can't guess the password.
     """
     if not asks_password(request):
         if not is_fresh(request):
@@ -351,7 +351,7 @@ def _own_token(request: HttpRequest, token_id: int) -> Token:
 
 
 def _entry_uid(request: HttpRequest, policy_slug: str, path: str) -> UUID | None:
-    """The entry with this path, among those that the person may see."""
+    """UID of the entry with a path, None for the whole tree; raises Invalid if the actor sees no such entry."""
     path = "/" + path.strip().strip("/")
     if path == "/":
         return None

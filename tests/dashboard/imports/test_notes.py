@@ -5,14 +5,14 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.dashboard.imports.reports import Noted, noted
+from apps.dashboard.imports.reports import Note, note_lines
 
 COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "parsers"
 
 
 def test_notes_are_sentences_with_the_most_frequent_first() -> None:
     notes = {"never_ran": 2, "slave_tasks_skipped": 7, "steps_skipped": 0, "service_level SITE-A hepscore23 12.5": 3}
-    found = noted(notes)
+    found = note_lines(notes)
     assert [(each.key, each.n) for each in found] == [
         ("slave_tasks_skipped", 7),
         ("service_level SITE-A hepscore23 12.5", 3),
@@ -20,7 +20,7 @@ def test_notes_are_sentences_with_the_most_frequent_first() -> None:
     ]
     assert "SITE-A hepscore23 12.5" in found[1].words
     assert not {each.words for each in found} & {each.key for each in found}
-    assert noted({"something_new": 1}) == [Noted("something_new", "something new", 1)]
+    assert note_lines({"something_new": 1}) == [Note("something_new", "something new", 1)]
 
 
 def test_every_note_of_a_parser_has_its_own_sentence() -> None:
@@ -30,4 +30,4 @@ def test_every_note_of_a_parser_has_its_own_sentence() -> None:
         named |= set(re.findall(r'notes\["([a-z_]+)"\]|note\((?:notes, )?"([a-z_]+)"', text))
     names = {one or other for one, other in named}
     assert len(names) > 15
-    assert [name for name in sorted(names) if noted({name: 1})[0].words == name.replace("_", " ")] == []
+    assert [name for name in sorted(names) if note_lines({name: 1})[0].words == name.replace("_", " ")] == []

@@ -227,7 +227,7 @@ def test_without_a_configuration_slurms_algorithms_decay_as_slurm_does(admin: Cl
 def test_a_configuration_that_cant_be_read_is_refused_with_its_line(admin: Client) -> None:
     answer = send_tree(admin, config=b"PriorityType=priority/multifactor\nPriorityCalcPeriod=soon\n")
     assert answer.status_code == 422
-    assert [one.where for one in answer.context["asked"].refusal.fields] == ["line 2"]
+    assert [one.where for one in answer.context["submitted"].refusal.fields] == ["line 2"]
     assert not Beginning.objects.exists()
 
 
@@ -275,7 +275,7 @@ def test_an_unmapped_account_is_listed_with_its_usage_and_mapped_manually(admin:
     assert page.one(f'{row} [data-testid="proposed"]').attributes["data-key"] == "same_name_folded"
     fields = {"account-user": ["Carol", "zoe"], "account-group": ["chemie", "chem"], "account-fqan": ["", ""]}
     wrong = press(admin, "accounts", **fields, **{"account-entry": ["/biology/carol", "/nowhere"]})
-    refusal = wrong.context["asked"].accounts
+    refusal = wrong.context["submitted"].accounts
     assert (refusal.code, [each.where for each in refusal.fields]) == ("no_such_entry", ["/nowhere"])
     assert "/nowhere" in read(wrong, 422).text('#accounts [role="alert"]')
     assert Beginning.objects.get().decisions == []
