@@ -238,7 +238,7 @@ class LookupIndex:
             return Found((known[0].entry,), known[0].joins)
         entries = dict.fromkeys(match.entry for match in known)
         named = self.named.of_user(key)
-        left = self._left(here) if named and here else set()
+        left = self._entries_by_rules_only(here) if named and here else set()
         entries.update(dict.fromkeys(entry for entry in named if entry not in left))
         return Found(tuple(entries))
 
@@ -256,25 +256,25 @@ class LookupIndex:
         joins = int(self.places.joins[place])
         return Match(int(self.places.entry[place]), None if joins < 0 else joins)
 
-    def _left(self, places: Sequence[int]) -> set[int]:
-        """Entries to which rules would lead known accounts that were attached elsewhere."""
+    def _entries_by_rules_only(self, accounts: Sequence[int]) -> set[int]:
+        """Entries that rules would give known accounts which are attached to other entries."""
         if self.places.joins is None:
             return set()
-        led = ((self.resolver.resolve(self.places.keys[place]).entry, place) for place in places)
-        return {entry for entry, place in led if entry != self.places.entry[place]}
+        by_rules = ((self.resolver.resolve(self.places.keys[at]).entry, at) for at in accounts)
+        return {entry for entry, at in by_rules if entry != self.places.entry[at]}
 
     def _known(self, query: AccountQuery) -> list[int]:
-        """Places of the known accounts of this name that agree with everything else said."""
-        said = AccountKey(query.namespace, "", query.group, query.dn, query.fqan, query.project)
+        """Indices of known accounts with this name whose other fields match the query."""
+        wanted = AccountKey(query.namespace, "", query.group, query.dn, query.fqan, query.project)
         return [
-            place
-            for place in self._by_name.get(query.user or query.dn, ())
-            if all(not asked or asked == has for asked, has in zip(said, self._keys[place], strict=True))
+            at
+            for at in self._by_name.get(query.user or query.dn, ())
+            if all(not text or text == has for text, has in zip(wanted, self._keys[at], strict=True))
         ]
 
 
 def _spelled(query: AccountQuery) -> AccountQuery:
-    """In the spelling of accounts: schedulers and people write DNs as they like."""
+    """The query in canonical spelling: DNs are written in different ways."""
     key = canonical(AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project))
     return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
 

@@ -93,9 +93,9 @@ def test_values_are_unchanged_and_infinity_has_a_name() -> None:
 
 
 def _values(said: Any) -> Any:
-    from apps.priorities.sentences.catalogue import _plain
+    from apps.priorities.sentences.catalogue import _json_value
 
-    return {name: _plain(value) for name, value in said.values.items()}
+    return {name: _json_value(value) for name, value in said.values.items()}
 
 
 def test_shares_are_percentages_and_never_bare_ratios() -> None:
