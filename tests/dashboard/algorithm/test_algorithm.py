@@ -167,9 +167,9 @@ def test_algorithms_are_compared_with_the_largest_rank_change_first(admin: Clien
     assert spreads == sorted(spreads, reverse=True)
     assert spreads[0] > 0
     first = found.leaves[0]
-    assert first.standings[1].moved == first.standings[0].rank - first.standings[1].rank
+    assert first.ranks[1].moved == first.ranks[0].rank - first.ranks[1].rank
     by_rank = admin.get(f"{COMPARE}?with=in-force&with=slurm-classic&sort=rank").context["found"]
-    ranks = [leaf.standings[0].rank for leaf in by_rank.leaves]
+    ranks = [leaf.ranks[0].rank for leaf in by_rank.leaves]
     assert ranks == sorted(ranks)
     assert Revision.objects.filter(policy__slug=SLUG).count() == 3
 
