@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import words as change_words
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.requests import actor_of, csv_response, fragment
+from apps.dashboard.shell.requests import actor_of, csv_response, fragment, private
 from apps.policies.settings import PolicySettings
 from apps.priorities.charges import HEADER, ChargedJob, ChargesPage, charge_rows, get_charge, list_charges
 from apps.priorities.job_charge import HourLine
@@ -202,14 +202,14 @@ def page_url(policy: str) -> str:
 @require_safe
 def charges(request: HttpRequest, policy: str) -> HttpResponse:
     """The list. `?job=`, `?account=` and `?source=` find jobs of others."""
-    return _private(render(request, "dashboard/charges/charges.html", _listed(request, policy)))
+    return private(render(request, "dashboard/charges/charges.html", _listed(request, policy)))
 
 
 @require_safe
 @fragment(page_url)
 def rows(request: HttpRequest, policy: str) -> HttpResponse:
     """The list as a fragment."""
-    return _private(render(request, "dashboard/charges/_rows.html", _listed(request, policy)))
+    return private(render(request, "dashboard/charges/_rows.html", _listed(request, policy)))
 
 
 @require_safe
@@ -227,7 +227,7 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
     crumbs = [*_crumbs(page), {"label": f"{_('Job')} {number}"}]
     crumbs[-2]["url"] = page_url(policy)
     context = {"job": job, "policy": policy, "crumbs": crumbs, **draw(job, page)}
-    return _private(render(request, "dashboard/charges/charge.html", context))
+    return private(render(request, "dashboard/charges/charge.html", context))
 
 
 def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
@@ -261,8 +261,3 @@ def _asked(request: HttpRequest, name: str) -> str:
 def _crumbs(page: ChargesPage) -> list[dict[str, Any]]:
     tree = reverse("dashboard:policy", kwargs={"policy": page.policy.slug})
     return [{"label": page.policy.name, "url": tree}, {"label": _("Job charges")}]
-
-
-def _private(response: HttpResponse) -> HttpResponse:
-    response["Cache-Control"] = "private, no-store"
-    return response

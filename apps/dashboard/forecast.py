@@ -23,7 +23,7 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.my_priority.presenters import frame_of, read_account
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.requests import actor_of, fragment
+from apps.dashboard.shell.requests import actor_of, fragment, private
 from apps.engine.explain import Recovery
 from apps.figures.my_priority.forecast import SHARE, read_share
 from apps.priorities.sentences import text_of
@@ -302,7 +302,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
     status = 422 if card is not None and card.problem else 200
     response = render(request, "dashboard/my_priority/_forecast.html", context, status=status)
     response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
-    return _private(response)
+    return private(response)
 
 
 @require_safe
@@ -312,7 +312,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
     policy, entry = read_account(request)
     card = what_if_card(request, policy, entry)
     status = 422 if card is not None and card.message else 200
-    return _private(render(request, "dashboard/my_priority/_whatif.html", {"what_if": card}, status=status))
+    return private(render(request, "dashboard/my_priority/_whatif.html", {"what_if": card}, status=status))
 
 
 def _state_of_page(request: HttpRequest) -> QueryDict:
@@ -321,8 +321,3 @@ def _state_of_page(request: HttpRequest) -> QueryDict:
     for name, values in request.GET.lists():
         state.setlist(name, values)
     return state
-
-
-def _private(response: HttpResponse) -> HttpResponse:
-    response["Cache-Control"] = "private, no-store"
-    return response

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -31,7 +31,7 @@ from apps.dashboard.my_priority.presenters import WIDTH, SubmitCard, balance_of,
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.presentation import Balance
-from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, private
 from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
 from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
@@ -225,9 +225,6 @@ def _chosen(request: HttpRequest, known: Sequence[MyPriority]) -> MyPriority | N
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------
-Answer = TypeVar("Answer", bound=HttpResponseBase)
-
-
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:my-priority")
 
@@ -247,7 +244,7 @@ def why(request: HttpRequest) -> HttpResponse:
     at = time_travel.read_moment_param(request)
     chosen, _found = chosen_of(request, at)
     context = {"why": None} if chosen is None else why_of(request, chosen, at)
-    return _private(render(request, "dashboard/my_priority/_why.html", context))
+    return private(render(request, "dashboard/my_priority/_why.html", context))
 
 
 @require_safe
@@ -261,14 +258,14 @@ def submit(request: HttpRequest) -> HttpResponse:
         raise NotFound("There is no such account in this policy.")
     context = {"submit": card, "story": {"mine": chosen}}
     status = 422 if card.problem else 200
-    return _private(render(request, "dashboard/my_priority/_submit.html", context, status=status))
+    return private(render(request, "dashboard/my_priority/_submit.html", context, status=status))
 
 
 @require_safe
 def figure(request: HttpRequest, figure: str, form: str = "json") -> HttpResponseBase:
     """One figure: `?policy=` and `?entry=` choose the account, other parameters are the state of the page."""
     policy, entry = my_figures.read_account(request)
-    return _private(answer_figure(request, my_figures.figure_of(request, figure, policy, entry), form))
+    return private(answer_figure(request, my_figures.figure_of(request, figure, policy, entry), form))
 
 
 @require_POST
@@ -305,9 +302,4 @@ def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | No
         "claim_form": claim_form or ClaimForm(),
         "crumbs": [{"label": _("My priority")}],
     }
-    return _private(render(request, "dashboard/my_priority/priority.html", context, status=status))
-
-
-def _private(response: Answer) -> Answer:
-    response["Cache-Control"] = "private, no-store"
-    return response
+    return private(render(request, "dashboard/my_priority/priority.html", context, status=status))

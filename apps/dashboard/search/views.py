@@ -25,7 +25,7 @@ from apps.dashboard.figures.bars import State
 from apps.dashboard.search import catalogue
 from apps.dashboard.search.catalogue import KEYS_COOKIE, Choice, SearchContext
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, private
 from apps.dashboard.templatetags.marks import kind_icon, kind_label
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import list_policies
@@ -306,14 +306,14 @@ def page_url(**_kwargs: Any) -> str:
 def search(request: HttpRequest) -> HttpResponse:
     """`?q=`: a name or a question; `?in=`: one group only; `?policy=`: the policy to list first."""
     context = {**_results(request), "crumbs": [{"label": _("Search")}]}
-    return _private(render(request, "dashboard/search/search.html", context))
+    return private(render(request, "dashboard/search/search.html", context))
 
 
 @require_safe
 @fragment(page_url)
 def results(request: HttpRequest) -> HttpResponse:
     """Results for the palette; `?last=`: entries opened last in this browser, as `policy:uid`."""
-    return _private(render(request, "dashboard/search/_results.html", _results(request)))
+    return private(render(request, "dashboard/search/_results.html", _results(request)))
 
 
 @login_not_required
@@ -371,8 +371,3 @@ def _recent(request: HttpRequest) -> list[EntryHit]:
 
 def _count(groups: list[ResultGroup]) -> int:
     return sum(len(group.items) for group in groups)
-
-
-def _private(response: HttpResponse) -> HttpResponse:
-    response["Cache-Control"] = "private, no-store"
-    return response

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.tables import escape_formula
 
-__all__ = ["SeeOther", "View", "actor_of", "csv_response", "escape_formula", "fragment", "is_htmx"]
+__all__ = ["SeeOther", "View", "actor_of", "csv_response", "escape_formula", "fragment", "is_htmx", "private"]
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -28,6 +29,13 @@ def actor_of(request: HttpRequest) -> Actor:
 
 
 View = Callable[..., HttpResponse]
+Response = TypeVar("Response", bound=HttpResponseBase)
+
+
+def private(response: Response) -> Response:
+    """Forbid caches to store a response with personal data."""
+    response["Cache-Control"] = "private, no-store"
+    return response
 
 
 class SeeOther(HttpResponseRedirect):
@@ -56,11 +64,10 @@ def fragment(page: Callable[..., str]) -> Callable[[View], View]:
 
 
 def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
-    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; text is made escape_formula."""
+    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; formulas in text are escaped."""
     response = StreamingHttpResponse(_lines([header], rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{file_name}"'
-    response["Cache-Control"] = "private, no-store"
-    return response
+    return private(response)
 
 
 class _Echo:
