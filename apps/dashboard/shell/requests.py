@@ -64,7 +64,7 @@ def fragment(page: Callable[..., str]) -> Callable[[View], View]:
 
 
 def csv_response(file_name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
-    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; formulas in text are escaped."""
+    """A streamed CSV file, so that a million rows need no memory. Numbers stay numbers; formulas are escaped."""
     response = StreamingHttpResponse(_lines([header], rows), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{file_name}"'
     return private(response)
