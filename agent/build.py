@@ -1,4 +1,4 @@
-"""Builds fairshare-agent.pyz, one file that Python runs: the same bytes from the same sources, on every machine."""
+"""Build fairshare-agent.pyz, one executable Python file; the same sources give the same bytes on every machine."""
 
 import io
 import os
@@ -8,12 +8,12 @@ import zipfile
 from typing import List, Sequence, Tuple
 
 SHEBANG = b"#!/usr/bin/env python3\n"
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file knows
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip file can hold
 _ENTRANCE = b"import sys\n\nfrom agent.command_line import main\n\nsys.exit(main(sys.argv[1:]))\n"
 
 
 def build() -> bytes:
-    """The whole file; not compressed, for compressors differ."""
+    """The bytes of the file; not compressed, because compressors differ."""
     found = io.BytesIO()
     with zipfile.ZipFile(found, "w", zipfile.ZIP_STORED) as archive:
         for name, content in [("__main__.py", _ENTRANCE), *_sources()]:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     with open(arguments[0], "wb") as file:
         file.write(build())
-    os.chmod(arguments[0], 0o755)  # noqa: S103  a program for everybody
+    os.chmod(arguments[0], 0o755)  # noqa: S103  executable by everyone
     return 0
 
 

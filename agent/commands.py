@@ -1,4 +1,4 @@
-"""Runs the scheduler's commands: lists, never a shell; bounded in time, in output and in calls a second."""
+"""Run the scheduler's commands: as lists, never by a shell; bounded in time, output and calls a second."""
 
 import os
 import selectors
@@ -14,7 +14,7 @@ TIMEOUT_S = 60.0
 MOST_BYTES = 256 * 1024 * 1024
 MOST_ERROR_BYTES = 1024 * 1024
 _CHUNK = 1 << 16
-# Everything else, above all what changes the columns of squeue and its like, stays outside.
+# All other variables are removed, above all those that change the columns of squeue and similar commands.
 _INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERVER", "SGE_ROOT", "SGE_CELL",
     "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "LD_LIBRARY_PATH", "LD_PRELOAD",
@@ -29,11 +29,11 @@ class Output(NamedTuple):
 
 
 class TimedOut(Unreadable):
-    """A command that was ended because it took too long; whether it did its work is unknown."""
+    """A command was killed because it took too long; whether it had an effect is unknown."""
 
 
 class Commands:
-    """One scheduler's commands; counts calls and the seconds that they took."""
+    """Runs one scheduler's commands; counts calls and their seconds."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S, most_bytes: int = MOST_BYTES, calls_per_s: float = 20.0) -> None:
         self.timeout_s = timeout_s
@@ -44,7 +44,7 @@ class Commands:
         self._next_at = 0.0
 
     def run(self, argv: Sequence[str]) -> Output:
-        """Raises: Unreadable where it can't start or prints too much, TimedOut where it hangs."""
+        """Run a command. Raises: Unreadable if it can't start or prints too much, TimedOut if it hangs."""
         self._wait_for_turn()
         self.n_calls += 1
         began = time.monotonic()
@@ -76,7 +76,7 @@ class Commands:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment(),
-                start_new_session=True,  # so that all of it can be ended
+                start_new_session=True,  # a process group, so that child processes can be killed, too
             )
         except (OSError, ValueError) as error:
             raise Unreadable(f"{argv[0]} can't be started: {error}.")
@@ -114,7 +114,7 @@ class Commands:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Nothing of it is left, whatever happened; its number is its own until it is waited for."""
+    """Kill the whole process group; its number isn't reused until it has been waited for."""
     if process.poll() is None:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -134,7 +134,7 @@ def environment() -> Dict[str, str]:
 
 
 def first_line(output: Output) -> Optional[str]:
-    """What a command says about its failure."""
+    """The first line of a failed command's output."""
     for line in (output.err + "\n" + output.out).splitlines():
         if line.strip():
             return shown(line.strip(), 300)

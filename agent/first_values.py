@@ -1,6 +1,6 @@
-"""The file from which a submit script gives a new job its first value, until the next pass: one line an account.
+"""Write the file from which a submit script gives a new job its first value: one line an account.
 
-The first line is `# ` and the second of 1970 at which it was written, so that a script can leave an old file alone.
+The first line is `# ` and the second since 1970 at which it was written, so that a script can ignore an old file.
 """
 
 import os
@@ -13,14 +13,14 @@ MOST_ACCOUNTS = 100_000
 
 
 class FirstValues:
-    """Accounts stay in it after their last pending job, for they submit again."""
+    """The values by account; accounts stay after their last pending job, because they will submit again."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._values: Dict[Account, int] = {}
 
     def update(self, values: Dict[Account, int], now: float) -> None:
-        """Raises: OSError, and the file is as it was."""
+        """Update the file. Raises: OSError, and the file is unchanged."""
         self._values.update(values)
         if len(self._values) > MOST_ACCOUNTS:
             self._values = dict(values)
@@ -28,7 +28,7 @@ class FirstValues:
 
 
 def write(path: str, values: Dict[Account, int], now: float) -> None:
-    """Replaced as a whole; everybody may read it."""
+    """Replace the file atomically; it is readable by everyone."""
     lines = [f"# {now:.0f}\n", *(f"{user}|{group}|{value:d}\n" for (user, group), value in sorted(values.items()))]
     handle, name = tempfile.mkstemp(prefix=".first-values.", dir=os.path.dirname(os.path.abspath(path)))
     try:

@@ -1,4 +1,4 @@
-"""One pass: orders, queue, factors, plan, values to the scheduler, report. And one pass after another."""
+"""One pass: orders, queue, factors, plan, values to the scheduler, report. The loop runs passes at an interval."""
 
 import threading
 import time
@@ -23,15 +23,15 @@ from agent.state import Table
 ADAPTERS = {"slurm": Slurm, "gridengine": GridEngine}
 QUEUE_EVERY_S, VALUES_EVERY_S, CHECKS_EVERY_S = 60.0, 300.0, 3600.0
 SHARES_EVERY_S, SAME_SHARES_EVERY_S = 300.0, 3600.0
-# Of a pass, in order; what carries shares has its own between the checks and the queue.
+# Steps of a pass, in order. An agent that sets shares has its own step between the checks and the queue.
 STEPS = ("orders", "checks", "shares", "set shares", "queue", "look-up", "intend", "send", "confirm", "report", "end")
-ALONE_EVERY_S = 30.0  # as long as no orders have come
+ALONE_EVERY_S = 30.0  # interval while there are no orders yet
 MOST_CLOCK_OFFSET_S = 60.0
 Log = Callable[[str], object]
 
 
 class Agent:
-    """Goes on from its table, so that it may end at any step and start again."""
+    """The agent. Its state is in its table, so it may be killed at any step and started again."""
 
     def __init__(
         self,
@@ -57,18 +57,18 @@ class Agent:
         self._config: Optional[Config] = None
         self._last: Dict[str, float] = {}
         self._every_s = ALONE_EVERY_S
-        self._shares_reported = ""  # their digest
-        self.was_reported = False  # the last pass
+        self._shares_reported = ""  # digest of the shares
+        self.was_reported = False  # report of the last pass
 
     def run(self, ends: threading.Event) -> None:
-        """Until `ends` is set; a pass that takes longer than the interval is followed by the next at once."""
+        """Run until `ends` is set; a pass that takes longer than the interval is followed by the next immediately."""
         while not ends.is_set():
             began = time.monotonic()
             self.run_pass()
             ends.wait(max(self._every_s - (time.monotonic() - began), 0.0))
 
     def run_pass(self) -> Dict[str, Any]:
-        """The report, which is also sent; sent or not, it is kept for `status`."""
+        """Run one pass and return its report, which is sent, and stored for `status` in any case."""
         report = Report(new_pass_id(), self._host, self._clock())
         calls_before = self._commands.n_calls
         self._begin("orders")
@@ -94,7 +94,7 @@ class Agent:
 
     # --- Steps
     def _begin(self, step: str) -> None:
-        """One of STEPS; tests end the agent at each."""
+        """Start one of STEPS; tests kill the agent at each."""
 
     def _work(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         self._begin("checks")
@@ -117,7 +117,7 @@ class Agent:
             self._steer(report, orders, adapter, queue)
 
     def _carry_shares(self, report: Report, orders: Orders, adapter: Adapter) -> None:
-        """The scheduler's own fair share orders the jobs, which are only listed."""
+        """List jobs only, and set shares: the scheduler's own fair share orders the jobs."""
         if len(self._table) and not self._dry_run:
             self._log("Shares are carried instead of priorities: the values that were set are handed back.")
             self._take_sent(report, self._hand_back(orders))
@@ -192,7 +192,10 @@ class Agent:
             report.error("unreadable", 1, str(error))
 
     def _send(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue, plan: planning.Plan) -> None:
-        """Intended values are on disk before the first call, so that everything that was touched can be handed back."""
+        """Send values.
+
+        Intended values are on disk before the first call, so that everything changed can be handed back.
+        """
         self._table.facts.update(kind=orders.kind, knob=orders.knob, scheduler=orders.name, was_sending=True)
         self._begin("intend")
         self._table.intend(plan.due)
@@ -208,7 +211,7 @@ class Agent:
         self._table.save()
 
     def _write_first_values(self, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
-        """For a submit script, which knows no partitions and no subtree: in mode on, for the whole of the queue."""
+        """Write first values for the whole queue in mode on; a submit script knows neither partition nor subtree."""
         if self._first_values is None:
             return
         whole = orders.mode == "on" and orders.partitions is None and orders.subtree == "/"
@@ -220,14 +223,14 @@ class Agent:
             self._log(f"{self._first_values.path} can't be written: {error.strerror}.")
 
     def _change_knob(self, report: Report, orders: Orders, adapter: Adapter) -> None:
-        """What another knob was set to is handed back first: two knobs would count twice."""
+        """Hand back the values of another knob first: two knobs would count twice."""
         kept = (self._table.facts.get("kind"), self._table.facts.get("knob"))
         if len(self._table) and kept != (orders.kind, orders.knob):
             self._log(f"The knob changes from {kept[1]} to {orders.knob}: what was set is handed back first.")
             self._take_problems(report, self._hand_back(orders))
 
     def _hand_back(self, orders: Orders) -> Sent:
-        """By the kind and knob that the values were set with."""
+        """Hand back with the kind and knob by which the values were set."""
         kind = str(self._table.facts.get("kind", orders.kind))
         return hand_back(ADAPTERS[kind](self._commands), self._table, self._table.facts.get("knob", orders.knob))
 
@@ -258,7 +261,7 @@ class Agent:
             self._source.report(document)
         except ServerFailure as error:
             self._log(f"The report of this pass is not sent: {error}")
-            self._last.pop("shares", None)  # they go with the next one
+            self._last.pop("shares", None)  # sent again with the next report
             return False
         if report.shares is not None:
             self._shares_reported = digest_of(report.shares)
@@ -276,7 +279,7 @@ class Agent:
 
     # --- Checks
     def _keep_checks(self, report: Report, orders: Orders, adapter: Adapter) -> None:
-        """The configuration is read at the start and every hour, in every mode but off."""
+        """Check the configuration at the start and every hour, in every mode but off."""
         if orders.mode == "off" and not orders.hand_back:
             return
         if self._config is None or self._is_due("checks", CHECKS_EVERY_S):
@@ -303,7 +306,7 @@ class Agent:
 
 
 def hand_back(adapter: Adapter, table: Table, knob: str) -> Sent:
-    """Resets what the table has, and forgets what was reset; what failed stays for the next time."""
+    """Reset the jobs in the table and forget those that were reset; failed ones stay for the next attempt."""
     queue = adapter.read_queue(knob, 0)
     ours = table.jobs()
     jobs = adapter.to_hand_back(knob, queue, ours)
@@ -343,7 +346,7 @@ def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding
 
 
 def check_floor(orders: Orders, queue: Queue) -> Finding:
-    """Slurm's priority is at least 1: where nice takes away more than the other terms give, all jobs are equal."""
+    """Slurm's priority is at least 1: if nice subtracts more than the other terms add, all jobs are equal."""
     low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
     found = f"{len(low)} pending jobs have the lowest priority, 1."
     remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."

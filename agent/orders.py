@@ -1,4 +1,4 @@
-"""The server's orders, checked field by field, and the value that a factor becomes under them."""
+"""The server's orders, checked field by field, and the value of a factor under them."""
 
 import math
 from typing import Any, Dict, NamedTuple, Optional, Tuple
@@ -10,14 +10,14 @@ from agent.shares import ShareOrder, read_order
 KNOBS = {"slurm": ("sitefactor", "nice", "priority"), "gridengine": ("override_tickets", "priority")}
 MODES = ("off", "shadow", "canary", "on")
 CARRIES = ("priorities", "shares")
-BOUNDS = {  # smallest and largest value that the scheduler takes
+BOUNDS = {  # smallest and largest value that the scheduler accepts
     ("slurm", "sitefactor"): (-2147483645, 2147483645),
     ("slurm", "nice"): (-2147483645, 2147483645),
     ("slurm", "priority"): (1, 4294967293),
     ("gridengine", "override_tickets"): (0, 2147483647),
     ("gridengine", "priority"): (-1023, 1024),
 }
-RESET = 0  # what a handed back job has; Slurm's priority is released instead
+RESET = 0  # value of a job without ours; Slurm's priority is released instead
 
 
 class Limits(NamedTuple):
@@ -49,7 +49,7 @@ class Orders(NamedTuple):
 
     @property
     def sends(self) -> bool:
-        """Priorities of jobs."""
+        """Whether job priorities are sent."""
         return self.carries == "priorities" and self.mode in ("canary", "on") and not self.paused and not self.hand_back
 
     @property
@@ -58,10 +58,10 @@ class Orders(NamedTuple):
 
 
 def value_of(orders: Orders, factor: float) -> int:
-    """What the knob is set to for a factor in [0, 1]. Raises: ValueError outside of what the scheduler takes."""
+    """The knob's value for a factor in [0, 1]. Raises: ValueError outside the scheduler's range."""
     scaled = round(factor * orders.weight)
     if orders.knob == "nice":
-        value = orders.weight - scaled  # never negative, so an operator is needed for lowering it back alone
+        value = orders.weight - scaled  # never negative, so that an operator is needed only for lowering it again
     elif orders.knob == "priority":
         value = 1 + scaled if orders.kind == "slurm" else round(-1023 + factor * 2047)
     else:
@@ -73,7 +73,7 @@ def value_of(orders: Orders, factor: float) -> int:
 
 
 def read_orders(found: Any) -> Orders:
-    """Raises: ServerFailure naming the first field that is wrong."""
+    """Read the orders. Raises: ServerFailure naming the first invalid field."""
     fields = _Fields(found)
     kind = fields.choice("kind", tuple(KNOBS))
     orders = Orders(
@@ -120,7 +120,7 @@ def _wrong(field: str) -> ServerFailure:
 
 
 class _Fields:
-    """Each field of a document, or ServerFailure with its name."""
+    """Reads fields of a document; raises ServerFailure with the field's name."""
 
     def __init__(self, found: Any) -> None:
         if not isinstance(found, dict):

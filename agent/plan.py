@@ -1,4 +1,4 @@
-"""Which job gets which value, and why a pass sends nothing: pure, from jobs, factors, orders and the table."""
+"""Decide each job's value, or why a pass sends nothing: pure, from jobs, factors, orders and the table."""
 
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -7,25 +7,25 @@ from agent.orders import Orders, value_of
 from agent.records import Account, Frozen, Job, LookUp, Queue
 from agent.state import Table
 
-# Below this many values a change of all of them is an ordinary day of a small queue.
+# With fewer values than this, a change of all of them is normal in a small queue.
 FEWEST_FOR_CHANGES = 20
 MOST_NAMED = 100
-# A listing in which more than one row of a hundred is damaged is not believed.
+# A listing with more than one damaged row in a hundred is rejected.
 MOST_DAMAGED = 0.01
 
 
 class Plan(NamedTuple):
-    values: Dict[str, int]  # of every job in scope
-    due: List[Tuple[str, int]]  # to be sent, by value, then job
+    values: Dict[str, int]  # values of every job in scope
+    due: List[Tuple[str, int]]  # values to send, by value, then job
     n_mapped: int
     n_unmapped: int
-    unmapped: List[Tuple[Account, int]]  # most jobs first
-    refused: List[str]  # values that the scheduler wouldn't take
+    unmapped: List[Tuple[Account, int]]  # sorted by number of jobs, descending
+    refused: List[str]  # values outside the scheduler's range
     frozen: Optional[Frozen]
 
 
 def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, accepts_changes: bool) -> Plan:
-    """`accepts_changes`: somebody has just switched sending on, so a change of every value is no accident."""
+    """Make the plan. `accepts_changes`: sending was just switched on, so a change of every value is expected."""
     values: Dict[str, int] = {}
     due: List[Tuple[str, int]] = []
     unmapped: Dict[Account, int] = {}
@@ -67,7 +67,7 @@ def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, acc
 
 
 def in_scope(orders: Orders, jobs: Iterable[Job]) -> List[Job]:
-    """The jobs that the orders are about; `canary` narrows further, but only what is sent."""
+    """The jobs in the scope of the orders; `canary` restricts only the values that are sent."""
     if orders.partitions is None:
         return list(jobs)
     chosen = set(orders.partitions)
@@ -75,7 +75,7 @@ def in_scope(orders: Orders, jobs: Iterable[Job]) -> List[Job]:
 
 
 def is_sent(orders: Orders, job: Job) -> bool:
-    """Held back from jobs outside the canary partition; shadow mode sends to nobody, but plans for all."""
+    """Whether the job's value is sent: only in the canary partition, and never in shadow mode, which plans for all."""
     return orders.mode != "canary" or orders.canary_partition in job.partitions
 
 
@@ -85,7 +85,7 @@ def named_partitions(orders: Orders) -> List[str]:
 
 
 def unknown_partitions(orders: Orders, there: Sequence[str]) -> Optional[Frozen]:
-    """A renamed partition would silently take its jobs out of the orders."""
+    """Partitions in the orders that don't exist; a renamed one would silently lose its jobs."""
     missing = sorted(set(named_partitions(orders)) - set(there))
     if not missing:
         return None
@@ -125,14 +125,17 @@ def _too_many_changes(orders: Orders, n_changed: int, n_established: int) -> Opt
 
 
 def _current(orders: Orders, job: Job, table: Table) -> Optional[int]:
-    """As the scheduler lists it, else as it was set. A Slurm priority that nobody set is no value of ours."""
+    """The present value: as listed by the scheduler, else as set.
+
+    A Slurm priority that the agent didn't set doesn't count.
+    """
     if _releases(orders) and job.id not in table:
         return None
     return job.current if job.current is not None else table.confirmed(job.id)
 
 
 def _releases(orders: Orders) -> bool:
-    """To set the priority of a held job would release it."""
+    """Whether setting a held job's priority would release it."""
     return orders.kind == "slurm" and orders.knob == "priority"
 
 

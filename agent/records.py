@@ -1,12 +1,12 @@
-"""What the parts of the agent hand to each other: jobs, answers of the server, findings and failures."""
+"""Records that the agent's parts exchange: jobs, responses of the server, findings and failures."""
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-Account = Tuple[str, str]  # user and group (Slurm: account; Grid Engine: project), as the scheduler names them
+Account = Tuple[str, str]  # user and group (Slurm: account; Grid Engine: project), as named by the scheduler
 
 
 class Job(NamedTuple):
-    """One pending record of the scheduler; the pending tasks of an array are one record."""
+    """One pending job of the scheduler; the pending tasks of an array are one job."""
 
     id: str
     array_task: Optional[str]
@@ -19,8 +19,8 @@ class Job(NamedTuple):
     is_held: bool
     reason: str
     priority: float
-    terms: Optional[Dict[str, int]]  # of the priority, by name; None: the scheduler lists none
-    current: Optional[int]  # what the knob is set to, as the scheduler lists it; None: it doesn't
+    terms: Optional[Dict[str, int]]  # terms of the priority by name; None: the scheduler lists none
+    current: Optional[int]  # present value of the knob, if the scheduler lists it; otherwise None
 
     @property
     def account(self) -> Account:
@@ -28,17 +28,17 @@ class Job(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """One listing: pending jobs, ids of every unfinished job, what running jobs still carry, and rows left out."""
+    """One listing: pending jobs, ids of all unfinished jobs, values of running jobs, and skipped rows."""
 
     jobs: List[Job]
     known: "frozenset[str]"
-    running: Dict[str, int]  # values that started jobs still have, where they disturb pending ones
-    skipped: List[str]  # why a row was left out, one sentence each
-    n_damaged: int  # of these, rows that are no rows of this listing; the others have odd names alone
+    running: Dict[str, int]  # values of started jobs, if they affect pending ones
+    skipped: List[str]  # why a row was skipped, one sentence each
+    n_damaged: int  # number of skipped rows that aren't rows of this listing; the others have invalid names
 
 
 class Answer(NamedTuple):
-    """The server's answer about one account; `factor` of an unmapped account is the policy's fallback factor."""
+    """The server's result for one account; `factor` of an unmapped account is the policy's fallback factor."""
 
     entry: Optional[str]
     factor: float
@@ -52,7 +52,7 @@ class LookUp(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One check of the scheduler's configuration, with the line that mends it."""
+    """Result of one check of the scheduler's configuration, with the line that corrects it."""
 
     code: str
     severity: str  # error, warning, ok
@@ -61,7 +61,7 @@ class Finding(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """Why a pass sends nothing; codes as the server knows them."""
+    """Why a pass sends nothing; codes are those of the server."""
 
     code: str
     detail: str
@@ -75,11 +75,11 @@ class Problem(NamedTuple):
 
 
 class Unreadable(Exception):
-    """What a command printed is no answer, or there was none in time; the message says which command."""
+    """A command's output is invalid or came too late; the message names the command."""
 
 
 class ServerFailure(Exception):
-    """The server can't be reached, refuses, or its answer is no answer; the message says what to do."""
+    """The server is unreachable, rejects the request or sends an invalid response; the message says what to do."""
 
 
 class Refused(Exception):

@@ -1,4 +1,4 @@
-"""The report of one pass, as the server takes it."""
+"""The report of one pass, in the server's format."""
 
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -14,7 +14,7 @@ COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
 
 
 class Report:
-    """Filled while a pass goes on; what was not reached stays empty."""
+    """Filled during a pass; steps that weren't reached stay empty."""
 
     def __init__(self, pass_id: str, host: str, started_at: float) -> None:
         self.pass_id = pass_id
@@ -38,7 +38,7 @@ class Report:
         self._errors: Dict[str, Tuple[int, str]] = {}
 
     def error(self, code: str, count: int, detail: str) -> None:
-        """The first message of each code is kept."""
+        """Count an error; the first message of each code is stored."""
         n, first = self._errors.get(code, (0, detail))
         self._errors[code] = (n + count, first)
 
@@ -81,7 +81,7 @@ class Report:
         }
 
     def _of_shares(self) -> Dict[str, Any]:
-        """Only there where shares are carried: a server of before knows neither."""
+        """Fields of shares, only if shares are set, because older servers don't know them."""
         found: Dict[str, Any] = {}
         if self.shares is not None:
             found["shares"] = self.shares.document()
@@ -118,7 +118,7 @@ def queue_rows(jobs: Sequence[Job], values: Dict[str, int]) -> List[Dict[str, An
 
 
 def instant(at: Optional[float]) -> Optional[str]:
-    """RFC 3339 in UTC; None for what no calendar has."""
+    """RFC 3339 in UTC; None if it is outside the calendar."""
     if at is None or not 0 <= at < 253402300800:
         return None
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

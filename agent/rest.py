@@ -1,4 +1,4 @@
-"""Fairshare over REST with a token: every call is bounded in time and size, and goes nowhere else."""
+"""REST client with a token: every call is bounded in time and size, and goes to one site only."""
 
 import gzip
 import http.client
@@ -22,10 +22,10 @@ from agent.records import Refused, ServerFailure
 from agent.source import Source
 
 TIMEOUT_S = 20.0  # a call, from the connection to the last byte
-PATIENCE_S = 60.0  # a call and its repetitions
+PATIENCE_S = 60.0  # a call including its retries
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 MOST_BYTES = 64 * 1024 * 1024
-MOST_REPORT_BYTES = 32 * 1024 * 1024  # what the server takes, before gzip
+MOST_REPORT_BYTES = 32 * 1024 * 1024  # the server's limit, before gzip
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TOKEN = re.compile(r"fsh_[0-9A-Za-z]+_[0-9A-Za-z_-]+")
 _CHUNK = 1 << 16
@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 
 class Rest(Source):
-    """One scheduler at one site. scheduler: "" before there is one."""
+    """Client for one scheduler at one site. scheduler: "" before it is registered."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Rest(Source):
         return revision if isinstance(revision, int) else None
 
     def begin_setup(self, outputs: str, name: str) -> Any:
-        """What the site proposes for these outputs of a scheduler's commands."""
+        """The site's proposal for these outputs of a scheduler's commands."""
         path = self._site.path.rstrip("/") + "/api/v1/setup"
         return _document(self._ask("POST", path, {"outputs": outputs, "name": name}))
 
@@ -98,7 +98,10 @@ class Rest(Source):
         headers: Optional[Dict[str, str]] = None,
         zipped: bool = False,
     ) -> Reply:
-        """Repeated while the server is unreachable or busy, for a bounded time; every call is safe to repeat."""
+        """Send a request; retry for a bounded time while the server is unreachable or busy.
+
+        Every call is idempotent.
+        """
         sent = {"Accept": "application/json", "User-Agent": "fairshare-agent/" + VERSION, **(headers or {})}
         body = None if content is None else json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
         if body is not None:
@@ -126,7 +129,7 @@ class Rest(Source):
         raise AssertionError("the last wait is None")
 
     def _call(self, method: str, path: str, body: Optional[bytes], headers: Dict[str, str]) -> Reply:
-        """One exchange. The watch cuts the connection at the limit, also where bytes trickle in one by one."""
+        """One exchange. A watchdog cuts the connection at the time limit, even if single bytes arrive."""
         connection = self._connection()
         late = threading.Event()
 
@@ -136,7 +139,7 @@ class Rest(Source):
                 try:
                     connection.sock.shutdown(socket.SHUT_RDWR)
                 except OSError:
-                    pass  # it is closed already
+                    pass  # it is already closed
 
         watch = threading.Timer(self._timeout_s, cut)
         watch.daemon = True
@@ -225,7 +228,7 @@ def _document(reply: Reply) -> Any:
 
 
 def _shortened(report: Dict[str, Any]) -> Dict[str, Any]:
-    """Without the listing's tail where the whole would be refused for its length."""
+    """The report without the end of the listing, if the whole is too long for the server."""
     queue = report.get("queue")
     if not queue or len(json.dumps(report, separators=(",", ":"))) <= MOST_REPORT_BYTES:
         return report
@@ -236,7 +239,7 @@ def _shortened(report: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def checked_site(text: str) -> urllib.parse.SplitResult:
-    """Raises: Refused unless it is https, or http on this host."""
+    """The site's URL. Raises: Refused unless it is https, or http on this host."""
     try:
         parts = urllib.parse.urlsplit(text.strip().rstrip("/"))
         parts.port  # noqa: B018  it is checked when it is read
@@ -252,13 +255,13 @@ def checked_site(text: str) -> urllib.parse.SplitResult:
 
 
 def read_token(path: str) -> str:
-    """Raises: Refused where others can read the file, or it holds no token."""
+    """Read the token. Raises: Refused if others can read the file, or it has no token."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise Refused(f"{path} can't be read: {error.strerror}.")
     try:
-        state = os.fstat(handle)  # of the file that is open, whatever the name leads to by now
+        state = os.fstat(handle)  # of the opened file, even if the path changes
         if not stat.S_ISREG(state.st_mode):
             raise Refused(f"{path} is not a file.")
         if state.st_mode & 0o077:

@@ -1,12 +1,12 @@
-"""Sends one value to many jobs at once: bounded lists; a group that fails is split down to the job that is at fault."""
+"""Set one value for many jobs at once, in bounded lists; a failing group is split until the job at fault is found."""
 
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from agent.records import Problem
 
-MOST_JOBS = 200  # a call: a busy Slurm needs some milliseconds for each job of it
+MOST_JOBS = 200  # jobs a call: a busy Slurm needs some milliseconds for each
 MOST_CHARACTERS = 6000
-MOST_RETRIES = 200  # calls a pass that only look for the job at fault
+MOST_RETRIES = 200  # calls a pass that search for jobs at fault
 MOST_TIMEOUTS = 2
 
 Send = Callable[[int, Sequence[str]], Optional[Problem]]
@@ -60,7 +60,7 @@ class _Sender:
         if problem.code == "job_gone":
             self.sent.gone.append(job)
         elif problem.code == "denied":
-            self._stopped = problem  # who may not change one job may not change the next
+            self._stopped = problem  # if one change is denied, so are the others
 
     def _failed(self, problem: Problem, jobs: Sequence[str]) -> None:
         n, detail = self.sent.problems.get(problem.code, (0, problem.detail))
@@ -68,7 +68,7 @@ class _Sender:
 
 
 def send_all(due: Iterable[Tuple[str, int]], send: Send) -> Sent:
-    """`due` in the order in which it is sent: neighbours with the same value share a call."""
+    """Send all of `due` in order; neighbours with the same value share a call."""
     sender = _Sender(send)
     for value, jobs in groups(due):
         sender.group(value, jobs)

@@ -1,7 +1,7 @@
-"""The scheduler's own shares: listed as they are, and set line by line as a reviewed order says.
+"""The scheduler's own shares: list them, and set them line by line by a reviewed order.
 
-Every line names the shares that the order's author saw. A line is set only where they are still there, so that an
-order may be repeated after any interruption, and never overwrites what somebody changed meanwhile.
+Every line names the shares seen by the order's author, and is set only if they are unchanged. So an order may be
+repeated after any interruption, and never overwrites a later change.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ Key = Tuple[str, str]  # group (Slurm: account; Grid Engine: path in the share t
 
 
 class Share(NamedTuple):
-    """One association, or one node of a share tree. user: "" of a group; partition: "" of all."""
+    """One association, or one node of a share tree. user: "" for a group; partition: "" for all."""
 
     group: str
     user: str
     partition: str
     parent: str
-    shares: str  # a whole number, or "parent"
+    shares: str  # an integer, or "parent"
 
 
 class Shares(NamedTuple):
@@ -60,7 +60,7 @@ class ShareLine(NamedTuple):
 
 
 class ShareOrder(NamedTuple):
-    """What is left of an order."""
+    """The remaining lines of an order."""
 
     id: int
     cluster: str
@@ -68,7 +68,7 @@ class ShareOrder(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """code: done, already, missing, changed_meanwhile, or that of a Problem."""
+    """Result of a line. code: done, already, missing, changed_meanwhile, or that of a Problem."""
 
     line: int
     code: str
@@ -76,15 +76,15 @@ class Outcome(NamedTuple):
 
 
 class SetsShares(ABC):
-    """What `apply_order` asks of an adapter."""
+    """The part of an adapter that `apply_order` uses."""
 
     @abstractmethod
     def read_shares(self) -> Optional[Shares]:
-        """The shares that the scheduler's own fair share goes by; None: it has none."""
+        """The shares used by the scheduler's own fair share; None if it has none."""
 
     @abstractmethod
     def set_share(self, cluster: str, line: ShareLine, in_partitions: bool) -> Optional[Problem]:
-        """Of one association that is there. in_partitions: it has associations of single partitions beside it."""
+        """Set an existing association. in_partitions: it has further associations for single partitions."""
 
 
 def digest_of(shares: Shares) -> str:
@@ -92,7 +92,7 @@ def digest_of(shares: Shares) -> str:
 
 
 def read_order(found: Any) -> Optional[ShareOrder]:
-    """Raises: ServerFailure where it is no order."""
+    """Read an order. Raises: ServerFailure if it is invalid."""
     if found is None:
         return None
     try:
@@ -106,9 +106,9 @@ def read_order(found: Any) -> Optional[ShareOrder]:
 
 
 def apply_order(adapter: SetsShares, order: ShareOrder, there: Shares) -> Tuple[List[Outcome], Shares]:
-    """The outcome of each line of this pass, verified by listing again; and that listing. there: as it was before.
+    """Apply an order; return the result of each line, verified by a new listing, and that listing.
 
-    Raises: Unreadable where the shares can't be listed again; the next pass finds what arrived.
+    there: the listing before. Raises: Unreadable if shares can't be listed again; the next pass detects what was set.
     """
     found: Dict[int, Outcome] = {}
     sent: List[Tuple[ShareLine, Optional[Problem]]] = []
@@ -124,7 +124,7 @@ def apply_order(adapter: SetsShares, order: ShareOrder, there: Shares) -> Tuple[
         problem = adapter.set_share(order.cluster, line, line.key in in_partitions)
         sent.append((line, problem))
         if problem is not None and problem.code in ("denied", "timeout"):
-            stopped = problem  # the next one would end alike
+            stopped = problem  # the next one would fail in the same way
     if sent:
         there = _listed(adapter)
         now = there.by_key()
@@ -149,7 +149,7 @@ def _without_sending(order: ShareOrder, line: ShareLine, cluster: str, now: Dict
 
 
 def _verified(line: ShareLine, now: Optional[str], problem: Optional[Problem]) -> Outcome:
-    """By what the scheduler lists: commands of some schedulers succeed and change nothing."""
+    """Verify a line by a new listing: commands of some schedulers succeed and change nothing."""
     if now == line.after:
         return Outcome(line.number, "done", "")
     if problem is not None:
@@ -169,9 +169,9 @@ SLURM_COLUMNS = "Cluster,Account,User,Partition,ParentName,Share"
 
 
 def slurm_argv(cluster: str, line: ShareLine, in_partitions: bool) -> List[str]:
-    """The command that changes one association's shares and nothing else. Raises: ValueError for an odd name.
+    """The command that changes the shares of one association only. Raises: ValueError for an invalid name.
 
-    Without a partition in it, the command changes the user's associations of single partitions, too (22.05.8).
+    Without a partition, the command also changes the user's associations of single partitions (22.05.8).
     """
     _check(names.GROUP, line.group)
     _check(names.GROUP, cluster)
@@ -185,7 +185,7 @@ def slurm_argv(cluster: str, line: ShareLine, in_partitions: bool) -> List[str]:
 
 
 def parse_associations(text: str, cluster: str) -> Shares:
-    """Rows of `sacctmgr -nP show assoc` with SLURM_COLUMNS; Slurm's own root is none of a policy's."""
+    """Rows of `sacctmgr -nP show assoc` with SLURM_COLUMNS, without Slurm's own root."""
     rows: List[Share] = []
     for line in text.splitlines():
         cells = line.split("|")
@@ -207,14 +207,14 @@ _FIELD = re.compile(r"(id|name|type|shares|childnodes|version)=(.*)", re.ASCII)
 
 
 def gridengine_argv(line: ShareLine) -> List[str]:
-    """The command that changes one node; the usage of users and projects stays. Raises: ValueError for an odd name."""
+    """The command that changes one node; usage is unchanged. Raises: ValueError for an invalid name."""
     _check(_NODE, line.group)
     _check(_SHARES, line.after)
     return ["qconf", "-mstnode", f"{line.group}={line.after}"]
 
 
 def parse_share_tree(text: str) -> Shares:
-    """Nodes of `qconf -sstree` by their paths. Raises: Unreadable unless it is one whole tree."""
+    """Nodes of `qconf -sstree` by path. Raises: Unreadable unless it is one complete tree."""
     nodes: Dict[str, Dict[str, str]] = {}
     node: Dict[str, str] = {}
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""What Slurm's commands print about its site, in one text: what the first steps of Fairshare begin with."""
+"""Collect what Slurm's commands print about a site in one text, from which a policy is proposed."""
 
 import os
 import re
@@ -13,7 +13,8 @@ _CLUSTER = re.compile(r"^ClusterName\s*=\s*([A-Za-z0-9_.-]+)\s*$", re.MULTILINE)
 def read_site(commands: Commands) -> str:
     """Outputs of sacctmgr dump, scontrol show config and partition, and sshare. Nothing is changed.
 
-    Raises: Unreadable where a command fails.
+    Raises:
+        Unreadable if a command fails.
     """
     config = commands.read(["scontrol", "show", "config"])
     cluster = _CLUSTER.search(config)
@@ -28,7 +29,7 @@ def read_site(commands: Commands) -> str:
 
 
 def _dump(commands: Commands, cluster: str) -> str:
-    """sacctmgr opens the file by its name, and says nothing where it can't."""
+    """Output of sacctmgr dump, which opens its file by name and reports no error if it can't."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "dump.cfg")
         commands.read(["sacctmgr", "dump", cluster, "file=" + path])

@@ -1,4 +1,4 @@
-"""Where orders and factors come from and reports go to: REST on a scheduler's host, services on the server's own."""
+"""The source of orders and factors and the target of reports: REST, or services on the server's own host."""
 
 import math
 from abc import ABC, abstractmethod
@@ -7,32 +7,35 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from agent.orders import Orders
 from agent.records import Account, Answer, LookUp, ServerFailure
 
-MOST_ACCOUNTS = 10_000  # a look-up
+MOST_ACCOUNTS = 10_000  # accounts in a look-up
 NamesOf = Callable[[Account], Dict[str, str]]
 
 
 class Source(ABC):
-    """Raises everywhere: ServerFailure with a message that says what to do."""
+    """All methods raise ServerFailure with a message that says what to do."""
 
     @abstractmethod
     def orders(self) -> Orders:
-        """What this scheduler's agent has to do now."""
+        """The present orders for this scheduler's agent."""
 
     @abstractmethod
     def look_up(self, policy: str, accounts: Sequence[Dict[str, str]]) -> Any:
-        """The document of `POST policies/{policy}/priorities/lookup` for at most MOST_ACCOUNTS accounts."""
+        """The response of `POST policies/{policy}/priorities/lookup` for at most MOST_ACCOUNTS accounts."""
 
     @abstractmethod
     def report(self, report: Dict[str, Any]) -> Optional[int]:
-        """The revision of the orders that are valid now."""
+        """Send a report; return the revision of the current orders."""
 
     def clock_offset_s(self) -> Optional[float]:
-        """By how much the server's clock is ahead of this host's; None: unknown."""
+        """Seconds that the server's clock is ahead of this host's; None if unknown."""
         return None
 
 
 def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], names_of: NamesOf) -> LookUp:
-    """Every account once; the age is that of the oldest snapshot that answered. names_of: as the site names it."""
+    """Look up every account once; the age is that of the oldest snapshot.
+
+    names_of: returns names as the site has them.
+    """
     answers: Dict[Account, Answer] = {}
     snapshot: Optional[int] = None
     age_s = 0.0
@@ -45,7 +48,7 @@ def look_up_all(source: Source, orders: Orders, accounts: Sequence[Account], nam
 
 
 def parts_of(accounts: Sequence[Account]) -> List[List[Account]]:
-    """Look-ups in which each user is there once: answers name the user, and not always the rest of what was asked."""
+    """Split accounts so that a look-up names each user once: results name the user, and not always the rest."""
     rounds: List[List[Account]] = []
     n_seen: Dict[str, int] = {}
     for account in accounts:
@@ -58,9 +61,10 @@ def parts_of(accounts: Sequence[Account]) -> List[List[Account]]:
 
 
 def read_look_up(accounts: Sequence[Account], document: Any) -> LookUp:
-    """Of an account with several entries the first answer counts, the best.
+    """Read the results; for an account with several entries the first, which is the best.
 
-    Raises: ServerFailure where the document isn't the answer to these accounts, each user once.
+    Raises:
+        ServerFailure if the document isn't the response for these accounts.
     """
     if not isinstance(document, dict):
         raise _unreadable("it is no object")

@@ -1,7 +1,7 @@
-"""The agent's own table of values that it set: one file, replaced as a whole: kill -9 leaves the old or the new.
+"""The agent's table of values that it set: one file, replaced atomically, so that kill -9 leaves the old or the new.
 
-Before a pass sends, the values are written as intended; when it has sent, those that arrived as confirmed. An intended
-value counts as unknown in the next pass, so it is compared with the scheduler or sent again, and it is handed back.
+Before a pass sends, values are written as intended; afterwards, those that were set are confirmed. An intended value
+counts as unknown in the next pass, so it is compared with the scheduler or sent again; it is handed back, too.
 """
 
 import errno
@@ -14,14 +14,14 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from agent.records import Refused
 
 FILE, LOCK = "table.json", "lock"
-# A listing may leave a job out while it is requeued; after so many listings without it a job is gone.
+# A listing may omit a job while it is requeued; after this many listings without it a job counts as gone.
 MISSES = 3
 _FORMAT = 1
 _VALUE, _CONFIRMED, _MISSED = range(3)
 
 
 class Table:
-    """Values by job. `facts` are small things to remember: scheduler, kind, knob, the last pass."""
+    """Values by job. `facts`: scheduler, kind, knob, and the last pass."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -62,9 +62,9 @@ class Table:
             self._rows.pop(job, None)
 
     def compare(self, current: Dict[str, int]) -> int:
-        """Confirms what the scheduler lists as intended; returns how many confirmed values it lists differently.
+        """Confirm intended values that the scheduler lists; return how many confirmed values it lists differently.
 
-        Where it lost some, it may have lost those that it doesn't list, too (held jobs): they are confirmed no more.
+        If it lost some, it may also have lost values that it doesn't list (held jobs): they are no longer confirmed.
         """
         differ = 0
         for job, value in current.items():
@@ -81,7 +81,7 @@ class Table:
         return differ
 
     def seen(self, known: "frozenset[str]") -> None:
-        """Forgets jobs that several complete listings in a row have left out."""
+        """Forget jobs that several successive complete listings have omitted."""
         for job, row in list(self._rows.items()):
             row[_MISSED] = 0 if job in known else row[_MISSED] + 1
             if row[_MISSED] >= MISSES:
@@ -89,7 +89,7 @@ class Table:
 
     # --- File
     def load(self) -> None:
-        """A damaged file is put aside: what the scheduler lists is compared and set again."""
+        """Load the table; a damaged file is renamed, and values are compared with the scheduler and set again."""
         path = os.path.join(self.folder, FILE)
         try:
             with open(path, "rb") as file:
@@ -106,7 +106,7 @@ class Table:
             os.replace(path, path + ".broken")
 
     def save(self) -> None:
-        """Nothing is written when nothing changed. Raises: OSError, and the file is as it was."""
+        """Write the table if it changed. Raises: OSError, and the file is unchanged."""
         content = json.dumps(
             {"format": _FORMAT, "facts": self.facts, "rows": self._rows}, sort_keys=True, separators=(",", ":")
         ).encode()
@@ -138,7 +138,7 @@ def _read(content: bytes) -> Tuple[Dict[str, Any], Dict[str, List[int]]]:
 
 
 def open_table(folder: str) -> Table:
-    """Makes the folder. Raises: Refused where that can't be, or where others may write in it."""
+    """Open the table, and create its folder. Raises: Refused if that fails, or if others may write to it."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         state = os.stat(folder)
@@ -153,7 +153,7 @@ def open_table(folder: str) -> Table:
 
 
 def _remove_left_over(folder: str) -> None:
-    """Files of an agent that was killed while it wrote."""
+    """Remove temporary files of an agent that was killed while writing."""
     for name in os.listdir(folder):
         if name.startswith(FILE + ".") and not name.endswith(".broken"):
             try:
@@ -164,7 +164,7 @@ def _remove_left_over(folder: str) -> None:
 
 
 def lock(folder: str) -> int:
-    """One agent a table: the system lets go of the lock when the process ends, however it ends."""
+    """Lock the table for one agent; the system releases the lock when the process ends."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""One scheduler a file, with the same surface, so that the loop knows none of them."""
+"""One adapter a scheduler, with a common interface for the loop."""
 
 from abc import abstractmethod
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -12,14 +12,14 @@ Config = Dict[str, str]
 
 
 class Adapter(SetsShares):
-    """What the loop asks of a scheduler. Raises everywhere: Unreadable where the scheduler gives no answer."""
+    """Interface of an adapter. All methods raise Unreadable if the scheduler gives no valid output."""
 
     def __init__(self, commands: Commands) -> None:
         self.commands = commands
 
     @abstractmethod
     def names_of(self, account: Account) -> Dict[str, str]:
-        """The account as a look-up names it, without empty names."""
+        """The account as named in a look-up, without empty names."""
 
     @abstractmethod
     def read_queue(self, knob: str, most_value: int) -> Queue: ...
@@ -32,7 +32,7 @@ class Adapter(SetsShares):
 
     @abstractmethod
     def read_values(self) -> Optional[List[Dict[str, object]]]:
-        """Shares, usage and factors as the scheduler itself has them; None: it has none to list."""
+        """Shares, usage and factors of the scheduler itself; None if it doesn't list them."""
 
     @abstractmethod
     def version(self, config: Config) -> str: ...
@@ -45,8 +45,8 @@ class Adapter(SetsShares):
 
     @abstractmethod
     def hand_back(self, knob: str, jobs: Sequence[str]) -> Sent:
-        """Resets jobs as if nobody had set them."""
+        """Reset jobs as if no value had been set."""
 
     @abstractmethod
     def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
-        """Of the scheduler's jobs those to reset: ours, and where the knob is nobody else's, every job with a value."""
+        """Jobs to reset: those of the agent; every job with a value if only the agent uses the knob."""

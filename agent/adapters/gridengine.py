@@ -1,7 +1,7 @@
-"""Grid Engine by qstat, qalter and qconf, as measured with 8.1.9.
+"""Adapter for Grid Engine by qstat, qalter and qconf, as measured with 8.1.9.
 
-Override tickets count relative to the largest of all jobs, started ones included: every pending job gets a value, and
-a started job that has more than the present weight is cleared. A job without a value is at the bottom.
+Override tickets count relative to the largest of all jobs, including started ones: every pending job gets a value, and
+a started job with more than the present weight is cleared. A job without a value is last.
 """
 
 import grp
@@ -36,7 +36,7 @@ _TICKETS = ("weight_tickets_functional", "weight_tickets_share")
 
 class GridEngine(Adapter):
     def names_of(self, account: Account) -> Dict[str, str]:
-        """With the user's group, which the accounting file has and qstat hasn't."""
+        """With the user's group, which is in the accounting file but not in qstat."""
         user, project = account
         found = {"user": user, "group": primary_group(user), "project": project}
         return {name: value for name, value in found.items() if value}
@@ -46,7 +46,7 @@ class GridEngine(Adapter):
         return parse_queue(listing, knob, most_value)
 
     def read_partitions(self) -> List[str]:
-        """Queues: a pending job belongs to those that it asks for by name."""
+        """Queues: a pending job belongs to those that it requests by name."""
         return self.commands.read(["qconf", "-sql"]).split()
 
     def read_config(self) -> Config:
@@ -67,7 +67,7 @@ class GridEngine(Adapter):
         return [*check_config(knob, config), self._check_operator(("-sm",) if knob == "shares" else ("-so", "-sm"))]
 
     def _check_operator(self, lists: Tuple[str, ...]) -> Finding:
-        """Managers alone change the share tree."""
+        """Only managers can change the share tree."""
         name = pwd.getpwuid(os.geteuid()).pw_name
         listed = set()
         for option in lists:
@@ -87,7 +87,7 @@ class GridEngine(Adapter):
         return parse_share_tree(output.out)
 
     def set_share(self, cluster: str, line: ShareLine, in_partitions: bool) -> Optional[Problem]:
-        """The status says nothing: 0 also of a node that isn't there, and of a denied change."""
+        """The exit status says nothing: it is 0 for a missing node and for a denied change, too."""
         try:
             output = self.commands.run(gridengine_argv(line))
         except ValueError as error:
@@ -106,7 +106,7 @@ class GridEngine(Adapter):
         return self.apply(knob, [(job, 0) for job in jobs])
 
     def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
-        """Override tickets are an operator's alone; -p belongs to users, too."""
+        """Override tickets can only be set by operators; -p can also be set by users."""
         found = [job for job in ours if job in queue.known]
         if knob == "override_tickets":
             others = {job.id for job in queue.jobs if job.current} | set(queue.running)
@@ -127,7 +127,7 @@ class GridEngine(Adapter):
 
 @lru_cache(maxsize=100_000)
 def primary_group(user: str) -> str:
-    """Empty where this host doesn't know the user."""
+    """Empty if this host doesn't know the user."""
     try:
         group = grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
     except KeyError:
@@ -147,7 +147,7 @@ def problem_of(output: Output) -> Optional[Problem]:
 
 
 def _complaint(output: Output) -> Optional[str]:
-    """qalter prints a line a job, also for those that it changed."""
+    """Find the failure: qalter prints a line for each job, also for those that it changed."""
     for line in (output.err + "\n" + output.out).splitlines():
         if line.strip() and " sets " not in line:
             return shown(line.strip(), 300)
@@ -156,7 +156,7 @@ def _complaint(output: Output) -> Optional[str]:
 
 # --- Listing ----------------------------------------------------------------------------------------------------------
 def parse_queue(text: str, knob: str, most_value: int) -> Queue:
-    """Jobs by number; an array's pending tasks are one job. Raises: Unreadable unless it is whole, and plain XML."""
+    """Jobs by number; an array's pending tasks are one job. Raises: Unreadable unless it is complete, plain XML."""
     jobs: Dict[str, Job] = {}
     known = set()
     running: Dict[str, int] = {}
@@ -180,12 +180,12 @@ def parse_queue(text: str, knob: str, most_value: int) -> Queue:
         else:
             jobs.setdefault(number, job)
     for number in jobs:
-        running.pop(number, None)  # what its pending tasks get is what its running tasks have
+        running.pop(number, None)  # its running and pending tasks have the same value
     return Queue(list(jobs.values()), frozenset(known), running, skipped, n_damaged)
 
 
 def _job(row: Dict[str, str], knob: str) -> Union[Job, str]:
-    """A job, or why its row is left out."""
+    """A job, or the reason why its row is skipped."""
     user, project = row.get("JB_owner", ""), row.get("JB_project", "")
     wanted = (each.partition("@")[0] for each in row.get("hard_req_queue", "").split("\n"))
     partitions = tuple(shown(each, 128) for each in wanted if each)
@@ -242,7 +242,7 @@ def _refuse(*_: object) -> None:
 
 
 class _Reader:
-    """Collects the fields of each job_list; everything else is passed over."""
+    """Collects the fields of each job_list; all other elements are ignored."""
 
     def __init__(self) -> None:
         self.rows: List[Dict[str, str]] = []
@@ -278,7 +278,7 @@ def _whole(text: str) -> Optional[int]:
 
 
 def _local_time(text: str) -> Optional[float]:
-    """qstat prints the time of this host, without zone."""
+    """Parse a time of qstat, which is this host's local time, without zone."""
     match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(\.\d+)?", text, re.ASCII)
     if match is None:
         return None
@@ -320,20 +320,20 @@ def _version(config: Config) -> Finding:
 
 
 def _check_weight(name: str, config: Config) -> Finding:
-    """With a weight of 0 the knob has no effect at all."""
+    """With a weight of 0 the knob has no effect."""
     severity = "error" if _real(config.get(name)) == 0 else "ok"
     enough = "1000000" if name == "weight_tickets_share" else "1.000000"
     return Finding(name + "_inert", severity, _as_set(name, config), f"{name} {enough} (qconf -msconf)")
 
 
 def _check_beside(name: str, config: Config) -> Finding:
-    """What else decides the order; a site may want it."""
+    """Other settings that affect the order; a site may want them."""
     severity = "ok" if _real(config.get(name)) == 0 else "warning"
     return Finding(name, severity, _as_set(name, config), f"{name} 0.000000 (qconf -msconf)")
 
 
 def _check_tickets(name: str, config: Config) -> Finding:
-    """Tickets of Grid Engine's own policies are added to ours: usage counts twice."""
+    """Tickets of Grid Engine's own policies are added to ours, so that usage counts twice."""
     severity = "ok" if _real(config.get(name)) == 0 else "error"
     return Finding("double_counting", severity, _as_set(name, config), f"{name} 0 (qconf -msconf)")
 

@@ -1,7 +1,7 @@
-"""Slurm by squeue, sprio, scontrol, sshare and sacctmgr, as measured with 22.05.8.
+"""Adapter for Slurm by squeue, sprio, scontrol, sshare and sacctmgr, as measured with 22.05.8.
 
-Text with chosen columns in place of `squeue --json`: its columns are the same in every release, it needs no
-plug-in, and 50,000 jobs are 5 MB instead of 150. Free text (job names) isn't asked for, so `|` splits nothing else.
+Text with chosen columns instead of `squeue --json`: the columns are the same in every release, it needs no plug-in, and
+50,000 jobs are 5 MB instead of 150. Free text (job names) isn't requested, so that `|` only separates columns.
 """
 
 import os
@@ -22,9 +22,9 @@ PRIORITY_COLUMNS = "%i|%Y|%S|%A|%B|%F|%J|%P|%Q|%N"
 _UNFINISHED = "PENDING,RUNNING,SUSPENDED"
 _TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "nice")
 _KEYS = {"sitefactor": "sitefactor", "nice": "nice", "priority": "priority"}
-MEASURED = ((20, 11), (25, 11))  # releases whose commands take and print what is used here
+MEASURED = ((20, 11), (25, 11))  # supported releases
 MOST_VALUES = 50_000
-_NO_ACCOUNT = ("", "(null)", "N/A")  # of a site without accounting
+_NO_ACCOUNT = ("", "(null)", "N/A")  # for a site without accounting
 _NO_PRIORITIES = "Unable to find jobs matching"
 _GONE = ("already finished", "Invalid job id", "Job/step already completing or completed")
 _DENIED = ("permission denied", "Access/permission", "Permission denied", "Invalid user id")
@@ -42,7 +42,7 @@ class Slurm(Adapter):
         return parse_queue(listing, parse_priorities(self._sprio()), knob)
 
     def _sprio(self) -> str:
-        """Pending jobs without held ones; where there is none it fails with a sentence of its own."""
+        """Pending jobs without held ones; if there are none, sprio fails with its own message."""
         output = self.commands.run(["sprio", "--noheader", "--local", "--format=" + PRIORITY_COLUMNS])
         if _NO_PRIORITIES in output.out + output.err and "|" not in output.out:
             return ""
@@ -105,7 +105,7 @@ class Slurm(Adapter):
         return self.apply(knob, [(job, 0) for job in jobs])
 
     def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
-        """A site factor is nobody else's; nice belongs to users, too, and a held job is not ours to release."""
+        """A site factor is only set by the agent. nice is also set by users, and a held job must not be released."""
         if knob == "priority":
             held = {job.id for job in queue.jobs if job.is_held}
             pending = {job.id for job in queue.jobs}
@@ -150,7 +150,7 @@ def problem_of(output: Output) -> Optional[Problem]:
 
 # --- Listings ---------------------------------------------------------------------------------------------------------
 class PriorityRow:
-    """A job's terms as sprio lists them; with several partitions the best row."""
+    """A job's terms in sprio; with several partitions the best row."""
 
     __slots__ = ("priority", "site", "terms")
 
@@ -161,12 +161,12 @@ class PriorityRow:
 
     @property
     def is_fixed(self) -> bool:
-        """Somebody set the priority itself: sprio then shows 0 for every term, also for a site factor that is there."""
+        """Whether the priority itself was set: sprio then shows 0 for every term, even for an existing site factor."""
         return self.priority > 1 and self.site == 0 and not any(self.terms.values())
 
 
 def parse_priorities(text: str) -> Dict[str, PriorityRow]:
-    """By job; a row that can't be read is left out: the job then counts by the agent's own table."""
+    """Rows by job; unreadable rows are skipped, so that the agent's own table is used for these jobs."""
     found: Dict[str, PriorityRow] = {}
     for line in text.splitlines():
         cells = line.split("|")
@@ -184,7 +184,7 @@ def parse_priorities(text: str) -> Dict[str, PriorityRow]:
 
 
 def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Queue:
-    """Jobs by the number that scontrol takes: that of an array for its pending tasks."""
+    """Jobs by the number that scontrol accepts: for pending tasks of an array, the array's."""
     jobs: Dict[str, Job] = {}
     known = set()
     skipped: List[str] = []
@@ -271,13 +271,13 @@ def parse_config(text: str) -> Config:
 
 
 def parse_shares(text: str, cluster: str) -> List[Dict[str, object]]:
-    """Rows of `sshare -a -P -l` by the names in its first line; LevelFS is there under Fair Tree alone."""
+    """Rows of `sshare -a -P -l` by the names in its first line; LevelFS exists under Fair Tree only."""
     lines = text.splitlines()
     head = lines[0].split("|") if lines else []
     if not {"Account", "User", "RawShares", "RawUsage", "FairShare"} <= set(head):
         raise Unreadable("The first line of sshare names no columns.")
     found: List[Dict[str, object]] = []
-    above: List[str] = []  # accounts from the root down, by the blanks before a name
+    above: List[str] = []  # accounts from the root down, by the indentation of a name
     for line in lines[1 : MOST_VALUES + 1]:
         cells = line.split("|")
         group = cells[0].strip()
@@ -340,14 +340,14 @@ def _check_double_counting(knob: str, config: Config) -> Finding:
 
 
 def _check_own_weight(config: Config) -> Finding:
-    """Shares count for nothing where Slurm's own fair share has no weight."""
+    """Without a weight for Slurm's own fair share, shares have no effect."""
     weight = config.get("PriorityWeightFairshare", config.get("PriorityWeightFairShare", "0"))
     found = f"PriorityWeightFairshare={shown(weight)}"
     return Finding("fairshare_weight", "error" if weight == "0" else "ok", found, "PriorityWeightFairshare=100000")
 
 
 def _check_plugin(knob: str, config: Config) -> Finding:
-    """None is needed; one that is there sets the site factor again at each interval."""
+    """None is necessary; an existing plug-in sets the site factor again at each interval."""
     plugin = config.get("PrioritySiteFactorPlugin", "(null)")
     severity = "ok" if plugin in ("(null)", "", "site_factor/none") or knob != "sitefactor" else "error"
     found = f"PrioritySiteFactorPlugin={shown(plugin)}"
@@ -364,7 +364,7 @@ def _check_version(config: Config) -> Finding:
 
 
 def _check_enforcement(config: Config) -> Finding:
-    """Without limits a job's usage since the last tick, and all of a short job, is missing from sshare (not sacct)."""
+    """Without limits, sshare (unlike sacct) lacks usage since the last tick, and all usage of a short job."""
     enforced = config.get("AccountingStorageEnforce", "none")
     has_limits = bool({"limits", "safe", "all"} & set(enforced.replace(" ", "").split(",")))
     found = f"AccountingStorageEnforce={shown(enforced)}"
