@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import yaml
 
+from apps.policies.files.import_export import FileImport
 from bench.report import BenchLine
 
 N_GROUPS, N_USERS = 1_000, 99
@@ -59,7 +60,13 @@ def _yaml_lines() -> tuple[list[BenchLine], Callable[..., None], float]:
     content = _yaml().encode()
 
     def take(text: bytes, format: str = "yaml") -> None:
-        import_policy(policy_slug=SLUG, format=format, content=text, publish=True, reason="x", at=now(), actor=COMMAND)
+        import_policy(
+            file=FileImport(policy_slug=SLUG, format=format, content=text),
+            publish=True,
+            reason="x",
+            at=now(),
+            actor=COMMAND,
+        )
 
     first_s = _seconds(lambda: take(content))
     assert Policy.objects.get(slug=SLUG).head_number == 2

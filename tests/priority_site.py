@@ -15,6 +15,7 @@ from apps.analytics.series.runs import enqueue_series_build
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Policy
+from apps.policies.records import PolicyDetails
 from apps.policies.services import make_policy, publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
@@ -142,7 +143,14 @@ PROJECTS = children(physics={"": 60, "alice": 1, "bob": 1}, biology={"": 40, "ca
 
 def new_site(slug: str = "grid", visibility: str = "tree", at: datetime = AS_OF, **source: Any) -> Site:
     """Without entries."""
-    policy = make_policy(slug=slug, name=slug, visibility=visibility, settings=PolicySettings(), at=at, actor=COMMAND)
+    policy = make_policy(
+        slug=slug,
+        name=slug,
+        details=PolicyDetails(visibility=visibility),
+        settings=PolicySettings(),
+        at=at,
+        actor=COMMAND,
+    )
     found = make_source(
         NewSource(**{"slug": f"{slug}-c1", "name": "c1", "namespace": "c1", **source}), at=AS_OF, actor=COMMAND
     )

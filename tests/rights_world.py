@@ -39,14 +39,15 @@ from apps.notices.watches import watch_entry
 from apps.notices.webhooks import make_webhook
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import tag_of
-from apps.policies.allocations.capacities import state_capacity
+from apps.policies.allocations.capacities import CapacityTerms, state_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
-from apps.policies.allocations.services import change_dates, give_allocation
+from apps.policies.allocations.services import AllocationTerms, change_dates, give_allocation
 from apps.policies.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.records import NewChangeSet
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group
-from apps.policies.requests.share_requests import ask_upward
+from apps.policies.requests.share_requests import RequestTerms, ask_upward
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
@@ -146,7 +147,9 @@ class World:
         self._grant("rex", "/physics", "manager", expires_at=AT - timedelta(days=1))
         past = self._grant("exa", "/physics", "manager")
         exa = Actor(user=self.people["exa"], via="page")
-        self.left_open = make_change_set(policy_slug="grid", operations=[SHARES], reason="not yet", at=AT, actor=exa)
+        self.left_open = make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=[SHARES], reason="not yet"), at=AT, actor=exa
+        )
         past.delete()
         self.objects: dict[str, Any] = {name: site.uid(path) for name, path in UIDS.items()} | {"run": self._run()}
         self.objects |= self._past() | {"record": Record.objects.get(job="1").pk}
@@ -225,10 +228,12 @@ class World:
 
     def _allocation(self) -> UUID:
         Allocation.objects.all().delete()
+        year = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
+        terms = AllocationTerms(core_h=10, reason="core-hours for him", **year)
+        pia = Actor(user=self.site.pia, via="page")
         made = give_allocation(
-            policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), core_h=10, reason="core-hours for him", at=AT,
-            starts_on=date(2026, 1, 1), ends_on=date(2026, 12, 31), actor=Actor(user=self.site.pia, via="page"),
-        )  # fmt: skip
+            policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), terms=terms, at=AT, actor=pia
+        )
         self.objects["allocation_tag"] = tag_of_allocation(made)
         self.objects["of_allocation"] = f'"{tag_of_allocation(made)}"'
         return made.uid
@@ -236,7 +241,10 @@ class World:
     def _capacity(self) -> int:
         Capacity.objects.all().delete()
         made = state_capacity(
-            policy_slug="grid", cores=1, starts_on=date(2026, 1, 1), note="the old box", reason="x", at=AT, actor=SYSTEM
+            policy_slug="grid",
+            terms=CapacityTerms(cores=1, starts_on=date(2026, 1, 1), note="the old box", reason="x"),
+            at=AT,
+            actor=SYSTEM,
         )
         self.objects["capacity_tag"] = tag_of_capacity(made)
         self.objects["of_capacity"] = f'"{tag_of_capacity(made)}"'
@@ -266,17 +274,18 @@ class World:
         self.made += 1
         pia = Actor(user=self.site.pia, via="api")
         operations = [{**SHARES, "shares": 3 + self.made}]
-        return make_change_set(policy_slug="grid", operations=operations, reason="because of bob", at=AT, actor=pia).pk
+        return make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=operations, reason="because of bob"), at=AT, actor=pia
+        ).pk
 
     def _request(self) -> int:
         """pia asks for more for physics; one at a time is open."""
         self._no_request()
         shares = 60.0 + self._a_number()
         pia = Actor(user=self.site.pia, via="page")
-        return ask_upward(
-            policy_slug="grid", entry_uid=self.site.uid("/physics"), shares=shares, reason="more for physics", at=AT,
-            actor=pia,
-        ).pk  # fmt: skip
+        terms, reason = RequestTerms(shares=shares), "more for physics"
+        physics = self.site.uid("/physics")
+        return ask_upward(policy_slug="grid", entry_uid=physics, terms=terms, reason=reason, at=AT, actor=pia).pk
 
     def _notice(self) -> int:
         """That the guest's role at /physics/bob ends."""
@@ -376,10 +385,8 @@ class World:
         self.made += 1
         pia = Actor(user=self.site.pia, via="api")
         dates = {"ends_on": f"2027-03-{self.made % 28 + 1:02}"}
-        made = make_change_set(
-            policy_slug="grid", operations=[{"op": "set_dates", "entry": "/physics/bob", "dates": dates}], at=AT,
-            actor=pia,
-        )  # fmt: skip
+        new = NewChangeSet(operations=[{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
+        made = make_change_set(policy_slug="grid", new=new, at=AT, actor=pia)
         pia = Actor(user=self.site.pia, via="api", address="192.0.2.99")
         publish_change_set(id=made.pk, version=1, reason="in force", at=AT, actor=pia)
         self.objects["row"] = AuditEvent.objects.latest("id").pk
@@ -395,7 +402,7 @@ class World:
         ]
         found: dict[str, Any] = {}
         for operations in (came, left):
-            made = make_change_set(policy_slug="grid", operations=operations, at=AT, actor=admin)
+            made = make_change_set(policy_slug="grid", new=NewChangeSet(operations=operations), at=AT, actor=admin)
             publish_change_set(id=made.pk, version=1, reason="people", at=AT, actor=admin)
             found = found or {name: self.site.uid(f"/physics/{name}") for name in names}
         return found

@@ -23,7 +23,7 @@ from apps.dashboard.shell.forms import FILE_ERRORS, RefusableForm, choice_field,
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies.files.exports import Export, export_policy
-from apps.policies.files.import_export import compare_change_set, import_policy
+from apps.policies.files.import_export import FileImport, compare_change_set, import_policy
 from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
@@ -98,10 +98,12 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
     try:
         content = form.cleaned_data["file"].read()
         done = import_policy(
-            policy_slug=policy,
-            format=_format(form.cleaned_data["format"], content),
-            content=content,
-            keep_missing=form.cleaned_data["missing"] == "keep",
+            file=FileImport(
+                policy_slug=policy,
+                format=_format(form.cleaned_data["format"], content),
+                content=content,
+                keep_missing=form.cleaned_data["missing"] == "keep",
+            ),
             reason=_("From the file %(name)s.") % {"name": form.cleaned_data["file"].name[:200]},
             at=clock.now(),
             actor=actor_of(request),

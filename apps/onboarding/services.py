@@ -25,6 +25,7 @@ from apps.mapping.rules.rule_set import load_rules, numbers_of, rulebook_of
 from apps.mapping.services import set_rules
 from apps.mapping.versions import as_asked
 from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy, get_revision
 from apps.policies.services import make_change_set, make_policy, publish_document
 from apps.policies.settings import PolicySettings
@@ -294,7 +295,10 @@ def propose_policy(proposal: PolicyProposal, *, at: datetime, actor: Actor) -> P
             if wanted != _settings_of(policy):
                 operations.append({"op": "set_policy", "settings": wanted.to_json()})
             change_set = make_change_set(
-                policy_slug=proposal.policy_slug, operations=operations, reason=proposal.reason, at=at, actor=actor
+                policy_slug=proposal.policy_slug,
+                new=NewChangeSet(operations=operations, reason=proposal.reason),
+                at=at,
+                actor=actor,
             )
         if proposal.publish or is_new:
             policy.refresh_from_db()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -34,6 +35,7 @@ from apps.policies.operations.tree_edits import record_reach_of_tree
 from apps.policies.operations.whole_trees import delete_proposed_tree, document_operation, is_document
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
 from apps.policies.publishing.size_guard import ProposedChange, require_second_person
+from apps.policies.records import UNSET, ChangeSetEdit, NewChangeSet, PolicyDetails
 from apps.policies.requests.inbox import find_asked, require_request
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings, refuse_misfit
@@ -66,7 +68,6 @@ __all__ = [
 
 _WRITE = "policies:write"
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_UNSET: Any = object()
 
 
 @logged_refusals("policy.published")
@@ -74,28 +75,27 @@ def make_policy(
     *,
     slug: str,
     name: str,
-    visibility: str = Policy.Visibility.PATH,
     settings: PolicySettings | None = None,
+    details: PolicyDetails | None = None,
     at: datetime,
     actor: Actor,
-    description: str = "",
-    is_sample: bool = False,
 ) -> Policy:
     """Create a policy with only a root, published as revision 1."""
     require_admin(actor, slug)
+    details = details or PolicyDetails()
     problems = slug_problems(slug)
-    if visibility not in Policy.Visibility.values:
+    if details.visibility not in Policy.Visibility.values:
         problems.append(FieldProblem("visibility", f"must be one of {', '.join(Policy.Visibility.values)}"))
     try:
-        name, description = clean_name(name), clean_text(description, 4_000)
+        name, description = clean_name(name), clean_text(details.description, 4_000)
     except ValueError as error:
         problems.append(FieldProblem("name", str(error)))
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     with unless_slug_exists(slug):
-        policy = Policy.objects.create(
-            slug=slug, name=name, visibility=visibility, description=description, is_sample=is_sample, created_at=at
-        )
+        policy = Policy(slug=slug, name=name, visibility=details.visibility, description=description)
+        policy.is_sample, policy.created_at = details.is_sample, at
+        policy.save(force_insert=True)
         return _publish_first(policy, settings or PolicySettings(), actor, at)
 
 
@@ -121,7 +121,8 @@ def unless_slug_exists(slug: str) -> Iterator[None]:
 def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: datetime) -> Policy:
     root = Node(new_uid(), None, policy.slug)
     operations = [{"op": "set_policy", "settings": settings.to_json()}]
-    change_set = new_change_set(policy, 0, operations, "A new policy.", None, actor, at)
+    new = NewChangeSet(operations=operations, base_revision=0, reason="A new policy.")
+    change_set = new_change_set(policy, new, actor, at)
     following = NextRevision(columns_of([root]), settings, [], [root], 1, 1)
     publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at)
     return policy
@@ -131,26 +132,22 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
 def make_change_set(
     *,
     policy_slug: str,
-    base_revision: int | None = None,
-    operations: Sequence[Mapping[str, Any]],
-    reason: str = "",
-    effective_at: datetime | None = None,
-    origin: str = ChangeSet.Origin.HAND,
-    asks: str | None = None,
+    new: NewChangeSet,
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
-    """Create a draft: fully checked against its base, without effect. Rights to publish it are checked on publishing.
+    """Create a draft: fully checked against its base, without effect.
 
-    asks: the entry (uid or path) that a request is for; whether it is a valid request is checked when it is sent.
+    Rights to publish it are checked on publishing, and whether it is a valid request when it is sent.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
-    effective_at = require_future(effective_at, at)
-    asked = None if asks is None else find_asked(policy, asks, actor, at)
-    base, reason = _existing_base(policy, base_revision), clean_reason(reason)
+    require_future(new.effective_at, at)
+    asked = None if new.asks is None else find_asked(policy, new.asks, actor, at)
+    base, reason = _existing_base(policy, new.base_revision), clean_reason(new.reason)
     with transaction.atomic():
-        resolved = _checked(policy, base, operations, actor, at)
-        change_set = new_change_set(policy, base, resolved, reason, effective_at, actor, at, origin, asked)
+        resolved = _checked(policy, base, new.operations, actor, at)
+        checked = replace(new, operations=resolved, base_revision=base, reason=reason)
+        change_set = new_change_set(policy, checked, actor, at, asks=asked)
         record(
             actor=actor,
             verb="changeset.drafted",
@@ -158,7 +155,7 @@ def make_change_set(
             policy_slug=policy.slug,
             reason=reason,
             subject=f"change set {change_set.pk}",
-            details={"base": base, "n_operations": len(operations)},
+            details={"base": base, "n_operations": len(new.operations)},
         )
     return change_set
 
@@ -168,25 +165,22 @@ def update_change_set(
     *,
     id: int,
     version: int,
-    operations: Sequence[Mapping[str, Any]] | None = None,
-    reason: str | None = None,
-    base_revision: int | None = None,
-    effective_at: datetime | None = _UNSET,
+    edit: ChangeSetEdit,
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
     """Replace the given fields of an unpublished change set. `version` must be current, or Stale is raised."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
-        if operations is not None or base_revision is not None:
-            wanted = change_set.operations if operations is None else operations
-            change_set.base_number = _existing_base(change_set.policy, base_revision or change_set.base_number)
+        if edit.operations is not None or edit.base_revision is not None:
+            wanted = change_set.operations if edit.operations is None else edit.operations
+            change_set.base_number = _existing_base(change_set.policy, edit.base_revision or change_set.base_number)
             resolved = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
             reanchor(change_set, resolved)
             change_set.operations = resolved
-        change_set.reason = change_set.reason if reason is None else clean_reason(reason)
-        if effective_at is not _UNSET:
-            change_set.effective_at = require_future(effective_at, at)
+        change_set.reason = change_set.reason if edit.reason is None else clean_reason(edit.reason)
+        if edit.effective_at is not UNSET:
+            change_set.effective_at = require_future(edit.effective_at, at)
         # Approvals and a scheduling decision apply to one version only.
         change_set.approvals.all().delete()
         change_set.decided_by, change_set.decided_name = None, ""
@@ -251,7 +245,8 @@ def change_shares(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
+        new = NewChangeSet(operations=resolved, base_revision=base, reason=require_reason(reason))
+        change_set = new_change_set(policy, new, actor, at)
         return publish_locked(change_set, actor, at)
 
 
@@ -272,7 +267,8 @@ def change_settings(
         policy = lock_policy(policy.pk)
         base = _existing_base(policy, base_revision)
         resolved = _checked(policy, base, operations, actor, at)
-        change_set = new_change_set(policy, base, resolved, require_reason(reason), None, actor, at)
+        new = NewChangeSet(operations=resolved, base_revision=base, reason=require_reason(reason))
+        change_set = new_change_set(policy, new, actor, at)
         return publish_locked(change_set, actor, at)
 
 
@@ -307,9 +303,8 @@ def replace_tree(
     refuse_misfit(following.tree, following.settings.algorithm, policy)
     _refuse_what_others_maintain(policy, origin, following)
     said = require_reason(reason)
-    change_set = new_change_set(
-        policy, policy.head_number, document_operation(following), said, None, actor, at, origin
-    )
+    new = NewChangeSet(operations=document_operation(following), reason=said, origin=origin)
+    change_set = new_change_set(policy, new, actor, at)
     settings = settings_of(policy, policy.head_number)
     require_second_person(change_set, policy, ProposedChange(following.tree, following.settings), settings, actor, at)
     return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
@@ -360,26 +355,19 @@ def _checked(
 
 
 def new_change_set(
-    policy: Policy,
-    base: int,
-    operations: list[dict[str, Any]],
-    reason: str,
-    effective_at: datetime | None,
-    actor: Actor,
-    at: datetime,
-    origin: str = ChangeSet.Origin.HAND,
-    asks: UUID | None = None,
+    policy: Policy, new: NewChangeSet, actor: Actor, at: datetime, *, asks: UUID | None = None
 ) -> ChangeSet:
+    """Insert a draft without checks. asks: uid of the entry that a request is for."""
     return ChangeSet.objects.create(
-        origin=origin if asks is None else ChangeSet.Origin.REQUEST,
+        origin=new.origin if asks is None else ChangeSet.Origin.REQUEST,
         asks_entry_uid=asks,
         policy=policy,
-        base_number=base,
-        operations=operations,
-        reason=reason,
+        base_number=policy.head_number if new.base_revision is None else new.base_revision,
+        operations=list(new.operations),
+        reason=new.reason,
         author=actor.user,
         author_name=actor.name,
-        effective_at=effective_at,
+        effective_at=new.effective_at,
         created_at=at,
         updated_at=at,
     )

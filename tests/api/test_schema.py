@@ -30,9 +30,10 @@ from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.mapping.attachments import attach_account
 from apps.notices.models import Rule as NoticeRule
-from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.capacities import CapacityTerms, state_capacity
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.runs.models import Run
 from apps.schedulers.services import connect_scheduler
@@ -202,16 +203,20 @@ def schema(computed: Site, settings: LazySettings, monkeypatch: pytest.MonkeyPat
 def change_set(computed: Site) -> ChangeSet:
     operations = [{"op": "set_shares", "entry": "/physics/bob", "shares": 3}]
     return make_change_set(
-        policy_slug="grid", base_revision=2, operations=operations, reason="try", at=computed.at, actor=SYSTEM
+        policy_slug="grid",
+        new=NewChangeSet(base_revision=2, operations=operations, reason="try"),
+        at=computed.at,
+        actor=SYSTEM,
     )
 
 
 def promised(site: Site) -> tuple[str, int]:
     """An allocation and a capacity, to ask for."""
     days: Any = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
-    whole: Any = {"policy_slug": "grid", "reason": "try", "at": site.at, "actor": SYSTEM, **days}
-    uid = give_allocation(entry_uid=site.uid("/physics"), core_h=5, **whole).uid
-    return str(uid), state_capacity(cores=1, **whole).pk
+    whole: Any = {"policy_slug": "grid", "at": site.at, "actor": SYSTEM}
+    allocation = AllocationTerms(core_h=5, reason="try", **days)
+    uid = give_allocation(entry_uid=site.uid("/physics"), terms=allocation, **whole).uid
+    return str(uid), state_capacity(terms=CapacityTerms(cores=1, reason="try", **days), **whole).pk
 
 
 def attached(site: Site) -> int:

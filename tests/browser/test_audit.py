@@ -13,7 +13,7 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE, GrantTerms
 from apps.policies.access.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
@@ -40,11 +40,8 @@ def log(grid: Grid) -> Grid:
     give_grant(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
-        username="alice",
-        role="lead",
-        reason="leads atlas",
+        terms=GrantTerms(username="alice", role="lead", reason="leads atlas", expires_at=now + timedelta(days=90)),
         at=now,
-        expires_at=now + timedelta(days=90),
         actor=eva,
     )
     audit.record(

@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.requests.share_requests import ask_upward
+from apps.policies.requests.share_requests import RequestTerms, ask_upward
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid
@@ -178,8 +178,7 @@ def prepared(grid: Grid, visit: Visit) -> int:
     asked = ask_upward(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
-        percent=66.0,
-        until=(grid.at + timedelta(days=200)).date(),
+        terms=RequestTerms(percent=66.0, until=(grid.at + timedelta(days=200)).date()),
         reason="Two new postdocs, their runs start on Monday.",
         at=grid.at,
         actor=actor,

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from apps.accounts.actor import COMMAND, Actor
 from apps.core import clock
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
@@ -116,8 +117,7 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     actor = Actor(user=grid.admin, via="page")
     draft = make_change_set(
         policy_slug=SLUG,
-        operations=[{"op": "set_shares", "entry": "/biomed", "shares": 900}],
-        reason="New runs.",
+        new=NewChangeSet(operations=[{"op": "set_shares", "entry": "/biomed", "shares": 900}], reason="New runs."),
         at=clock.now(),
         actor=actor,
     )

@@ -12,6 +12,7 @@ from apps.core import clock
 from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.records import NewChangeSet
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, in_windows_of_all
@@ -46,8 +47,7 @@ def lars(grid: Grid) -> User:
 def drafted(user: User, *operations: dict[str, Any]) -> ChangeSet:
     return services.make_change_set(
         policy_slug=SLUG,
-        operations=operations,
-        reason="Atlas winds down.",
+        new=NewChangeSet(operations=operations, reason="Atlas winds down."),
         at=clock.now(),
         actor=Actor(user=user, via="page"),
     )

@@ -16,6 +16,7 @@ from apps.policies.changesets.change_sets import settings_of
 from apps.policies.files.document import read_document
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_tree
+from apps.policies.records import NewTree, PolicyDetails
 from apps.policies.services import make_policy
 from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.stored import TreeColumns, load_tree
@@ -65,7 +66,9 @@ def make_grid(at: datetime, *, visibility: str = "tree", with_usage: bool = True
     admin = User.objects.create_superuser("admin", "", PASSWORD, first_name="Eva", last_name="Kling")
     alice = User.objects.create_user("alice", "", PASSWORD, first_name="Alice", last_name="Berg")
     actor = Actor(user=admin, via="command")
-    make_policy(slug=SLUG, name="SweGrid", visibility=visibility, at=at - timedelta(days=2), actor=actor)
+    make_policy(
+        slug=SLUG, name="SweGrid", details=PolicyDetails(visibility=visibility), at=at - timedelta(days=2), actor=actor
+    )
     _put_in_force({"policy": SLUG, "root": _root(extra_users)}, at - timedelta(days=1), actor)
     grid = Grid(admin, alice, at)
     set_rules(
@@ -86,11 +89,13 @@ def _put_in_force(document: dict[str, Any], at: datetime, actor: Actor) -> None:
     policy = Policy.objects.get(slug=SLUG)
     publish_tree(
         policy_slug=SLUG,
-        tree=merge_document(read_document(document), load_tree(policy)),
-        settings=settings_of(policy, 1),
-        base_revision=1,
-        reason="First division.",
-        origin=ChangeSet.Origin.HAND,
+        new=NewTree(
+            tree=merge_document(read_document(document), load_tree(policy)),
+            settings=settings_of(policy, 1),
+            base_revision=1,
+            reason="First division.",
+            origin=ChangeSet.Origin.HAND,
+        ),
         at=at,
         actor=actor,
     )

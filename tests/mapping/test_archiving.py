@@ -21,6 +21,7 @@ from apps.notices.selectors import list_open_notices
 from apps.policies.changesets.lifecycle import publish_due
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import apply_dates
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.priorities.recompute.staleness import recompute_stale
 from apps.priorities.serving import store
@@ -82,7 +83,9 @@ def test_the_history_of_an_archived_policy_is_readable(site: Site, admin: Caller
 
 def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site) -> None:
     add = {"op": "add", "parent": "/physics", "name": "dora", "kind": "user", "shares": 1}
-    waiting = make_change_set(policy_slug="grid", base_revision=2, operations=[add], at=AT, actor=COMMAND)
+    waiting = make_change_set(
+        policy_slug="grid", new=NewChangeSet(base_revision=2, operations=[add]), at=AT, actor=COMMAND
+    )
     asked = recompute_stale(at=AT.replace(hour=15))
     assert Run.objects.filter(pk__in=asked, subject="policy:grid").exists()
     facts = {"policy": "Grid", "slug": "grid", "snapshot": 1}
@@ -95,7 +98,7 @@ def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site
     assert not Run.objects.filter(pk__in=recompute_stale(at=AT.replace(hour=16)), subject="policy:grid").exists()
     assert apply_dates(at=AT, zone=ZoneInfo("UTC")) == []
     with pytest.raises(Archived):
-        make_change_set(policy_slug="grid", base_revision=2, operations=[add], at=AT, actor=COMMAND)
+        make_change_set(policy_slug="grid", new=NewChangeSet(base_revision=2, operations=[add]), at=AT, actor=COMMAND)
     author = Caller(user=site.admin)
     answer = author.post(f"policies/grid/changesets/{waiting.pk}/publish", {"reason": "x"}, If_Match='"1"')
     assert refused(answer)[:2] == (410, "archived")
@@ -106,7 +109,9 @@ def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site
 
 def test_a_scheduled_change_waits_until_the_policy_is_restored(site: Site) -> None:
     add = {"op": "add", "parent": "/physics", "name": "dora", "kind": "user", "shares": 1}
-    made = make_change_set(policy_slug="grid", base_revision=2, operations=[add], at=AT, actor=COMMAND)
+    made = make_change_set(
+        policy_slug="grid", new=NewChangeSet(base_revision=2, operations=[add]), at=AT, actor=COMMAND
+    )
     later = AT.replace(hour=13)
     ChangeSet.objects.filter(pk=made.pk).update(
         state="approved", effective_at=later, decided_by=site.admin, decided_name="admin", reason="Later"

@@ -25,6 +25,7 @@ from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import in_order, rules_of_tree
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_automatic
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -47,7 +48,9 @@ def set_members(site: Site, path: str, *rules: dict[str, Any]) -> Revision:
 
 
 def change(site: Site, *operations: dict[str, Any], at: Any = AS_OF) -> Revision:
-    made = make_change_set(policy_slug=site.slug, operations=list(operations), reason="test", at=at, actor=COMMAND)
+    made = make_change_set(
+        policy_slug=site.slug, new=NewChangeSet(operations=list(operations), reason="test"), at=at, actor=COMMAND
+    )
     return publish_change_set(id=made.pk, version=made.version, at=at, actor=COMMAND)
 
 

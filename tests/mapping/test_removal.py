@@ -17,6 +17,7 @@ from apps.mapping.removal import remove_policy, remove_source
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, make_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
@@ -72,7 +73,7 @@ def test_an_empty_policy_with_rules_or_drafts_cannot_be_removed(mistake: Policy)
     root = load_tree(mistake).uuid(0)
     set_rules(policy_slug="gird", rules=[Rule(kind="glob", target_uid=root, user_pattern="*")], at=AT, actor=SYSTEM)
     add = {"op": "add", "parent": "/", "name": "a", "kind": "vo", "shares": 1}
-    make_change_set(policy_slug="gird", base_revision=1, operations=[add], at=AT, actor=COMMAND)
+    make_change_set(policy_slug="gird", new=NewChangeSet(base_revision=1, operations=[add]), at=AT, actor=COMMAND)
     with pytest.raises(CommandError, match="open change sets, mapping rules"):
         call_command("remove", "policy", "gird", "--reason", "x")
     assert ChangeSet.objects.filter(policy=mistake).count() == 2

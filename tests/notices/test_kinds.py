@@ -20,9 +20,10 @@ from apps.notices.evaluation import evaluate
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Sentence
 from apps.notices.models import Notice
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.models import ChangeSet
-from apps.policies.requests.share_requests import ask_upward
+from apps.policies.records import NewChangeSet
+from apps.policies.requests.share_requests import RequestTerms, ask_upward
 from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
@@ -53,7 +54,7 @@ def says(found: list[Sentence], *expected: tuple[str, ...]) -> bool:
 
 
 def put_in_force(site: Site, operations: list[dict[str, Any]]) -> None:
-    made = make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=SYSTEM)
+    made = make_change_set(policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=SYSTEM)
     publish_change_set(id=made.pk, version=1, at=AT, actor=SYSTEM)
     site.policy.refresh_from_db()
 
@@ -90,10 +91,7 @@ def test_expiring_allocations_without_renewal(computed: Site) -> None:
         give_allocation(
             policy_slug="grid",
             entry_uid=computed.uid("/physics"),
-            starts_on=starts_on,
-            ends_on=ends_on,
-            core_h=1500,
-            reason="r",
+            terms=AllocationTerms(starts_on=starts_on, ends_on=ends_on, core_h=1500, reason="r"),
             at=AT,
             actor=SYSTEM,
         )
@@ -111,9 +109,18 @@ def test_expiring_allocations_without_renewal(computed: Site) -> None:
 
 def test_pending_requests_and_reviews_are_reported_to_deciders(computed: Site) -> None:
     pia = page(computed.pia)
-    ask_upward(policy_slug="grid", entry_uid=computed.uid("/physics"), shares=75, reason="r", at=AT, actor=pia)
+    ask_upward(
+        policy_slug="grid",
+        entry_uid=computed.uid("/physics"),
+        terms=RequestTerms(shares=75),
+        reason="r",
+        at=AT,
+        actor=pia,
+    )
     shares = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
-    made = make_change_set(policy_slug="grid", operations=[shares], reason="r", at=AT, actor=page(computed.admin))
+    made = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[shares], reason="r"), at=AT, actor=page(computed.admin)
+    )
     propose_change_set(id=made.pk, version=made.version, at=AT, actor=page(computed.admin))
     evaluate(at=AT + 2 * DAY)
     assert not Notice.objects.filter(kind="waiting_decisions").exists()

@@ -20,9 +20,10 @@ from apps.core.signing import BadDocument, open_document
 from apps.packs.models import SharedPack
 from apps.packs.pdf import PdfDocument
 from apps.policies import services
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing.direct import apply_dates
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from tests.dashboard.page import read
@@ -70,10 +71,9 @@ def _give(policy: Policy) -> None:
     give_allocation(
         policy_slug=policy.slug,
         entry_uid=_uid(policy, "/physics"),
-        starts_on=date(2026, 10, 1),
-        ends_on=date(2026, 11, 30),
-        core_h=1_234.0,
-        reason="Round 7.",
+        terms=AllocationTerms(
+            starts_on=date(2026, 10, 1), ends_on=date(2026, 11, 30), core_h=1_234.0, reason="Round 7."
+        ),
         at=AT,
         actor=COMMAND,
     )
@@ -111,7 +111,7 @@ def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: 
 def test_expiring_entries_show_their_target_without_renewal(hall: Policy, eva: User, at_end: str | float) -> None:
     actor = Actor(user=eva, via="page")
     dates = {"op": "set_dates", "entry": "/physics", "dates": {"ends_on": "2026-12-20", "at_end": at_end}}
-    draft = services.make_change_set(policy_slug=hall.slug, operations=[dates], at=AT, actor=actor)
+    draft = services.make_change_set(policy_slug=hall.slug, new=NewChangeSet(operations=[dates]), at=AT, actor=actor)
     services.publish_change_set(id=draft.pk, version=draft.version, reason="Until Christmas.", at=AT, actor=actor)
     (ending,) = [one for one in _rest(eva, "pack", **OCTOBER)["pack"]["expiring"] if one["kind"] == "shares_end"]
     assert (ending["path"], ending["on"]) == ("/physics", "2026-12-20")

@@ -15,6 +15,7 @@ from apps.core.errors import NotAllowed, NotFound
 from apps.policies import services
 from apps.policies.audit_reading import AuditCount, AuditFilter, AuditReader
 from apps.policies.models import Grant, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT
 from tests.policies.publishing.test_revert import publish, uid_of
@@ -88,7 +89,10 @@ def test_rows_of_an_archived_user_need_rights_at_the_last_parent(policy: Policy,
 
 def test_drafts_of_others_are_not_in_the_log(policy: Policy, bob: Actor, alice: Actor) -> None:
     draft = services.make_change_set(
-        policy_slug="grid", operations=[edit("/physics/bob", 9)], reason="secret plan", at=AT, actor=alice
+        policy_slug="grid",
+        new=NewChangeSet(operations=[edit("/physics/bob", 9)], reason="secret plan"),
+        at=AT,
+        actor=alice,
     )
     assert "secret plan" not in told(bob)
     services.propose_change_set(id=draft.pk, version=1, at=AT, actor=alice)

@@ -14,10 +14,11 @@ from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.files.document import read_document
 from apps.policies.files.exports import export_policy
-from apps.policies.files.import_export import import_policy, plan_paste
+from apps.policies.files.import_export import FileImport, import_policy, plan_paste
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Entry, Policy, ProposedTree, Revision
 from apps.policies.publishing.direct import publish_tree
+from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import merge_document
@@ -61,14 +62,16 @@ def untouched(policy: Policy) -> Iterator[None]:
 
 def take(format: str, content: str | bytes, **more: Any) -> None:
     import_policy(
-        policy_slug="grid",
-        format=format,
-        content=content if isinstance(content, bytes) else content.encode("utf-8"),
+        file=FileImport(
+            policy_slug="grid",
+            format=format,
+            content=content if isinstance(content, bytes) else content.encode("utf-8"),
+            **more,
+        ),
         publish=True,
         reason="x",
         at=AT,
         actor=COMMAND,
-        **more,
     )
 
 
@@ -249,7 +252,9 @@ def test_confusable_names_are_rejected_in_every_edit(policy: Policy, untouched: 
 
 
 def change(operation: dict[str, Any]) -> ChangeSet:
-    return services.make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AT, actor=COMMAND)
+    return services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[operation], reason="x"), at=AT, actor=COMMAND
+    )
 
 
 PASTES = {
@@ -287,11 +292,13 @@ def marked(policy: Policy) -> TreeColumns:
         read = read_document({"root": {"name": "grid", "children": children}})
         publish_tree(
             policy_slug="grid",
-            tree=merge_document(read, load_tree(policy)),
-            settings=PolicySettings(),
-            origin="hand",
-            base_revision=policy.head_number,
-            reason="x",
+            new=NewTree(
+                tree=merge_document(read, load_tree(policy)),
+                settings=PolicySettings(),
+                origin="hand",
+                base_revision=policy.head_number,
+                reason="x",
+            ),
             at=AT,
             actor=COMMAND,
         )
@@ -309,7 +316,9 @@ def test_existing_confusable_names_can_be_read_moved_changed_and_restored(policy
         {"op": "set_shares", "entry": "/physics/..", "shares": 3},
         {"op": "restore", "entry": str(group), "parent": "/physics"},
     ]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="x", at=AT, actor=COMMAND)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="x"), at=AT, actor=COMMAND
+    )
     services.publish_change_set(id=draft.pk, version=draft.version, at=AT, actor=COMMAND)
     policy.refresh_from_db()
     tree = load_tree(policy)

@@ -10,7 +10,7 @@ from apps.accounts.actor import COMMAND, SYSTEM
 from apps.core.errors import Invalid, NotAllowed
 from apps.policies import services
 from apps.policies.changesets.change_sets import settings_of
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.formats.registry import dropped, get_format, read_file
 from apps.policies.models import Entry, Policy
 from apps.policies.operations.apply import tree_after
@@ -115,13 +115,17 @@ def test_a_file_keeps_mounts_and_changes_nothing_below_them(mounted: TreeColumns
     yaml = get_format("yaml")
     text = "".join(yaml.write(mounted, settings_of(Policy.objects.get(slug="grid"), mounted.number))).encode()
     assert read_file(yaml, text).tree.mount
-    plan = import_policy(policy_slug="grid", format="yaml", content=text, at=AT, actor=COMMAND)
+    plan = import_policy(file=FileImport(policy_slug="grid", format="yaml", content=text), at=AT, actor=COMMAND)
     assert plan.plan.is_empty
     changed = text.replace(b"name: bob", b"name: robert")
     assert changed != text
     with pytest.raises(NotAllowed):
         import_policy(
-            policy_slug="grid", format="yaml", content=changed, publish=True, reason="x", at=AT, actor=COMMAND
+            file=FileImport(policy_slug="grid", format="yaml", content=changed),
+            publish=True,
+            reason="x",
+            at=AT,
+            actor=COMMAND,
         )
     assert any("mounts of 1 entry" in line for line in dropped(get_format("csv"), mounted))
 

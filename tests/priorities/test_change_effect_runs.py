@@ -13,6 +13,7 @@ from apps.core.errors import Conflict, NotFound
 from apps.policies import services
 from apps.policies.changesets import lifecycle
 from apps.policies.models import ChangeSet
+from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities import change_effect_runs
 from apps.priorities.change_effect_runs import effect_ahead, request_effect
@@ -26,7 +27,7 @@ LESS = {"op": "set_shares", "entry": "/physics", "shares": 1}
 
 def drafted(site: Site, *operations: dict[str, Any]) -> ChangeSet:
     return services.make_change_set(
-        policy_slug=site.slug, operations=operations, reason="Try.", at=AS_OF, actor=COMMAND
+        policy_slug=site.slug, new=NewChangeSet(operations=operations, reason="Try."), at=AS_OF, actor=COMMAND
     )
 
 
@@ -102,7 +103,11 @@ def test_a_stored_effect_is_stale_after_a_publication_and_deleted_with_its_chang
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
     assert effect_ahead(mine, at=AS_OF).state == "ready"
     edited = services.update_change_set(
-        id=mine.pk, version=mine.version, operations=[{**LESS, "shares": 2}], at=AS_OF, actor=COMMAND
+        id=mine.pk,
+        version=mine.version,
+        edit=ChangeSetEdit(operations=[{**LESS, "shares": 2}]),
+        at=AS_OF,
+        actor=COMMAND,
     )
     assert effect_ahead(edited, at=AS_OF).state == "absent"
 
@@ -144,7 +149,9 @@ def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, 
     services.change_settings(
         policy_slug=computed.slug, settings={"fallback_factor": 0.4}, reason="x", at=AS_OF, actor=as_eva
     )
-    mine = services.make_change_set(policy_slug=computed.slug, operations=[LESS], at=AS_OF, actor=as_eva)
+    mine = services.make_change_set(
+        policy_slug=computed.slug, new=NewChangeSet(operations=[LESS]), at=AS_OF, actor=as_eva
+    )
     with pytest.raises(Conflict) as refused:
         lifecycle.schedule_change_set(
             id=mine.pk,
@@ -167,7 +174,7 @@ def test_effects_include_adjustments_and_rules(computed: Site, as_eva: Actor) ->
     )
     mine = services.make_change_set(
         policy_slug=computed.slug,
-        operations=[{**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}],
+        new=NewChangeSet(operations=[{**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}]),
         at=AS_OF,
         actor=as_eva,
     )

@@ -11,6 +11,7 @@ from django.test import override_settings
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Account
 from apps.policies.models import Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from tests.api.small_site import AT, _text, build_site, push
 from tests.rights_world import World
@@ -30,7 +31,7 @@ def build_known_world() -> World:
     with override_settings(FAIRSHARE_ISSUER=ISSUER), pytest.MonkeyPatch.context() as patch:
         site = build_site(AT)
         add = [{"op": "add", "parent": "/physics", "name": "zorblax", "kind": "user"}]
-        made = make_change_set(policy_slug="grid", operations=add, at=AT, actor=SYSTEM)
+        made = make_change_set(policy_slug="grid", new=NewChangeSet(operations=add), at=AT, actor=SYSTEM)
         publish_change_set(id=made.pk, version=1, reason="one more", at=AT, actor=SYSTEM)
         site.policy = Policy.objects.get(pk=site.policy.pk)
         push(site, [_record(user, *job) for user, job in JOBS.items()])

@@ -11,6 +11,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Invalid, NotAllowed
 from apps.mapping.permissions import see
+from apps.policies.access.authority import GrantChange, GrantTerms
 from apps.policies.access.delegation import change_grant, end_grant, give_grant, tag_of
 from apps.policies.access.holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb
@@ -27,13 +28,9 @@ def give(site: Site, path: str, actor: Actor, verbs: list[str] = SIGHT, **more: 
     return give_grant(
         policy_slug="grid",
         entry_uid=site.uid(path),
-        people=EVERYBODY,
-        role="viewer",
-        verbs=verbs,
+        terms=GrantTerms(people=EVERYBODY, role="viewer", verbs=verbs, reason="The department wants it open.", **more),
         at=AT,
         actor=actor,
-        reason="The department wants it open.",
-        **more,
     )
 
 
@@ -103,7 +100,7 @@ def test_only_administrators_open_and_only_for_reading(site: Site) -> None:  # n
             policy_slug="grid",
             grant_id=grant.pk,
             tag=tag_of(grant),
-            verbs=["map_accounts"],
+            change=GrantChange(verbs=["map_accounts"]),
             at=AT,
             actor=by(site.admin),
         )

@@ -36,6 +36,7 @@ from apps.mapping.rules.rule import Rule  # noqa: E402
 from apps.mapping.services import set_rules  # noqa: E402
 from apps.policies.models import Policy  # noqa: E402
 from apps.policies.publishing.direct import publish_operations  # noqa: E402
+from apps.policies.records import PolicyDetails  # noqa: E402
 from apps.policies.services import make_policy, publish_document  # noqa: E402
 from apps.policies.tree.stored import load_tree  # noqa: E402
 from apps.priorities.recompute.staleness import recompute_stale  # noqa: E402
@@ -63,7 +64,7 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
 def govern(root: dict[str, Any], settings: dict[str, Any]) -> str:
     """A policy; the fingerprint by which others know this authority."""
     at = clock.now()
-    make_policy(slug=POLICY, name=POLICY, visibility="tree", at=at, actor=COMMAND)
+    make_policy(slug=POLICY, name=POLICY, details=PolicyDetails(visibility="tree"), at=at, actor=COMMAND)
     document = {"settings": settings, "root": root}
     publish_document(policy_slug=POLICY, document=document, reason=_WHY, at=at, actor=COMMAND)
     key: str = fingerprint()

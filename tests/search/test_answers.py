@@ -9,6 +9,7 @@ from apps.accounts.models import User
 from apps.explain.contrasts import compare_leaves
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy, Revision
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.sentences import text_of
 from apps.search.answers import SearchAnswer
@@ -118,7 +119,9 @@ def test_changes_of_a_subtree_are_those_affecting_it(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     for entry, reason in (("/atlas/bob", "Bob gets more."), ("/cms", "Fewer for CMS.")):
         operation = {"op": "set_shares", "entry": entry, "shares": 7}
-        made = make_change_set(policy_slug=SLUG, operations=[operation], reason=reason, at=open_grid.at, actor=actor)
+        made = make_change_set(
+            policy_slug=SLUG, new=NewChangeSet(operations=[operation], reason=reason), at=open_grid.at, actor=actor
+        )
         publish_change_set(id=made.pk, version=made.version, at=open_grid.at, actor=actor)
     head = Policy.objects.get().head_number
     assert [event.revision for event in ask("what changed today", actor).events] == [head, head - 1]
@@ -131,7 +134,9 @@ def test_changes_of_a_subtree_are_those_affecting_it(open_grid: Grid) -> None:
 def test_changes_of_hidden_entries_below_do_not_count(closed_grid: Grid) -> None:
     actor = as_person(closed_grid.admin)
     operation = {"op": "set_shares", "entry": "/atlas/bob", "shares": 7}
-    made = make_change_set(policy_slug=SLUG, operations=[operation], reason="Bob.", at=closed_grid.at, actor=actor)
+    made = make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=[operation], reason="Bob."), at=closed_grid.at, actor=actor
+    )
     publish_change_set(id=made.pk, version=made.version, at=closed_grid.at, actor=actor)
     assert ask("what changed today in atlas", actor).key == "changed"
     assert ask("what changed today in atlas", as_person(closed_grid.alice)).key == "unchanged"

@@ -10,6 +10,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.search.entries import EntryHit
 from apps.search.name_index import Match, NameIndex
@@ -90,7 +91,7 @@ def test_change_sets_are_found_by_reason_and_author(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     operation = {"op": "set_shares", "entry": "/cms", "shares": 20}
     made = make_change_set(
-        policy_slug=SLUG, operations=[operation], reason="Autumn round", at=open_grid.at, actor=actor
+        policy_slug=SLUG, new=NewChangeSet(operations=[operation], reason="Autumn round"), at=open_grid.at, actor=actor
     )
     (group,) = search_everything(query="autumn", actor=actor).groups
     assert group.hits == [ChangeSetHit(made.pk, "Autumn round", ChangeSet.State.DRAFT, "admin", Match.BEGINS)]
@@ -142,7 +143,9 @@ def test_lost_rights_apply_at_once(closed_grid: Grid) -> None:
 
 def test_only_administrators_find_drafts_of_others_and_users(closed_grid: Grid) -> None:
     operation = {"op": "set_shares", "entry": "/cms", "shares": 20}
-    make_change_set(policy_slug=SLUG, operations=[operation], reason="Autumn", at=closed_grid.at, actor=COMMAND)
+    make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=[operation], reason="Autumn"), at=closed_grid.at, actor=COMMAND
+    )
     for user in (closed_grid.alice, lead(closed_grid)):
         found = search_everything(query="autumn", actor=as_person(user))
         assert found.groups == [], user

@@ -25,6 +25,7 @@ from apps.policies.changesets.review import review_of
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.publishing.revert import restore_revision
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import MembershipRule
@@ -91,7 +92,7 @@ def test_a_rule_that_moves_accounts_is_published_by_a_manager_above_both_entries
     cleo, admin = people["cleo"], people["admin"]
     for n in range(5):
         add_account(f"more{n}", "physics")
-    made = make_change_set(policy_slug=SLUG, operations=[EVERYBODY], reason="r", at=AT, actor=cleo)
+    made = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=[EVERYBODY], reason="r"), at=AT, actor=cleo)
     check = check_of(made, cleo)
     assert (check.state, "10 accounts" in check.text) == ("warn", True), check
     made = propose_change_set(id=made.pk, version=made.version, at=AT, actor=cleo)
@@ -102,9 +103,13 @@ def test_a_rule_that_moves_accounts_is_published_by_a_manager_above_both_entries
 
 def test_small_numbers_of_accounts_of_others_are_not_disclosed(people: dict[str, Actor]) -> None:
     rule = {**EVERYBODY, "members": [{"group": "bio-lab"}]}
-    made = make_change_set(policy_slug=SLUG, operations=[rule], reason="r", at=AT, actor=people["cleo"])
+    made = make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=[rule], reason="r"), at=AT, actor=people["cleo"]
+    )
     nobody = {**EVERYBODY, "members": [{"group": "no-such"}]}
-    other = make_change_set(policy_slug=SLUG, operations=[nobody], reason="r", at=AT, actor=people["cleo"])
+    other = make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=[nobody], reason="r"), at=AT, actor=people["cleo"]
+    )
     assert check_of(made, people["cleo"]) == check_of(other, people["cleo"])
 
 

@@ -14,6 +14,7 @@ from apps.notices.evaluation import evaluate
 from apps.policies import services
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import nudge
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.staleness import recompute_stale
@@ -56,8 +57,7 @@ def test_all_work_continues_after_a_clock_reset(computed_site: Site, monkeypatch
 
     made = services.make_change_set(
         policy_slug="grid",
-        operations=[{"op": "set_shares", "entry": "/physics", "shares": 10}],
-        reason="x",
+        new=NewChangeSet(operations=[{"op": "set_shares", "entry": "/physics", "shares": 10}], reason="x"),
         at=BEFORE,
         actor=COMMAND,
     )

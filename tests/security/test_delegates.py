@@ -32,15 +32,17 @@ from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
+from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import give_grant
 from apps.policies.changesets.checks import list_checks
 from apps.policies.changesets.lifecycle import approve_change_set, publish_due, schedule_change_set
 from apps.policies.changesets.review import review_of
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.models import ChangeSet, Grant
 from apps.policies.operations.apply import KINDS
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.publishing.revert import restore_revision, revert_revision
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import preview_members
@@ -235,7 +237,9 @@ class Delegates(RuleBasedStateMachine):
         drafted: list[ChangeSet] = []
 
         def draft(actor: Actor) -> object:
-            change_set = make_change_set(policy_slug=SLUG, operations=written, reason="r", at=self.at, actor=actor)
+            change_set = make_change_set(
+                policy_slug=SLUG, new=NewChangeSet(operations=written, reason="r"), at=self.at, actor=actor
+            )
             drafted.append(change_set)
             sees = self.state.rights(actor).sees.mask
             with cache_for_request():  # as on its page
@@ -380,10 +384,9 @@ class Delegates(RuleBasedStateMachine):
             by,
             lambda actor: (
                 import_policy(
-                    policy_slug=SLUG,
-                    format="json",
-                    content=json.dumps({"root": root}).encode(),
-                    keep_missing=True,
+                    file=FileImport(
+                        policy_slug=SLUG, format="json", content=json.dumps({"root": root}).encode(), keep_missing=True
+                    ),
                     publish=True,
                     reason="r",
                     at=self.at,
@@ -401,9 +404,7 @@ class Delegates(RuleBasedStateMachine):
                 give_grant(
                     policy_slug=SLUG,
                     entry_uid=self._uid(entry, by),
-                    username="tom",
-                    role=role,
-                    reason="r",
+                    terms=GrantTerms(username="tom", role=role, reason="r"),
                     at=self.at,
                     actor=actor,
                 )

@@ -15,9 +15,10 @@ from apps.federation.mounts.services import make_mount
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets.conflicts import FieldConflict, shown_conflicts
 from apps.policies.changesets.lifecycle import open_conflicts, rebase_change_set
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.models import ChangeSet, Entry, Grant, Policy
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from tests.security.delegated_world import AT, SLUG, make_world
@@ -70,17 +71,12 @@ def test_a_hidden_taken_name_is_answered_like_a_free_one(
     people: dict[str, Actor], way: str, by: str, at_once: bool
 ) -> None:
     def attempt(name: str) -> str:
-        asked: dict[str, Any] = {
-            "policy_slug": SLUG,
-            "operations": named(WAYS[way], name),
-            "reason": "r",
-            "at": AT,
-            "actor": people[by],
-        }
+        asked: dict[str, Any] = {"policy_slug": SLUG, "at": AT, "actor": people[by]}
+        operations = named(WAYS[way], name)
         if at_once:
-            publish_operations(**asked)
+            publish_operations(**asked, operations=operations, reason="r")
         else:
-            make_change_set(**asked)
+            make_change_set(**asked, new=NewChangeSet(operations=operations, reason="r"))
         return ""
 
     hidden, free = answer(attempt, HIDDEN), answer(attempt, FREE)
@@ -105,10 +101,9 @@ def test_mounts_disclose_no_names_and_files_need_full_visibility(people: dict[st
     def read_file(name: str) -> object:
         root = {"name": "grid", "children": [{"name": name, "children": []}]}
         return import_policy(
-            policy_slug=SLUG,
-            format="json",
-            content=json.dumps({"root": root}).encode(),
-            keep_missing=True,
+            file=FileImport(
+                policy_slug=SLUG, format="json", content=json.dumps({"root": root}).encode(), keep_missing=True
+            ),
             reason="r",
             at=AT,
             actor=people["cleo"],
@@ -126,7 +121,7 @@ def test_rest_and_the_editor_answer_alike(people: dict[str, Actor], monkeypatch:
     assert cleo.user is not None
     client.force_login(cleo.user, backend="django.contrib.auth.backends.ModelBackend")
     own = [{"op": "set_shares", "entry": "/climate/cyd", "shares": 7}]
-    draft = make_change_set(policy_slug=SLUG, operations=own, reason="r", at=AT, actor=cleo)
+    draft = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=own, reason="r"), at=AT, actor=cleo)
 
     def by_rest(name: str) -> tuple[Any, ...]:
         sent = {"base_revision": head_number(), "operations": named(WAYS["add"], name), "reason": "r"}
@@ -151,16 +146,23 @@ def test_a_taken_name_is_reported_with_full_visibility(people: dict[str, Actor])
     for by, parent, name in (("cleo", "/climate", "cyd"), ("admin", "/", HIDDEN)):
         operations = [{"op": "add", "parent": parent, "name": name}]
         with pytest.raises(DomainError) as refused:
-            make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=AT, actor=people[by])
+            make_change_set(
+                policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=people[by]
+            )
         assert refused.value.code == "name_taken"
         make_change_set(
-            policy_slug=SLUG, operations=[{**operations[0], "name": "new"}], reason="r", at=AT, actor=people[by]
+            policy_slug=SLUG,
+            new=NewChangeSet(operations=[{**operations[0], "name": "new"}], reason="r"),
+            at=AT,
+            actor=people[by],
         )
     below_a_new_one = [
         {"op": "add", "parent": "/climate", "name": "ocean"},
         {"op": "add", "parent": "/climate/ocean", "name": "waves"},
     ]
-    make_change_set(policy_slug=SLUG, operations=below_a_new_one, reason="r", at=AT, actor=people["cleo"])
+    make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=below_a_new_one, reason="r"), at=AT, actor=people["cleo"]
+    )
 
 
 DRAFTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -191,7 +193,9 @@ def drafted_before_sight_was_lost(people: dict[str, Actor], operation: dict[str,
         created_at=AT,
         reason="test",
     )
-    draft = make_change_set(policy_slug=SLUG, operations=[operation], reason="r", at=AT, actor=people["cleo"])
+    draft = make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=[operation], reason="r"), at=AT, actor=people["cleo"]
+    )
     role.delete()
     return draft
 

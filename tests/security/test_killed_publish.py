@@ -11,6 +11,7 @@ from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import recompute_stale
 from tests.api.small_site import Site
@@ -37,7 +38,9 @@ def draft() -> ChangeSet:
         {"op": "add", "parent": "/biology", "name": "dora", "kind": "user", "shares": 1},
         {"op": "archive", "entry": "/physics/bob"},
     ]
-    return services.make_change_set(policy_slug="grid", operations=operations, reason="x", at=AT, actor=COMMAND)
+    return services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="x"), at=AT, actor=COMMAND
+    )
 
 
 def assert_whole(policy: Policy, head: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.mapping.permissions import see
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from tests.terminal.conftest import Terminal
 from tests.terminal.test_callout import DONE, REFUSED, SOURCE
 
@@ -50,10 +50,9 @@ def test_quota_of_a_group_and_its_descendants(terminal: Terminal, tmp_path: Path
     give_allocation(
         policy_slug="grid",
         entry_uid=site.uid("/physics"),
-        starts_on=date(year - 1, 1, 1),
-        ends_on=date(year + 5, 12, 31),
-        core_h=1000.0,
-        reason="test",
+        terms=AllocationTerms(
+            starts_on=date(year - 1, 1, 1), ends_on=date(year + 5, 12, 31), core_h=1000.0, reason="test"
+        ),
         at=site.at,
         actor=Actor(user=site.admin, via="web"),
         visibility=see,

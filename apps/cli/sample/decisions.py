@@ -17,14 +17,15 @@ from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
 from apps.mapping.membership_plan import apply_members
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, switch_webhook
-from apps.policies.allocations.capacities import state_capacity
+from apps.policies.allocations.capacities import CapacityTerms, state_capacity
 from apps.policies.allocations.records import DAY, Period, day_of
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.changesets.drafts import add_operations, open_draft
 from apps.policies.changesets.lifecycle import comment_on, schedule_change_set
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
-from apps.policies.requests.share_requests import ask_upward
+from apps.policies.records import NewChangeSet
+from apps.policies.requests.share_requests import RequestTerms, ask_upward
 from apps.policies.services import make_change_set, propose_change_set
 
 # --- Core-hours -------------------------------------------------------------------------------------------------------
@@ -48,11 +49,9 @@ def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: dateti
     for site in SITES:
         state_capacity(
             policy_slug=POLICY_SLUG,
-            starts_on=first,
-            cores=site.cores / PART,
-            site=site.name,
-            note=_NOTE,
-            reason="As agreed.",
+            terms=CapacityTerms(
+                starts_on=first, cores=site.cores / PART, site=site.name, note=_NOTE, reason="As agreed."
+            ),
             at=at,
             actor=admin,
         )
@@ -64,10 +63,9 @@ def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: dateti
         give_allocation(
             policy_slug=POLICY_SLUG,
             entry_uid=uid_of(f"/{path}"),
-            starts_on=period.starts_on,
-            ends_on=period.ends_on,
-            core_h=round(core_h, -3),
-            reason=_ROUND,
+            terms=AllocationTerms(
+                starts_on=period.starts_on, ends_on=period.ends_on, core_h=round(core_h, -3), reason=_ROUND
+            ),
             at=at,
             actor=admin,
         )
@@ -99,8 +97,7 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
     ask_upward(
         policy_slug=POLICY_SLUG,
         entry_uid=uid_of("/climate"),
-        shares=150,
-        until=(at + 90 * _DAY).date(),
+        terms=RequestTerms(shares=150, until=(at + 90 * _DAY).date()),
         reason="Two ensembles of the winter outlook run until spring.",
         at=on(at, 5, 14, 25),
         actor=actors["maria"],
@@ -111,8 +108,7 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
     ask_upward(
         policy_slug=POLICY_SLUG,
         entry_uid=uid_of("/climate/seasonal"),
-        shares=40,
-        until=(at + 30 * _DAY).date(),
+        terms=RequestTerms(shares=40, until=(at + 30 * _DAY).date()),
         reason="The seasonal forecast is due at the end of the month.",
         at=on(at, 1, 9, 35),
         actor=actors["ingrid"],
@@ -220,4 +216,6 @@ def _draft(entry: UUID, *, at: datetime, actor: Actor) -> None:
 
 
 def _made(operations: list[dict[str, Any]], reason: str, at: datetime, actor: Actor) -> ChangeSet:
-    return make_change_set(policy_slug=POLICY_SLUG, operations=operations, reason=reason, at=at, actor=actor)
+    return make_change_set(
+        policy_slug=POLICY_SLUG, new=NewChangeSet(operations=operations, reason=reason), at=at, actor=actor
+    )

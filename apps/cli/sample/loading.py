@@ -38,9 +38,11 @@ from apps.federation.models import Mount
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.evaluation import evaluate
+from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import give_grant
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.models import Grant, Policy
+from apps.policies.records import PolicyDetails
 from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import compute, load_inputs, store_result
@@ -140,7 +142,7 @@ _SETTINGS = {"tolerance": {"leaves": {"relative": 0.5, "points": 5}}}
 def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
     """Publish an empty policy, the first shares, a mount, and a cut of shares."""
     begin_at = at - timedelta(days=DAYS)
-    make_policy(slug=POLICY_SLUG, name=POLICY_NAME, at=begin_at, actor=admin, is_sample=True)
+    make_policy(slug=POLICY_SLUG, name=POLICY_NAME, at=begin_at, actor=admin, details=PolicyDetails(is_sample=True))
     whole = grid.root()
     first = [vo for vo in whole["children"] if vo["name"] != _NEWCOMER]
     cut_to = grid.vo_shares[_CUT[0]]
@@ -199,10 +201,12 @@ def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:
     """Import the new organisation from a file that lacks all others."""
     newcomer = [vo for vo in whole["children"] if vo["name"] == _NEWCOMER]
     import_policy(
-        policy_slug=POLICY_SLUG,
-        format="json",
-        content=json.dumps({"root": {**whole, "children": newcomer}}).encode(),
-        keep_missing=True,
+        file=FileImport(
+            policy_slug=POLICY_SLUG,
+            format="json",
+            content=json.dumps({"root": {**whole, "children": newcomer}}).encode(),
+            keep_missing=True,
+        ),
         publish=True,
         reason="Gravitational waves join the grid.",
         at=at,
@@ -216,10 +220,12 @@ def _give_roles(*, at: datetime, admin: Actor) -> None:
             give_grant(
                 policy_slug=POLICY_SLUG,
                 entry_uid=_uid(person.entry),
-                username=person.username,
-                role=person.role,
-                reason="Speaks for it in the allocation committee.",
-                expires_at=None,
+                terms=GrantTerms(
+                    username=person.username,
+                    role=person.role,
+                    reason="Speaks for it in the allocation committee.",
+                    expires_at=None,
+                ),
                 at=at - timedelta(days=60),
                 actor=admin,
             )

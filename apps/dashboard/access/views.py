@@ -27,7 +27,7 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping.permissions import see
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
-from apps.policies.access.authority import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms
 from apps.policies.access.delegation import SUGGESTED
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant, Policy
@@ -195,12 +195,14 @@ def _add_grant(request: HttpRequest, policy: Policy, form: GrantForm, now: datet
         return delegation.give_grant(
             policy_slug=policy.slug,
             entry_uid=uid,
-            username=form.cleaned_data["person"].strip(),
-            people=form.cleaned_data["people"].strip(),
-            role=form.cleaned_data["role"],
-            verbs=verbs,
-            reason=form.cleaned_data["reason"],
-            expires_at=form.ends_at(limit),
+            terms=GrantTerms(
+                username=form.cleaned_data["person"].strip(),
+                people=form.cleaned_data["people"].strip(),
+                role=form.cleaned_data["role"],
+                verbs=verbs,
+                reason=form.cleaned_data["reason"],
+                expires_at=form.ends_at(limit),
+            ),
             at=now,
             actor=actor,
         )
@@ -236,10 +238,12 @@ def _change_grant(request: HttpRequest, policy: Policy, line: GrantLine, form: T
             policy_slug=policy.slug,
             grant_id=line.grant.pk,
             tag=read_action(request).tag,
-            role=form.cleaned_data["role"],
-            verbs=verbs,
-            reason=form.cleaned_data["reason"],
-            expires_at=line.grant.expires_at if _same_day(line, form) else form.ends_at(limit),
+            change=GrantChange(
+                role=form.cleaned_data["role"],
+                verbs=verbs,
+                reason=form.cleaned_data["reason"],
+                expires_at=line.grant.expires_at if _same_day(line, form) else form.ends_at(limit),
+            ),
             given_on="keep" if request.POST.get("given_on") == "keep" else "end",
             at=now,
             actor=actor,
@@ -295,7 +299,9 @@ def _extend_one(request: HttpRequest, policy: str, number: int) -> None:
     uid, verbs = line.grant.entry_uid, line.grant.verbs
     limit = access.longest_end(policy_slug=policy, entry_uid=uid, verbs=verbs, at=now, actor=actor)
     until = min(max(line.grant.expires_at or now, now) + SUGGESTED, limit)
-    delegation.change_grant(policy_slug=policy, grant_id=number, tag=line.tag, expires_at=until, at=now, actor=actor)
+    delegation.change_grant(
+        policy_slug=policy, grant_id=number, tag=line.tag, change=GrantChange(expires_at=until), at=now, actor=actor
+    )
 
 
 def _give_page(request: HttpRequest, policy: Policy, form: GrantForm, *, status: int = 200) -> HttpResponse:

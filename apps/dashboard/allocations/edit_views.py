@@ -40,8 +40,17 @@ from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.mapping.permissions import see
 from apps.policies.allocations import capacities as capacity_services
 from apps.policies.allocations import services
-from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine, draft_shares, get_conversion
+from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
+from apps.policies.allocations.conversion import (
+    RESTS,
+    Conversion,
+    ConversionQuery,
+    ConvertedLine,
+    draft_shares,
+    get_conversion,
+)
 from apps.policies.allocations.records import may_decide, whole_year
+from apps.policies.allocations.services import AllocationChange
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -78,8 +87,13 @@ def _submit(form: AllocationForm | CapacityForm | WithdrawForm, service: Callabl
     """Call the service with the form's values; False if form or service rejects them, with the errors in the form."""
     if not form.is_valid():
         return False
+    given = form.cleaned_data
+    if isinstance(form, AllocationForm):
+        given = {"change": AllocationChange(**given)}
+    elif isinstance(form, CapacityForm):
+        given = {"change": CapacityChange(**given)}
     try:
-        service(**row, **form.cleaned_data)
+        service(**row, **given)
     except _REFUSALS as refusal:
         form.add_refusal(refusal)
         return False
@@ -122,8 +136,8 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
     parent, rest = _group(request, found), request.GET.get("rest", "")
     rest = rest if rest in RESTS else RESTS[0]
     queried = period_from_query(request, now)
-    whole: dict[str, Any] = {"policy_slug": policy, "parent_uid": parent, "period": queried.period, "zone": zone()}
-    whole |= {"rest": rest, "at": now, "actor": actor, "visibility": see}
+    query = ConversionQuery(parent_uid=parent, period=queried.period, zone=zone(), rest=rest)
+    whole: dict[str, Any] = {"policy_slug": policy, "query": query, "at": now, "actor": actor, "visibility": see}
     form = DraftForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         at_end = form.cleaned_data["at_end"] or None
@@ -233,7 +247,9 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
     if form.is_valid():
         try:
-            capacity_services.state_capacity(policy_slug=policy, **form.cleaned_data, at=now, actor=actor)
+            capacity_services.state_capacity(
+                policy_slug=policy, terms=CapacityTerms(**form.cleaned_data), at=now, actor=actor
+            )
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:

@@ -38,7 +38,7 @@ from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import see
-from apps.policies.allocations.services import change_dates, give_allocation, period_of
+from apps.policies.allocations.services import AllocationTerms, change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import AT_END, Dates
 from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core_hours
@@ -82,9 +82,8 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if form.is_valid():
         given = form.cleaned_data
         try:
-            give_allocation(
-                policy_slug=policy, entry_uid=uid, **given, at=clock.now(), actor=actor_of(request), visibility=see
-            )
+            terms, actor = AllocationTerms(**given), actor_of(request)
+            give_allocation(policy_slug=policy, entry_uid=uid, terms=terms, at=clock.now(), actor=actor, visibility=see)
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:

@@ -34,8 +34,8 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
 from apps.mapping.permissions import see
-from apps.policies.allocations.conversion import try_core_hours
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.conversion import ConversionQuery, try_core_hours
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records import CoreHourWeeks
@@ -65,10 +65,12 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
             give_allocation(
                 policy_slug=policy,
                 entry_uid=_entry(request, policy, given["entry"]),
-                starts_on=given["starts_on"],
-                ends_on=given["ends_on"],
-                core_h=given["core_h"],
-                reason=given["reason"],
+                terms=AllocationTerms(
+                    starts_on=given["starts_on"],
+                    ends_on=given["ends_on"],
+                    core_h=given["core_h"],
+                    reason=given["reason"],
+                ),
                 at=now,
                 actor=actor_of(request),
                 visibility=see,
@@ -257,12 +259,11 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
     if not typed:
         return context
     try:
+        parent_uid = uid_from_query(chosen) or found.group.entry
         found_trial = try_core_hours(
             policy_slug=policy,
-            parent_uid=uid_from_query(chosen) or found.group.entry,
+            query=ConversionQuery(parent_uid=parent_uid, period=found.period, zone=zone()),
             core_h=read_amount(typed),
-            period=found.period,
-            zone=zone(),
             at=clock.now(),
             actor=actor_of(request),
             visibility=see,

@@ -42,7 +42,7 @@ from apps.policies.requests.group_division import (
     plan_division,
     undo_division,
 )
-from apps.policies.requests.share_requests import RequestState, ask_upward, plan_request, requests_for
+from apps.policies.requests.share_requests import RequestState, RequestTerms, ask_upward, plan_request, requests_for
 from apps.priorities.change_effects import get_request_evidence, preview_request
 from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 
@@ -286,7 +286,11 @@ def ask_effect(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     else:
         try:
             operations = plan_request(
-                policy_slug=policy, entry_uid=uid, **typed.wish, at=clock.now(), actor=actor_of(request)
+                policy_slug=policy,
+                entry_uid=uid,
+                terms=RequestTerms(**typed.wish),
+                at=clock.now(),
+                actor=actor_of(request),
             )
             after = preview_request(policy_slug=policy, uid=uid, operations=operations, actor=actor_of(request))
             context["ask_target"] = after
@@ -306,7 +310,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         ask_upward(
             policy_slug=policy,
             entry_uid=uid,
-            **typed.wish,
+            terms=RequestTerms(**typed.wish),
             reason=typed.cleaned_data["reason"],
             at=clock.now(),
             actor=actor_of(request),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
@@ -40,6 +42,34 @@ VERBS_OF_ROLE: Mapping[str, tuple[str, ...]] = {
     Grant.Role.MANAGER: _MANAGES,
     Grant.Role.ADMIN: tuple(Grant.Verb.values),
 }
+
+
+UNSET: Any = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantTerms:
+    """A new grant, for a user or for a sign-in group.
+
+    verbs: None for those of the role. expires_at: UNSET for the suggested end, None for no end.
+    """
+
+    username: str = ""
+    people: str = ""
+    role: str
+    verbs: Sequence[str] | None = None
+    reason: str
+    expires_at: datetime | None = UNSET
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantChange:
+    """Fields of a grant to be changed; None, or UNSET of `expires_at`, leaves them."""
+
+    role: str | None = None
+    verbs: Sequence[str] | None = None
+    reason: str | None = None
+    expires_at: datetime | None = UNSET
 
 
 # --- Rights held ------------------------------------------------------------------------------------------------------

@@ -21,7 +21,17 @@ from apps.accounts.models import User
 from apps.accounts.people import normalise_group
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.authority import FOREVER, VERBS_OF_ROLE, GrantDependencies, Holding, Lineages, until_of
+from apps.policies.access.authority import (
+    FOREVER,
+    UNSET,
+    VERBS_OF_ROLE,
+    GrantChange,
+    GrantDependencies,
+    GrantTerms,
+    Holding,
+    Lineages,
+    until_of,
+)
 from apps.policies.access.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Grant, Policy
@@ -33,7 +43,6 @@ DAYS = 365
 SUGGESTED = timedelta(days=DAYS)
 LONGEST_REASON = 512
 GivenOn = Literal["keep", "end"]
-_UNSET: Any = object()
 
 
 @dataclass(frozen=True)
@@ -87,34 +96,22 @@ class Setting:
         return set(groups_of(self.actor.user)) if self.actor.user else set()
 
 
-def give_grant(
-    *,
-    policy_slug: str,
-    entry_uid: UUID,
-    username: str = "",
-    people: str = "",
-    role: str,
-    verbs: Sequence[str] | None = None,
-    reason: str,
-    expires_at: datetime | None = _UNSET,
-    at: datetime,
-    actor: Actor,
-) -> Grant:
-    """Give a role to a user or sign-in group at an entry and below it. Without expires_at: the suggested end."""
+def give_grant(*, policy_slug: str, entry_uid: UUID, terms: GrantTerms, at: datetime, actor: Actor) -> Grant:
+    """Give a role to a user or sign-in group at an entry and below it."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
-    event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": username or people}
+    event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": terms.username or terms.people}
     with log_refusals("grant.given", actor, at, **event), transaction.atomic():
         setting = Setting.of(lock_policy(policy.pk), actor, at)
         lineage = _seen(setting, entry_uid)
-        grant = Grant(policy=policy, entry_uid=entry_uid, role=role, created_at=at, granted_by=actor.user)
-        grant.user, grant.people = _subject(username, people)
-        grant.reason, grant.verbs = _reason(reason), _verbs(role, verbs)
+        grant = Grant(policy=policy, entry_uid=entry_uid, role=terms.role, created_at=at, granted_by=actor.user)
+        grant.user, grant.people = _subject(terms.username, terms.people)
+        grant.reason, grant.verbs = _reason(terms.reason), _verbs(terms.role, terms.verbs)
         if setting.is_own(grant) and not setting.rules:
             raise NotAllowed("You can't assign a role to yourself: ask a manager above.", code="own_grant")
         _refuse_to_everybody(setting, grant)
         end, missing = setting.holding.limit(grant.verbs, lineage)
         _refuse_missing(missing)
-        grant.expires_at = _end(suggested_end(end, at) if expires_at is _UNSET else expires_at, end, at)
+        grant.expires_at = _end(suggested_end(end, at) if terms.expires_at is UNSET else terms.expires_at, end, at)
         _refuse_twin(grant)
         grant.save()
         _log("grant.given", grant, actor, at)
@@ -126,10 +123,7 @@ def change_grant(
     policy_slug: str,
     grant_id: int,
     tag: str,
-    role: str | None = None,
-    verbs: Sequence[str] | None = None,
-    reason: str | None = None,
-    expires_at: datetime | None = _UNSET,
+    change: GrantChange,
     given_on: GivenOn = "end",
     at: datetime,
     actor: Actor,
@@ -138,12 +132,12 @@ def change_grant(
     with _on_record("grant.changed", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
         before = _copy(grant)
-        if role is not None or verbs is not None:
-            grant.verbs = _verbs(role or grant.role, verbs)
-            grant.role = role or grant.role
-        grant.reason = grant.reason if reason is None else _reason(reason)
-        if expires_at is not _UNSET:
-            grant.expires_at = expires_at
+        if change.role is not None or change.verbs is not None:
+            grant.verbs = _verbs(change.role or grant.role, change.verbs)
+            grant.role = change.role or grant.role
+        grant.reason = grant.reason if change.reason is None else _reason(change.reason)
+        if change.expires_at is not UNSET:
+            grant.expires_at = change.expires_at
         if tag_of(grant) == tag_of(before):
             return before
         _refuse_change(setting, before, grant)

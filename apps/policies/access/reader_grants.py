@@ -13,6 +13,7 @@ from django.db import transaction
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
+from apps.policies.access.authority import GrantChange, GrantTerms
 from apps.policies.access.delegation import change_grant, give_grant, tag_of
 from apps.policies.access.scope import Verb, grants_of
 from apps.policies.models import Grant, Policy
@@ -56,11 +57,13 @@ def _give(policy: Policy, token: Token, entry_uid: UUID, at: datetime, actor: Ac
         give_grant(
             policy_slug=policy.slug,
             entry_uid=entry_uid,
-            username=token.user.username,
-            role=Grant.Role.VIEWER,
-            verbs=[Verb.VIEW_MEMBERS],
-            reason=reason,
-            expires_at=token.expires_at,
+            terms=GrantTerms(
+                username=token.user.username,
+                role=Grant.Role.VIEWER,
+                verbs=[Verb.VIEW_MEMBERS],
+                reason=reason,
+                expires_at=token.expires_at,
+            ),
             at=at,
             actor=actor,
         )
@@ -70,9 +73,7 @@ def _give(policy: Policy, token: Token, entry_uid: UUID, at: datetime, actor: Ac
         policy_slug=policy.slug,
         grant_id=twin.pk,
         tag=tag_of(twin),
-        verbs=[*twin.verbs, Verb.VIEW_MEMBERS],
-        reason=reason,
-        expires_at=ends,
+        change=GrantChange(verbs=[*twin.verbs, Verb.VIEW_MEMBERS], reason=reason, expires_at=ends),
         at=at,
         actor=actor,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,7 +11,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import log_refusals
+from apps.accounts.audit_log import log_refusals, record
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.records import (
@@ -18,7 +19,6 @@ from apps.policies.allocations.records import (
     Period,
     VisibilityOf,
     amount_of,
-    log,
     may_decide,
     reason_of,
     refuse_days,
@@ -71,28 +71,46 @@ def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) 
     return may_decide(policy=policy, tree=tree, i=0, at=at, actor=actor)
 
 
-def state_capacity(
-    *,
-    policy_slug: str,
-    starts_on: date,
-    ends_on: date | None = None,
-    cores: float,
-    site: str = "",
-    note: str = "",
-    reason: str,
-    at: datetime,
-    actor: Actor,
-) -> Capacity:
+@dataclass(frozen=True, kw_only=True)
+class CapacityTerms:
+    """A new capacity: cores of a site from the first to the last day (None: no end), and the reason."""
+
+    starts_on: date
+    ends_on: date | None = None
+    cores: float
+    site: str = ""
+    note: str = ""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityChange:
+    """Fields of a capacity to be changed, and the reason. None leaves a field; `ends_on` None removes the last day."""
+
+    starts_on: date | None = None
+    ends_on: date | None = _UNSET
+    cores: float | None = None
+    site: str | None = None
+    note: str | None = None
+    reason: str
+
+
+def state_capacity(*, policy_slug: str, terms: CapacityTerms, at: datetime, actor: Actor) -> Capacity:
     """Record additional cores of a site from one day to another, or without an end; a repeated row is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.stated", actor, at, policy), transaction.atomic():
         policy = _locked_policy(policy, actor, at)
-        capacity = Capacity(policy=policy, starts_on=starts_on, ends_on=ends_on, site=site, note=note)
-        capacity.cores, capacity.author_name, capacity.created_at = cores, actor.name, at
+        capacity = Capacity(policy=policy, starts_on=terms.starts_on, ends_on=terms.ends_on, site=terms.site)
+        capacity.cores, capacity.note, capacity.author_name, capacity.created_at = (
+            terms.cores,
+            terms.note,
+            actor.name,
+            at,
+        )
         _check(capacity)
-        said = reason_of(reason)
+        reason = reason_of(terms.reason)
         capacity.save()
-        _log("capacity.stated", capacity, said, at, actor)
+        _log("capacity.stated", capacity, reason, at, actor)
     return capacity
 
 
@@ -101,12 +119,7 @@ def change_capacity(
     policy_slug: str,
     capacity_id: int,
     tag: str,
-    starts_on: date | None = None,
-    ends_on: date | None = _UNSET,
-    cores: float | None = None,
-    site: str | None = None,
-    note: str | None = None,
-    reason: str,
+    change: CapacityChange,
     at: datetime,
     actor: Actor,
 ) -> Capacity:
@@ -117,15 +130,15 @@ def change_capacity(
         capacity = _found(policy, capacity_id)
         _refuse_stale(capacity, tag)
         before = said_of(capacity)
-        capacity.starts_on = capacity.starts_on if starts_on is None else starts_on
-        capacity.ends_on = capacity.ends_on if ends_on is _UNSET else ends_on
-        capacity.cores = capacity.cores if cores is None else cores
-        capacity.site = capacity.site if site is None else site
-        capacity.note = capacity.note if note is None else note
+        capacity.starts_on = capacity.starts_on if change.starts_on is None else change.starts_on
+        capacity.ends_on = capacity.ends_on if change.ends_on is _UNSET else change.ends_on
+        capacity.cores = capacity.cores if change.cores is None else change.cores
+        capacity.site = capacity.site if change.site is None else change.site
+        capacity.note = capacity.note if change.note is None else change.note
         _check(capacity)
-        said = reason_of(reason)
+        reason = reason_of(change.reason)
         capacity.save()
-        _log("capacity.changed", capacity, said, at, actor, before=before)
+        _log("capacity.changed", capacity, reason, at, actor, before=before)
     return capacity
 
 
@@ -209,14 +222,12 @@ def _refusals(verb: str, actor: Actor, at: datetime, policy: Policy) -> Any:
 def _log(
     verb: str, capacity: Capacity, reason: str, at: datetime, actor: Actor, before: dict[str, Any] | None = None
 ) -> None:
-    details = {"capacity": capacity.pk, **said_of(capacity)} | ({"before": before} if before else {})
-    log(
-        verb,
-        capacity.policy,
-        entry_uid=None,
+    record(
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=capacity.policy.slug,
         subject=capacity.site or "the site",
         reason=reason,
-        details=details,
-        at=at,
-        actor=actor,
+        details={"capacity": capacity.pk, **said_of(capacity)} | ({"before": before} if before else {}),
     )

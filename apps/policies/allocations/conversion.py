@@ -24,6 +24,7 @@ from apps.policies.allocations.services import allocations_of, period_of
 from apps.policies.allocations.summary import add_up, allocated_in
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, ChangeSet, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set
 from apps.policies.tree.columns import F8, TreeColumns
@@ -229,29 +230,33 @@ def _free_name(taken: set[str]) -> str:
 
 
 # --- Drafts -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class ConversionQuery:
+    """The group and period of a conversion. zone: in which days are counted. rest: see `convert`."""
+
+    parent_uid: UUID
+    period: Period
+    zone: ZoneInfo
+    rest: str = "spread"
+
+
 def get_conversion(
     *,
     policy_slug: str,
-    parent_uid: UUID,
-    period: Period,
-    zone: ZoneInfo,
-    rest: str = "spread",
+    query: ConversionQuery,
     at: datetime,
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
 ) -> Conversion:
     """Return the allocations of an entry's children in a period as shares; the actor must see all children."""
     policy = get_policy(slug=policy_slug, actor=actor)
-    return _convert(policy, load_tree(policy), parent_uid, period, zone, rest, at, actor, visibility)
+    return _convert(policy, load_tree(policy), query, at, actor, visibility)
 
 
 def draft_shares(
     *,
     policy_slug: str,
-    parent_uid: UUID,
-    period: Period,
-    zone: ZoneInfo,
-    rest: str = "spread",
+    query: ConversionQuery,
     at_end: str | float | None = None,
     reason: str,
     at: datetime,
@@ -262,17 +267,20 @@ def draft_shares(
     day."""
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
-    conversion = _convert(policy, tree, parent_uid, period, zone, rest, at, actor, visibility)
+    conversion = _convert(policy, tree, query, at, actor, visibility)
     operations = operations_of(conversion, at_end=at_end)
     if not operations:
         raise Invalid("The shares already match the allocations: there is nothing to draft.", code="nothing_to_change")
-    later = period.starts_on > day_of(at, zone)
+    starts_on = query.period.starts_on
+    later = starts_on > day_of(at, query.zone)
     return make_change_set(
         policy_slug=policy_slug,
-        base_revision=tree.number,
-        operations=operations,
-        reason=require_reason(reason),
-        effective_at=begins_at(period.starts_on, zone) if later else None,
+        new=NewChangeSet(
+            base_revision=tree.number,
+            operations=operations,
+            reason=require_reason(reason),
+            effective_at=begins_at(starts_on, query.zone) if later else None,
+        ),
         at=at,
         actor=actor,
     )
@@ -294,10 +302,8 @@ class Trial:
 def try_core_hours(
     *,
     policy_slug: str,
-    parent_uid: UUID,
+    query: ConversionQuery,
     core_h: float,
-    period: Period,
-    zone: ZoneInfo,
     at: datetime,
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
@@ -306,9 +312,10 @@ def try_core_hours(
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
-    parent = visible.require(tree.index_of_uid(parent_uid))
-    capacity = _capacity(policy, period, zone)
-    own = capacity if parent == 0 else allocated_in(allocations_of(policy), period, zone).get(parent_uid)
+    parent = visible.require(tree.index_of_uid(query.parent_uid))
+    capacity = _capacity(policy, query)
+    allocated = {} if parent == 0 else allocated_in(allocations_of(policy), query.period, query.zone)
+    own = capacity if parent == 0 else allocated.get(query.parent_uid)
     children = tree.children(parent)
     total = float(tree.shares[children.start : children.stop].sum())
     part = core_h / own if own else None
@@ -319,38 +326,36 @@ def try_core_hours(
         part_of_whole=core_h / capacity if capacity else None,
         shares=None if part is None else shares_beside(part, total),
         sum_of_shares=total,
-        cores=core_h / period.hours(zone),
+        cores=core_h / query.period.hours(query.zone),
     )
 
 
-def _capacity(policy: Policy, period: Period, zone: ZoneInfo) -> float | None:
+def _capacity(policy: Policy, query: ConversionQuery) -> float | None:
     """Return the capacity of the whole tree in a period, in core-hours; None if none is recorded."""
     capacities = capacities_of(policy)
-    return core_hours(capacities, period, zone) if capacities else None
+    return core_hours(capacities, query.period, query.zone) if capacities else None
 
 
 def _convert(
     policy: Policy,
     tree: TreeColumns,
-    parent_uid: UUID,
-    period: Period,
-    zone: ZoneInfo,
-    rest: str,
+    query: ConversionQuery,
     at: datetime,
     actor: Actor,
     visibility: VisibilityOf,
 ) -> Conversion:
     visible = visibility(policy=policy, tree=tree, actor=actor, at=at)
-    parent = visible.require(tree.index_of_uid(parent_uid))
+    parent = visible.require(tree.index_of_uid(query.parent_uid))
     children = tree.children(parent)
     if not all(visible.may_see(i) for i in children):
         raise NotAllowed("You see only a part of this group, and shares are divided among all its members.")
     allocations = allocations_of(policy)
-    sums = add_up(tree, allocated_in(allocations, period, zone), _capacity(policy, period, zone))
+    sums = add_up(tree, allocated_in(allocations, query.period, query.zone), _capacity(policy, query))
     promised = {i: float(sums.committed[i]) for i in children if sums.is_allocated[i]}
     own = float(sums.own[parent])
     has = own if own == own else None
-    return convert(tree, parent, promised, has, rest=rest, last_days=_last_days(tree, children, allocations, period))
+    last_days = _last_days(tree, children, allocations, query.period)
+    return convert(tree, parent, promised, has, rest=query.rest, last_days=last_days)
 
 
 def _last_days(tree: TreeColumns, children: range, allocations: list[Allocation], period: Period) -> dict[int, date]:

@@ -6,16 +6,13 @@ Hours of a period are real hours: a day on which clocks change has 23 or 25, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
-from typing import Any
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import record
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_all
 from apps.policies.changesets.change_sets import require_reason
@@ -155,26 +152,3 @@ def deciding(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
 
 def may_decide(*, policy: Policy, tree: TreeColumns, i: int, at: datetime, actor: Actor) -> bool:
     return deciding(policy=policy, tree=tree, at=at, actor=actor)(i)
-
-
-def log(
-    verb: str,
-    policy: Policy,
-    *,
-    entry_uid: UUID | None,
-    subject: str,
-    reason: str,
-    details: Mapping[str, Any],
-    at: datetime,
-    actor: Actor,
-) -> None:
-    record(
-        actor=actor,
-        verb=verb,
-        at=at,
-        policy_slug=policy.slug,
-        entry_uid=entry_uid,
-        subject=subject,
-        reason=reason,
-        details=details,
-    )

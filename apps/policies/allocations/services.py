@@ -6,6 +6,7 @@ Allocations change no target and block nothing: more may be allocated than the c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.actor import Actor
-from apps.accounts.audit_log import log_refusals
+from apps.accounts.audit_log import log_refusals, record
 from apps.core.errors import Conflict, NotAllowed, NotFound, Stale
 from apps.policies.access.scope import WRITE, require_scope, visible_entries
 from apps.policies.allocations.records import (
@@ -22,7 +23,6 @@ from apps.policies.allocations.records import (
     amount_of,
     deciding,
     invalid,
-    log,
     may_decide,
     reason_of,
     refuse_days,
@@ -31,6 +31,7 @@ from apps.policies.allocations.records import (
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Allocation, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.columns import TreeColumns
@@ -53,9 +54,7 @@ def change_dates(
     with log_refusals("policy.published", actor, at, **event), transaction.atomic():
         draft = make_change_set(
             policy_slug=policy_slug,
-            base_revision=base_revision,
-            operations=[operation],
-            reason=require_reason(reason),
+            new=NewChangeSet(base_revision=base_revision, operations=[operation], reason=require_reason(reason)),
             at=at,
             actor=actor,
         )
@@ -69,14 +68,31 @@ def period_of(allocation: Allocation) -> Period:
     return Period(allocation.starts_on, allocation.ends_on)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AllocationTerms:
+    """A new allocation: core-hours from the first to the last day, and the reason."""
+
+    starts_on: date
+    ends_on: date
+    core_h: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationChange:
+    """Fields of an allocation to be changed, None to leave them, and the reason."""
+
+    starts_on: date | None = None
+    ends_on: date | None = None
+    core_h: float | None = None
+    reason: str
+
+
 def give_allocation(
     *,
     policy_slug: str,
     entry_uid: UUID,
-    starts_on: date,
-    ends_on: date,
-    core_h: float,
-    reason: str,
+    terms: AllocationTerms,
     at: datetime,
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
@@ -87,11 +103,11 @@ def give_allocation(
     with log_refusals("allocation.given", actor, at, **event), transaction.atomic():
         policy, tree = _locked(policy, actor)
         i = _decided(policy, tree, entry_uid, at, actor, visibility)
-        allocation = Allocation(policy=policy, entry_uid=entry_uid, starts_on=starts_on, ends_on=ends_on)
-        allocation.core_h, allocation.author, allocation.author_name = core_h, actor.user, actor.name
-        allocation.created_at = at
+        allocation = Allocation(policy=policy, entry_uid=entry_uid, created_at=at)
+        allocation.starts_on, allocation.ends_on, allocation.core_h = terms.starts_on, terms.ends_on, terms.core_h
+        allocation.author, allocation.author_name = actor.user, actor.name
         _check(allocation)
-        allocation.reason = reason_of(reason)
+        allocation.reason = reason_of(terms.reason)
         allocation.save()
         _log("allocation.given", allocation, tree.path(i), allocation.reason, at, actor)
     return allocation
@@ -102,10 +118,7 @@ def change_allocation(
     policy_slug: str,
     allocation_uid: UUID,
     tag: str,
-    starts_on: date | None = None,
-    ends_on: date | None = None,
-    core_h: float | None = None,
-    reason: str,
+    change: AllocationChange,
     at: datetime,
     actor: Actor,
     visibility: VisibilityOf = visible_entries,
@@ -117,11 +130,11 @@ def change_allocation(
         policy, tree = _locked(policy, actor)
         allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
         before = said_of(allocation)
-        allocation.starts_on = allocation.starts_on if starts_on is None else starts_on
-        allocation.ends_on = allocation.ends_on if ends_on is None else ends_on
-        allocation.core_h = allocation.core_h if core_h is None else core_h
+        allocation.starts_on = allocation.starts_on if change.starts_on is None else change.starts_on
+        allocation.ends_on = allocation.ends_on if change.ends_on is None else change.ends_on
+        allocation.core_h = allocation.core_h if change.core_h is None else change.core_h
         _check(allocation)
-        allocation.reason = reason_of(reason)
+        allocation.reason = reason_of(change.reason)
         allocation.save()
         _log("allocation.changed", allocation, tree.path(i), allocation.reason, at, actor, before=before)
     return allocation
@@ -287,14 +300,13 @@ def _log(
     actor: Actor,
     before: dict[str, Any] | None = None,
 ) -> None:
-    details = {"allocation": str(allocation.uid), **said_of(allocation)} | ({"before": before} if before else {})
-    log(
-        verb,
-        allocation.policy,
+    record(
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=allocation.policy.slug,
         entry_uid=allocation.entry_uid,
         subject=path,
         reason=reason,
-        details=details,
-        at=at,
-        actor=actor,
+        details={"allocation": str(allocation.uid), **said_of(allocation)} | ({"before": before} if before else {}),
     )

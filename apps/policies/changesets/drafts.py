@@ -32,6 +32,7 @@ from apps.policies.changesets.lifecycle import rebase_change_set
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.tree_edits import Archived
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
 from apps.policies.settings import refuse_misfit
@@ -69,7 +70,7 @@ def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     require_editor(policy, actor, at)
     with transaction.atomic():
-        draft = new_change_set(policy, policy.head_number, [], clean_reason(reason), None, actor, at)
+        draft = new_change_set(policy, NewChangeSet(operations=[], reason=clean_reason(reason)), actor, at)
         record(
             actor=actor,
             verb="changeset.drafted",

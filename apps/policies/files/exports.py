@@ -196,7 +196,20 @@ def export_policy(
     if not visible_entries(policy=policy, tree=tree, actor=actor, at=at).all_visible:
         raise NotAllowed("You see only a part of this policy: request the tree of that part.", code="partial_view")
     settings = PolicySettings.from_stored(revision.settings)
-    return make_export(policy, found, tree, settings, against=against, cluster=cluster, at=at, actor=actor)
+    return make_export(
+        policy, found, tree, settings, options=ExportOptions(against=against, cluster=cluster), at=at, actor=actor
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """against: a file of the current state, of which everything except shares is preserved. cluster: "" is the default.
+
+    The default is the cluster of the last import.
+    """
+
+    against: bytes | None = None
+    cluster: str = ""
 
 
 def make_export(
@@ -205,29 +218,28 @@ def make_export(
     tree: TreeColumns,
     settings: PolicySettings,
     *,
-    against: bytes | None = None,
-    cluster: str = "",
+    options: ExportOptions,
     at: datetime,
     actor: Actor,
 ) -> Export:
     """Export a tree, which the caller has checked that the actor sees completely."""
-    if against is not None and format.against is None:
+    if options.against is not None and format.against is None:
         can = ", ".join(each.name for each in FORMATS.values() if each.against)
         raise Invalid(
             f"{format.name} can't be compared with a file; {can} can.",
             fields=[FieldProblem("against", f"is supported by {can}")],
         )
     if format.write_remembered is None:
-        if cluster:
+        if options.cluster:
             raise Invalid(
                 f"{format.name} contains no cluster name.",
                 fields=[FieldProblem("cluster", "is not part of this format")],
             )
         return Export(format, tree, settings)
-    text = None if against is None else text_of(against)
+    text = None if options.against is None else text_of(options.against)
     last = last_import_of(policy, tree, at=at, actor=actor)
-    if cluster:
-        last = replace(last or LastImport(), cluster=_cluster(cluster))
+    if options.cluster:
+        last = replace(last or LastImport(), cluster=_cluster(options.cluster))
     return Export(format, tree, settings, text, last)
 
 

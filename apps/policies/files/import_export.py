@@ -25,6 +25,7 @@ from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, Outcome
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.publishing.direct import propose_tree, publish_tree
+from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.selectors import get_change_set, get_policy
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
@@ -163,42 +164,46 @@ class PolicyImport:
         }
 
 
-def plan_import(
-    *,
-    policy_slug: str,
-    format: str,
-    content: bytes,
-    settings: Mapping[str, Any] | None = None,
-    keep_missing: bool = False,
-    at: datetime,
-    actor: Actor,
-) -> ImportPlan:
+@dataclass(frozen=True, kw_only=True)
+class FileImport:
+    """A file to be imported into a policy.
+
+    settings: parts of PolicySettings, which override those in the file. keep_missing: entries that the file leaves out
+    stay instead of being archived.
+    """
+
+    policy_slug: str
+    format: str
+    content: bytes
+    settings: Mapping[str, Any] | None = None
+    keep_missing: bool = False
+
+
+def plan_import(*, file: FileImport, at: datetime, actor: Actor) -> ImportPlan:
     """Read a file and compare it with the head.
 
-    keep_missing: entries that it leaves out stay instead of being archived. settings: parts of PolicySettings, which
-    override those in the file. The actor must see the whole tree: entries that the file leaves out could be hidden from
-    its author.
+    The actor must see the whole tree: entries that the file leaves out could be hidden from its author.
     """
-    found = get_format(format)
-    policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
+    found = get_format(file.format)
+    policy = get_policy(slug=file.policy_slug, actor=actor, scope="policies:write")
     head, present = load_tree(policy), settings_of(policy, policy.head_number)
     if not visible_entries(policy=policy, tree=head, actor=actor, at=at).all_visible:
         raise NotAllowed(
             "You see only a part of this policy, and a file is compared with the whole tree.", code="partial_view"
         )
-    declared = read_file(found, content)
+    declared = read_file(found, file.content)
     tree = merge_document(
         declared,
         head,
         fitted=found.fit(head),
-        keep_missing=keep_missing,
+        keep_missing=file.keep_missing,
         was_here=lambda uids: _known_uids(policy, uids),
     )
     refuse_new_names(declared, head, tree)
-    left = None if found.remembers is None else found.remembers(text_of(content), declared)
+    left = None if found.remembers is None else found.remembers(text_of(file.content), declared)
     if left is not None and left.text:
         _refuse_cut_off(head, tree)
-    wanted = _settings({**declared.settings, **(settings or {})}, present)
+    wanted = _settings({**declared.settings, **(file.settings or {})}, present)
     before, after = present.to_json(), wanted.to_json()
     changed = tuple(part for part in after if after[part] != before[part])
     return ImportPlan(
@@ -217,16 +222,7 @@ def plan_import(
 
 
 def import_policy(
-    *,
-    policy_slug: str,
-    format: str,
-    content: bytes,
-    settings: Mapping[str, Any] | None = None,
-    keep_missing: bool = False,
-    publish: bool = False,
-    reason: str = "",
-    at: datetime,
-    actor: Actor,
+    *, file: FileImport, publish: bool = False, reason: str = "", at: datetime, actor: Actor
 ) -> PolicyImport:
     """Create a draft of the file's changes; with `publish`, also publish it. If publishing is refused, the draft stays.
 
@@ -234,37 +230,22 @@ def import_policy(
     """
     if publish:
         reason = require_reason(reason)
-    plan = plan_import(
-        policy_slug=policy_slug,
-        format=format,
-        content=content,
-        settings=settings,
-        keep_missing=keep_missing,
-        at=at,
-        actor=actor,
-    )
+    plan = plan_import(file=file, at=at, actor=actor)
     if plan.is_empty:
         _store_file(plan, None, at, actor)
         return PolicyImport(plan)
     number, origin = plan.policy.head_number, ChangeSet.Origin.IMPORT
     if plan.operations is not None:
         change_set = make_change_set(
-            policy_slug=policy_slug,
-            base_revision=number,
-            operations=plan.operations,
-            reason=reason,
-            origin=origin,
+            policy_slug=file.policy_slug,
+            new=NewChangeSet(base_revision=number, operations=plan.operations, reason=reason, origin=origin),
             at=at,
             actor=actor,
         )
     elif publish:
         revision = publish_tree(
-            policy_slug=policy_slug,
-            tree=plan.tree,
-            settings=plan.settings,
-            base_revision=number,
-            reason=reason,
-            origin=origin,
+            policy_slug=file.policy_slug,
+            new=NewTree(tree=plan.tree, settings=plan.settings, base_revision=number, reason=reason, origin=origin),
             at=at,
             actor=actor,
         )
@@ -272,12 +253,8 @@ def import_policy(
         return PolicyImport(plan, revision.change_set, revision)
     else:
         change_set = propose_tree(
-            policy_slug=policy_slug,
-            tree=plan.tree,
-            settings=plan.settings,
-            base_revision=number,
-            reason=reason,
-            origin=origin,
+            policy_slug=file.policy_slug,
+            new=NewTree(tree=plan.tree, settings=plan.settings, base_revision=number, reason=reason, origin=origin),
             at=at,
             actor=actor,
         )

@@ -27,6 +27,7 @@ from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.tree_edits import Archived, record_reach_of_tree
 from apps.policies.operations.whole_trees import document_operation, store_proposed_tree
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
+from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.selectors import get_policy
 from apps.policies.services import (
     make_change_set,
@@ -59,7 +60,10 @@ def publish_operations(
     with transaction.atomic():
         head = lock_policy(policy.pk).head_number
         made = make_change_set(
-            policy_slug=policy_slug, base_revision=head, operations=list(operations), reason=said, at=at, actor=actor
+            policy_slug=policy_slug,
+            new=NewChangeSet(base_revision=head, operations=list(operations), reason=said),
+            at=at,
+            actor=actor,
         )
         return publish_change_set(id=made.pk, version=made.version, at=at, actor=actor)
 
@@ -92,71 +96,57 @@ def create_policy_from_tree(
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
     with unless_slug_exists(slug):
         policy = Policy.objects.create(slug=slug, name=name, created_at=at)
-        change_set = new_change_set(
-            policy, 0, document_operation(following), said, None, actor, at, ChangeSet.Origin.IMPORT
+        new = NewChangeSet(
+            operations=document_operation(following), base_revision=0, reason=said, origin=ChangeSet.Origin.IMPORT
         )
+        change_set = new_change_set(policy, new, actor, at)
         publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
         return policy
 
 
 # --- Whole trees ------------------------------------------------------------------------------------------------------
 @logged_refusals("policy.published")
-def publish_tree(
-    *,
-    policy_slug: str,
-    tree: TreeColumns,
-    settings: PolicySettings,
-    base_revision: int,
-    reason: str,
-    origin: str,
-    at: datetime,
-    actor: Actor,
-) -> Revision:
-    """Publish a whole tree; Stale is raised unless `base_revision` is still the head."""
+def publish_tree(*, policy_slug: str, new: NewTree, at: datetime, actor: Actor) -> Revision:
+    """Publish a whole tree; Stale is raised unless its base revision is still the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     with transaction.atomic():
         policy = lock_policy(policy.pk)
-        if policy.head_number != base_revision:
+        if policy.head_number != new.base_revision:
             raise Stale(
-                f"{policy.slug} is now at revision {policy.head_number}, not {base_revision}: repeat the change."
+                f"{policy.slug} is now at revision {policy.head_number}, not {new.base_revision}: repeat the change."
             )
         head = load_tree(policy)
-        tree = record_reach_of_tree(tree, head, at)
-        return replace_tree(policy, next_revision(head, tree, settings), reason, origin, actor, at)
+        tree = record_reach_of_tree(new.tree, head, at)
+        return replace_tree(policy, next_revision(head, tree, new.settings), new.reason, new.origin, actor, at)
 
 
 @logged_refusals("changeset.drafted")
-def propose_tree(
-    *,
-    policy_slug: str,
-    tree: TreeColumns,
-    settings: PolicySettings,
-    base_revision: int,
-    reason: str,
-    origin: str,
-    at: datetime,
-    actor: Actor,
-) -> ChangeSet:
-    """Create a draft of a whole tree, which can be published while `base_revision` is the head."""
+def propose_tree(*, policy_slug: str, new: NewTree, at: datetime, actor: Actor) -> ChangeSet:
+    """Create a draft of a whole tree, which can be published while its base revision is the head."""
     require_admin(actor, policy_slug)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
-    base = load_tree(policy, base_revision)
-    tree = record_reach_of_tree(tree, base, at)
-    following = next_revision(base, tree, settings)
-    refuse_misfit(tree, settings.algorithm)
-    said = clean_reason(reason)
+    base = load_tree(policy, new.base_revision)
+    tree = record_reach_of_tree(new.tree, base, at)
+    following = next_revision(base, tree, new.settings)
+    refuse_misfit(tree, new.settings.algorithm)
+    draft = NewChangeSet(
+        operations=document_operation(following),
+        base_revision=new.base_revision,
+        reason=clean_reason(new.reason),
+        origin=new.origin,
+    )
     with transaction.atomic():
-        change_set = new_change_set(policy, base_revision, document_operation(following), said, None, actor, at, origin)
-        store_proposed_tree(change_set, tree, settings)
+        change_set = new_change_set(policy, draft, actor, at)
+        store_proposed_tree(change_set, tree, new.settings)
         record(
             actor=actor,
             verb="changeset.drafted",
             at=at,
             policy_slug=policy.slug,
-            reason=said,
+            reason=draft.reason,
             subject=f"change set {change_set.pk}",
-            details={"base": base_revision, "n_changed": following.n_changed},
+            details={"base": new.base_revision, "n_changed": following.n_changed},
         )
     return change_set
 
@@ -174,10 +164,9 @@ def propose_mounted_tree(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, 
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
     refuse_misfit(tree, settings.algorithm)
-    said = [{**operation, "mount": str(mount_uid)} for operation in document_operation(following)]
-    change_set = new_change_set(
-        policy, policy.head_number, said, clean_reason(reason), None, SYSTEM, at, ChangeSet.Origin.MOUNT
-    )
+    operations = [{**operation, "mount": str(mount_uid)} for operation in document_operation(following)]
+    new = NewChangeSet(operations=operations, reason=clean_reason(reason), origin=ChangeSet.Origin.MOUNT)
+    change_set = new_change_set(policy, new, SYSTEM, at)
     store_proposed_tree(change_set, tree, settings)
     return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")
 
@@ -215,9 +204,8 @@ def publish_automatic(
         outcome = apply_operations(tree, fitting, settings=settings, archived=archived)
         if outcome.is_empty:
             return None
-        change_set = new_change_set(
-            policy, policy.head_number, outcome.operations, reason, None, SYSTEM, at, origin=origin
-        )
+        new = NewChangeSet(operations=outcome.operations, reason=reason, origin=origin)
+        change_set = new_change_set(policy, new, SYSTEM, at)
         return publish_locked(change_set, SYSTEM, at)
 
 

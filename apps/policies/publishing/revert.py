@@ -21,6 +21,7 @@ from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, apply_operations
 from apps.policies.operations.tree_edits import AddedAdjustment, Archived, RevokedAdjustment
 from apps.policies.publishing.direct import propose_tree
+from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.selectors import get_policy, get_revision, past_visibility_mask
 from apps.policies.services import make_change_set
 from apps.policies.settings import PolicySettings
@@ -94,10 +95,7 @@ def _draft(
         if len(way.operations) <= MOST_OPERATIONS:
             change_set = make_change_set(
                 policy_slug=slug,
-                base_revision=way.start,
-                operations=way.operations,
-                reason=reason,
-                origin=origin,
+                new=NewChangeSet(base_revision=way.start, operations=way.operations, reason=reason, origin=origin),
                 at=at,
                 actor=actor,
             )
@@ -105,11 +103,9 @@ def _draft(
             tree, settings = _on_head(way, actor, at)
             change_set = propose_tree(
                 policy_slug=slug,
-                tree=tree,
-                settings=settings,
-                base_revision=way.policy.head_number,
-                reason=reason,
-                origin=origin,
+                new=NewTree(
+                    tree=tree, settings=settings, base_revision=way.policy.head_number, reason=reason, origin=origin
+                ),
                 at=at,
                 actor=actor,
             )

@@ -23,6 +23,7 @@ from apps.policies.operations.apply import Operation
 from apps.policies.operations.dated_shares import former_shares, is_boost, shares_operations
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set, publish_locked
 from apps.policies.tree.columns import Node, TreeColumns
@@ -178,7 +179,10 @@ def divide_group(
         if not operations:
             raise Invalid("Nothing would change: these are the current shares.", code="nothing_to_change")
         change_set = make_change_set(
-            policy_slug=policy_slug, base_revision=base_revision, operations=operations, reason=said, at=at, actor=actor
+            policy_slug=policy_slug,
+            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=said),
+            at=at,
+            actor=actor,
         )
         try:
             with transaction.atomic():

@@ -25,6 +25,7 @@ from apps.policies.operations.apply import Operation, apply_operations
 from apps.policies.operations.dated_shares import shares_operations
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import require_approver
+from apps.policies.records import NewChangeSet
 from apps.policies.requests.inbox import OPEN, Decider, node_of_request, shares_for_target, wished
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, move_on, propose_change_set, publish_locked
@@ -55,13 +56,20 @@ class Wish:
     until: date | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequestTerms:
+    """What to request: shares or a percentage of the parent, until a last day (None: no end)."""
+
+    shares: float | None = None
+    percent: float | None = None
+    until: date | None = None
+
+
 def ask_upward(
     *,
     policy_slug: str,
     entry_uid: UUID,
-    shares: float | None = None,
-    percent: float | None = None,
-    until: date | None = None,
+    terms: RequestTerms,
     reason: str,
     base_revision: int | None = None,
     at: datetime,
@@ -75,21 +83,10 @@ def ask_upward(
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
         lock_policy(policy.pk)  # enforces the limit of open requests
-        operations = plan_request(
-            policy_slug=policy_slug,
-            entry_uid=entry_uid,
-            shares=shares,
-            percent=percent,
-            until=until,
-            at=at,
-            actor=actor,
-        )
+        operations = plan_request(policy_slug=policy_slug, entry_uid=entry_uid, terms=terms, at=at, actor=actor)
         change_set = make_change_set(
             policy_slug=policy_slug,
-            base_revision=base_revision,
-            operations=operations,
-            reason=said,
-            asks=str(entry_uid),
+            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=said, asks=str(entry_uid)),
             at=at,
             actor=actor,
         )
@@ -100,9 +97,7 @@ def plan_request(
     *,
     policy_slug: str,
     entry_uid: UUID,
-    shares: float | None = None,
-    percent: float | None = None,
-    until: date | None = None,
+    terms: RequestTerms,
     at: datetime,
     actor: Actor,
 ) -> list[Operation]:
@@ -111,8 +106,9 @@ def plan_request(
     tree = load_tree(policy)
     visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
     node = node_of_request(tree, entry_uid)
-    wanted = _amount(shares) if percent is None else shares_for_target(tree, entry_uid, percent / 100)
-    return _operations(node, wanted, until, at)
+    percent = terms.percent
+    wanted = _amount(terms.shares) if percent is None else shares_for_target(tree, entry_uid, percent / 100)
+    return _operations(node, wanted, terms.until, at)
 
 
 def grant_request(

@@ -18,6 +18,7 @@ from apps.core.errors import Invalid, NotFound
 from apps.engine.analysis import job_size, properties
 from apps.engine.operators import get_operator
 from apps.policies.changesets.checks import Check
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
@@ -217,7 +218,7 @@ def test_a_query_accepts_numbers_as_typed() -> None:
 
 
 def checks(actor: Actor, *operations: dict[str, Any]) -> dict[str, Check]:
-    made = make_change_set(policy_slug=SLUG, operations=operations, reason="try", at=AT, actor=actor)
+    made = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="try"), at=AT, actor=actor)
     return {check.code: check for check in get_review_page(id=made.pk, actor=actor, at=AT).checks}
 
 

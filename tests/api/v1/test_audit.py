@@ -11,6 +11,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
@@ -25,7 +26,9 @@ def log(site: Site) -> Site:
     actor = Actor(user=site.admin, via="api", request_id="req-1", address="192.0.2.9")
     for reason, *paths in (("inside", "/physics/bob"), ("outside", "/biology/carol"), ("both", "/physics", "/biology")):
         operations = [{"op": "set_shares", "entry": path, "shares": 7 + len(reason)} for path in paths]
-        draft = make_change_set(policy_slug="grid", operations=operations, reason=reason, at=AT, actor=actor)
+        draft = make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=operations, reason=reason), at=AT, actor=actor
+        )
         publish_change_set(id=draft.pk, version=1, at=AT, actor=actor)
     return site
 
@@ -153,7 +156,9 @@ def test_unknown_filters_are_named(site: Site, admin: Caller, query: dict[str, s
 def test_a_row_with_a_thousand_entries_needs_few_queries(site: Site, django_assert_max_num_queries: Any) -> None:
     admin = Actor(user=site.admin, via="api")
     people = [{"op": "add", "parent": "/physics", "name": f"p{n}", "kind": "user"} for n in range(300)]
-    draft = make_change_set(policy_slug="grid", operations=people, reason="all of them", at=AT, actor=admin)
+    draft = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=people, reason="all of them"), at=AT, actor=admin
+    )
     publish_change_set(id=draft.pk, version=1, at=AT, actor=admin)
     caller = Caller(user=site.pia)
     with django_assert_max_num_queries(25):

@@ -18,6 +18,7 @@ from apps.accounts.models import Account
 from apps.api.v1.usage import views
 from apps.core.tables import Column, pieces
 from apps.policies.models import Grant
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.usage.models import Bucket
 from tests.api.conftest import Caller, refused
@@ -102,7 +103,10 @@ def test_past_instants_are_available_as_a_table(computed: Site, admin: Caller) -
 def publish_more(site: Site, path: str, shares: float) -> None:
     actor = Actor(user=site.admin, via="api")
     made = make_change_set(
-        policy_slug="grid", operations=[{"op": "set_shares", "entry": path, "shares": shares}], at=AT, actor=actor
+        policy_slug="grid",
+        new=NewChangeSet(operations=[{"op": "set_shares", "entry": path, "shares": shares}]),
+        at=AT,
+        actor=actor,
     )
     publish_change_set(id=made.pk, version=1, reason="more", at=AT, actor=actor)
 

@@ -17,9 +17,10 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.typed_numbers import read_amount
 from apps.dashboard.allocations.forms import typed_amount
-from apps.policies.allocations.capacities import state_capacity
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.capacities import CapacityTerms, state_capacity
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
 from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
@@ -52,17 +53,17 @@ def promise(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
     return give_allocation(
         policy_slug=SLUG,
         entry_uid=grid.uid(path),
-        core_h=core_h,
-        reason="Round 7.",
+        terms=AllocationTerms(core_h=core_h, reason="Round 7.", **whole),
         at=AT,
         actor=Actor(user=grid.admin, via="page"),
-        **whole,
     )
 
 
 def cores(grid: Grid, n: float) -> Capacity:
     actor = Actor(user=grid.admin, via="page")
-    return state_capacity(policy_slug=SLUG, starts_on=date(2026, 1, 1), cores=n, reason="x", at=AT, actor=actor)
+    return state_capacity(
+        policy_slug=SLUG, terms=CapacityTerms(starts_on=date(2026, 1, 1), cores=n, reason="x"), at=AT, actor=actor
+    )
 
 
 def verdict(page: Page) -> str | None:
@@ -203,7 +204,7 @@ def test_the_csv_of_allocations_contains_no_formulas(grid: Grid, admin: Client) 
 
     actor = Actor(user=grid.admin, via="page")
     operations = [{"op": "add", "parent": str(tree.uuid(0)), "name": "=1+1", "kind": "@x", "shares": 1}]
-    draft = make_change_set(policy_slug=SLUG, operations=operations, reason="x", at=AT, actor=actor)
+    draft = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="x"), at=AT, actor=actor)
     publish_change_set(id=draft.pk, version=1, at=AT, actor=actor)
     promise(grid, "/=1+1", 50)
     answer = admin.get(f"{PAGE}table.csv?from=2026-01-01&to=2026-12-31")

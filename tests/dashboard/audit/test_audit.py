@@ -19,7 +19,7 @@ from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditCheck, AuditEvent, User
 from apps.core import clock
 from apps.core.errors import NotAllowed
-from apps.policies.access.authority import VERBS_OF_ROLE
+from apps.policies.access.authority import VERBS_OF_ROLE, GrantTerms
 from apps.policies.access.delegation import give_grant
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
@@ -99,9 +99,7 @@ def test_a_role_is_listed_with_its_name_and_entry(grid: Grid, eva: Client) -> No
     give_grant(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
-        username="alice",
-        role="lead",
-        reason="leads it",
+        terms=GrantTerms(username="alice", role="lead", reason="leads it"),
         at=grid.at,
         actor=Actor(user=grid.admin, via="page"),
     )
@@ -120,9 +118,7 @@ def test_refused_attempts_name_actor_action_and_reason(grid: Grid, eva: Client, 
         give_grant(
             policy_slug=SLUG,
             entry_uid=grid.uid("/cms"),
-            username="maria",
-            role="lead",
-            reason="more",
+            terms=GrantTerms(username="maria", role="lead", reason="more"),
             at=grid.at,
             actor=actor,
         )

@@ -19,6 +19,7 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.dashboard.my_priority.presenters import draw_trend
 from apps.policies.models import Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.jobs import list_waiting_jobs
 from apps.priorities.recompute.totals import compute_from_totals
@@ -83,7 +84,9 @@ def test_the_job_size_is_in_hours_of_the_metric(
 ) -> None:
     counted = {"op": "set_policy", "settings": {"metric": {"weights": weights}}}
     actor = Actor(user=grid.admin, via="page")
-    draft = make_change_set(policy_slug=SLUG, operations=[counted], reason="x", at=clock.now(), actor=actor)
+    draft = make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=[counted], reason="x"), at=clock.now(), actor=actor
+    )
     publish_change_set(id=draft.pk, version=1, at=clock.now(), actor=actor)
     grid.recompute()
     page = read(alice.get(PAGE))

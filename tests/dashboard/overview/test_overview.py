@@ -16,6 +16,7 @@ from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.dashboard.overview import presenters
 from apps.policies.models import Pin, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import change_shares, make_change_set, propose_change_set
 from apps.priorities.serving import store
 from apps.runs.models import Run
@@ -138,8 +139,9 @@ def test_items_that_need_attention_have_an_action(grid: Grid, admin: Client) -> 
     other = Actor(user=User.objects.create_superuser("otto"), via="page")
     made = make_change_set(
         policy_slug=SLUG,
-        operations=[{"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": 12}],
-        reason="Autumn shares",
+        new=NewChangeSet(
+            operations=[{"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": 12}], reason="Autumn shares"
+        ),
         at=now,
         actor=other,
     )

@@ -13,7 +13,8 @@ from apps.accounts.models import User
 from apps.analytics.convergence.selectors import list_weeks
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
-from apps.policies.requests.share_requests import ask_upward
+from apps.policies.records import NewChangeSet
+from apps.policies.requests.share_requests import RequestTerms, ask_upward
 from apps.priorities.change_effects import get_request_evidence
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.group.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
@@ -36,7 +37,7 @@ def asked(grid: Grid, lead: Client) -> ChangeSet:  # noqa: F811
     return ask_upward(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
-        shares=75.0,
+        terms=RequestTerms(shares=75.0),
         reason="Two new postdocs.",
         at=grid.at,
         actor=Actor(user=grid.alice, via="page"),
@@ -213,7 +214,9 @@ def test_a_request_based_on_old_shares_is_granted_with_a_new_amount(
 def test_changes_of_others_and_own_drafts_are_listed(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
     alice = Actor(user=grid.alice, via="page")
     operations = [{"op": "set_shares", "entry": "/atlas/bob", "shares": 4}]
-    draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="Bob.", at=grid.at, actor=alice)
+    draft = services.make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="Bob."), at=grid.at, actor=alice
+    )
     row = f"#change-{draft.pk}"
     assert "Bob." in read(lead.get(INBOX)).text(f'section[aria-labelledby="drafts"] {row}')
     assert not read(manager.get(INBOX)).has(row)
@@ -238,7 +241,9 @@ def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> 
         }
     ]
     admin = Actor(user=grid.admin, via="page")
-    draft = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)
+    draft = services.make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="r"), at=grid.at, actor=admin
+    )
     services.publish_change_set(id=draft.pk, version=1, at=grid.at, actor=admin)
     shown = read(lead.get(INBOX))
     assert shown.values("data-key", 'section[aria-labelledby="ends"]') == ["role", "shares"]
@@ -270,7 +275,9 @@ def test_a_user_without_decisions_has_an_empty_inbox(grid: Grid, asked: ChangeSe
 def test_a_change_set_without_a_request_is_not_in_the_inbox(grid: Grid, manager: Client) -> None:  # noqa: F811
     admin = Actor(user=grid.admin, via="page")
     operations = [{"op": "set_shares", "entry": "/atlas/bob", "shares": 4}]
-    other = services.make_change_set(policy_slug=SLUG, operations=operations, reason="r", at=grid.at, actor=admin)
+    other = services.make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="r"), at=grid.at, actor=admin
+    )
     services.propose_change_set(id=other.pk, version=1, at=grid.at, actor=admin)
     assert manager.post(f"/inbox/{other.pk}/answer/", {"step": "grant", "version": 2}).status_code == 404
     assert not Comment.objects.exists()

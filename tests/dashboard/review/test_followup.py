@@ -17,6 +17,7 @@ from apps.notices.selectors import list_open_notices
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.records import NewChangeSet
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from tests.dashboard.grid import SLUG, Grid
@@ -33,7 +34,10 @@ MORE = {"op": "set_shares", "entry": "/biomed", "shares": 900}
 def publish(grid: Grid, *operations: dict[str, Any]) -> ChangeSet:
     actor = Actor(user=grid.admin, via="page")
     draft = services.make_change_set(
-        policy_slug=SLUG, operations=operations, reason="More for biomed.", at=clock.now(), actor=actor
+        policy_slug=SLUG,
+        new=NewChangeSet(operations=operations, reason="More for biomed."),
+        at=clock.now(),
+        actor=actor,
     )
     services.publish_change_set(id=draft.pk, version=draft.version, at=clock.now(), actor=actor)
     return draft

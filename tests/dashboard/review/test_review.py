@@ -19,7 +19,9 @@ from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.files import import_export
+from apps.policies.files.import_export import FileImport
 from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.settings import PolicySettings
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
@@ -67,7 +69,9 @@ def bess(grid: Grid) -> User:
 
 def drafted(user: User, *operations: dict[str, Any], reason: str = "More for Alice.") -> ChangeSet:
     actor = Actor(user=user, via="page")
-    return services.make_change_set(policy_slug=SLUG, operations=operations, reason=reason, at=AT, actor=actor)
+    return services.make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=operations, reason=reason), at=AT, actor=actor
+    )
 
 
 def proposed(user: User, *operations: dict[str, Any]) -> ChangeSet:
@@ -209,7 +213,7 @@ def test_a_stale_review_page_decides_nothing_and_keeps_the_input(grid: Grid, bob
     services.update_change_set(
         id=other.pk,
         version=other.version,
-        operations=[{**MORE, "shares": 99}],
+        edit=ChangeSetEdit(operations=[{**MORE, "shares": 99}]),
         at=AT,
         actor=Actor(user=bob, via="page"),
     )
@@ -399,7 +403,7 @@ def test_a_whole_tree_based_on_an_old_revision_is_not_published(grid: Grid, monk
     actor = Actor(user=grid.admin, via="page")
     file = b"path,shares\n/atlas,50\n/biomed,30\n/cms,10\n"
     made = import_export.import_policy(
-        policy_slug=SLUG, format="csv", content=file, reason="All new.", at=AT, actor=actor
+        file=FileImport(policy_slug=SLUG, format="csv", content=file), reason="All new.", at=AT, actor=actor
     )
     assert made.change_set is not None
     services.change_shares(

@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy, Revision
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
@@ -32,7 +33,9 @@ def eva(grid: Grid, client: Client) -> Client:
 
 def publish(grid: Grid, *operations: dict[str, Any], reason: str = "Because.", at: datetime | None = None) -> Revision:
     actor, at = Actor(user=grid.admin, via="page"), at or clock.now()
-    draft = make_change_set(policy_slug=SLUG, operations=operations, reason=reason, at=at, actor=actor)
+    draft = make_change_set(
+        policy_slug=SLUG, new=NewChangeSet(operations=operations, reason=reason), at=at, actor=actor
+    )
     return publish_change_set(id=draft.pk, version=1, at=at, actor=actor)
 
 

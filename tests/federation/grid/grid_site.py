@@ -9,6 +9,7 @@ from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
 from apps.federation.models import HeldHour, Publication, PublishedDocument, Subscription, UsageFeed
+from apps.policies.records import PolicyDetails
 from apps.policies.services import make_policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
@@ -48,7 +49,12 @@ def make_grid_site() -> Site:
 
 def _with_usage() -> tuple[Site, dict[str, Source]]:
     policy = make_policy(
-        slug="grid", name="grid", visibility="tree", settings=PolicySettings(), at=AS_OF, actor=COMMAND
+        slug="grid",
+        name="grid",
+        details=PolicyDetails(visibility="tree"),
+        settings=PolicySettings(),
+        at=AS_OF,
+        actor=COMMAND,
     )
     source = make_source(NewSource(slug="grid-c1", name="c1", namespace="c1"), at=AS_OF, actor=COMMAND)
     made = Site(policy, source)

@@ -10,6 +10,7 @@ from apps.analytics.series.runs import enqueue_series_build
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Policy
+from apps.policies.records import PolicyDetails
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
@@ -37,7 +38,11 @@ def tree(physics: float) -> dict[str, Any]:
 def make_hall() -> Policy:
     """Published on 20 September with 60 to 40, and 50 to 50 from 16 October on; jobs on every day since."""
     policy = make_policy(
-        slug="hall", name="Hall", visibility="path", at=datetime(2026, 9, 20, tzinfo=UTC), actor=COMMAND
+        slug="hall",
+        name="Hall",
+        details=PolicyDetails(visibility="path"),
+        at=datetime(2026, 9, 20, tzinfo=UTC),
+        actor=COMMAND,
     )
     for physics, at in ((60, datetime(2026, 9, 20, 1, tzinfo=UTC)), (50, datetime(2026, 10, 16, tzinfo=UTC))):
         publish_document(policy_slug="hall", document=tree(physics), reason="r", at=at, actor=COMMAND)

@@ -19,6 +19,7 @@ from apps.policies.access.authority import VERBS_OF_ROLE, ActorGuard
 from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.operations.apply import apply_operations
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree
 from tests.examples import examples
@@ -106,7 +107,9 @@ def policy(db: None) -> Policy:
     services.make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
     services.publish_document(policy_slug="grid", document=TREE, reason="The start.", at=AT, actor=COMMAND)
     operations = [{"op": "archive", "entry": "/b/s/t"}, {"op": "archive", "entry": "/c/e"}]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=COMMAND
+    )
     services.publish_change_set(id=draft.pk, version=1, at=AT, actor=COMMAND)
     return Policy.objects.get(slug="grid")
 
@@ -206,4 +209,6 @@ def test_entries_archived_elsewhere_cannot_be_restored_below_the_own_entry(polic
     stranger = archived_of(policy, "/c/e")[0].uid
     operations = [{"op": "restore", "entry": str(stranger), "parent": "/b/s"}]
     with pytest.raises(NotFound):
-        services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=delegate)
+        services.make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=delegate
+        )

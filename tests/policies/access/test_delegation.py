@@ -18,11 +18,12 @@ from apps.accounts.actor import COMMAND, SYSTEM, Actor, TokenBounds
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE, Lineages, until_of
+from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms, Lineages, until_of
 from apps.policies.access.delegation import DAYS, change_grant, end_grant, give_grant, given_on_with, tag_of
 from apps.policies.access.holders import GrantState, ending_soon, explain_access, list_grants
 from apps.policies.access.scope import Verb
 from apps.policies.models import Grant, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.examples import examples
@@ -46,18 +47,23 @@ def give(actor: Actor, to: str, path: str, role: str = "lead", **more: Any) -> G
     return give_grant(
         policy_slug="grid",
         entry_uid=uid(tree, path),
-        role=role,
-        reason="for the test",
+        terms=GrantTerms(role=role, reason="for the test", **given, **more),
         at=at,
         actor=actor,
-        **given,
-        **more,
     )
 
 
 def change(actor: Actor, grant: Grant, **more: Any) -> Grant:
-    at = more.pop("at", AT)
-    return change_grant(policy_slug="grid", grant_id=grant.pk, tag=tag_of(grant), at=at, actor=actor, **more)
+    at, given_on = more.pop("at", AT), more.pop("given_on", "end")
+    return change_grant(
+        policy_slug="grid",
+        grant_id=grant.pk,
+        tag=tag_of(grant),
+        change=GrantChange(**more),
+        given_on=given_on,
+        at=at,
+        actor=actor,
+    )
 
 
 def end(actor: Actor, grant: Grant, **more: Any) -> None:
@@ -125,7 +131,7 @@ def test_an_invalid_grant_is_refused_by_field(
 ) -> None:
     given: dict[str, Any] = {"username": "charlie", "role": "lead", "reason": "r", **wrong}
     with pytest.raises(Invalid) as caught:
-        give_grant(policy_slug="grid", entry_uid=uid(tree, "/physics"), at=AT, actor=alice, **given)
+        give_grant(policy_slug="grid", entry_uid=uid(tree, "/physics"), at=AT, actor=alice, terms=GrantTerms(**given))
     assert caught.value.fields[0].where in {*wrong, "username"}
     assert not Grant.objects.exists()
 
@@ -364,7 +370,9 @@ def test_grants_stay_with_their_entry_through_renames_and_moves(policy: Policy, 
         {"op": "rename", "entry": "/physics", "name": "fysik"},
         {"op": "move", "entry": "/fysik", "parent": lab},
     ]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=COMMAND
+    )
     services.publish_change_set(id=draft.pk, version=1, at=AT, actor=COMMAND)
     assert held(bob, "/biology/lab/fysik/alice") == set(VERBS_OF_ROLE["manager"])
     assert [line.path for line in list_grants(policy_slug="grid", at=AT, actor=bob)] == ["/biology/lab/fysik"]
@@ -376,7 +384,9 @@ def test_a_grant_at_an_archived_entry_is_inactive_until_it_is_restored(
     grant = give(bob, "charlie", "/physics/bob", "lead")
     for operation, state in (("archive", GrantState.DORMANT), ("restore", GrantState.IN_FORCE)):
         operations = [{"op": operation, "entry": str(uid(tree, "/physics/bob"))}]
-        draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=alice)
+        draft = services.make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=alice
+        )
         services.publish_change_set(id=draft.pk, version=1, at=AT, actor=alice)
         for actor in (alice, bob, charlie):
             line = next(each for each in list_grants(policy_slug="grid", at=AT, actor=actor) if each.grant == grant)
@@ -391,15 +401,15 @@ def test_a_grant_at_an_archived_entry_can_be_ended(
 ) -> None:
     grant = give(bob, "charlie", "/physics/bob", "lead")
     operations = [{"op": "archive", "entry": "/physics/bob"}]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=alice)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=alice
+    )
     services.publish_change_set(id=draft.pk, version=1, at=AT, actor=alice)
     with pytest.raises(NotFound):
         give_grant(
             policy_slug="grid",
             entry_uid=grant.entry_uid,
-            username="charlie",
-            role="viewer",
-            reason="r",
+            terms=GrantTerms(username="charlie", role="viewer", reason="r"),
             at=AT,
             actor=alice,
         )

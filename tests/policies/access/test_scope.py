@@ -12,6 +12,7 @@ from apps.policies import selectors, services
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Grant, Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
@@ -84,7 +85,10 @@ def test_administrators_and_the_system_change_all_entries_but_the_root(policy: P
 def test_a_lock_is_shown_to_users_it_blocks(policy: Policy, alice: Actor, bob: Actor) -> None:
     for actor, entry in ((alice, "/physics/alice"), (bob, "/physics/bob")):
         draft = services.make_change_set(
-            policy_slug="grid", operations=[{"op": "lock", "entry": entry}], reason="r", at=AT, actor=actor
+            policy_slug="grid",
+            new=NewChangeSet(operations=[{"op": "lock", "entry": entry}], reason="r"),
+            at=AT,
+            actor=actor,
         )
         services.publish_change_set(id=draft.pk, version=1, at=AT, actor=actor)
     policy.refresh_from_db()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,9 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies.allocations import capacities, services
+from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
 from apps.policies.allocations.records import Period
+from apps.policies.allocations.services import AllocationChange, AllocationTerms
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.columns import TreeColumns
 from tests.policies.conftest import AT, person
@@ -25,21 +28,15 @@ def uid(tree: TreeColumns, path: str) -> UUID:
     return tree.uuid(i)
 
 
-def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: object) -> Allocation:
-    given = {**YEAR, "reason": "The committee said so.", **more}
-    return services.give_allocation(
-        policy_slug="grid",
-        entry_uid=entry,
-        core_h=core_h,
-        at=AT,
-        actor=actor,
-        **given,  # type: ignore[arg-type]
-    )
+def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: Any) -> Allocation:
+    given: dict[str, Any] = {**YEAR, "reason": "The committee said so.", **more}
+    terms = AllocationTerms(core_h=core_h, **given)
+    return services.give_allocation(policy_slug="grid", entry_uid=entry, terms=terms, at=AT, actor=actor)
 
 
-def state(actor: Actor, cores: float = 100.0, **more: object) -> Capacity:
-    given = {"starts_on": date(2026, 1, 1), "reason": "As delivered.", **more}
-    return capacities.state_capacity(policy_slug="grid", cores=cores, at=AT, actor=actor, **given)  # type: ignore[arg-type]
+def state(actor: Actor, cores: float = 100.0, **more: Any) -> Capacity:
+    given: dict[str, Any] = {"starts_on": date(2026, 1, 1), "reason": "As delivered.", **more}
+    return capacities.state_capacity(policy_slug="grid", terms=CapacityTerms(cores=cores, **given), at=AT, actor=actor)
 
 
 def test_an_allocation_is_stored_with_author_and_reason(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
@@ -108,13 +105,23 @@ def test_an_allocation_is_changed_only_in_its_latest_version(policy: Policy, tre
     made = give(alice, uid(tree, "/physics"))
     seen = services.tag_of(made)
     changed = services.change_allocation(
-        policy_slug="grid", allocation_uid=made.uid, tag=seen, core_h=800, reason="Cut.", at=AT, actor=alice
+        policy_slug="grid",
+        allocation_uid=made.uid,
+        tag=seen,
+        change=AllocationChange(core_h=800, reason="Cut."),
+        at=AT,
+        actor=alice,
     )
     assert (changed.core_h, changed.ends_on) == (800, YEAR["ends_on"])
     assert AuditEvent.objects.latest("id").details["before"]["core_h"] == 1000
     with pytest.raises(Stale):
         services.change_allocation(
-            policy_slug="grid", allocation_uid=made.uid, tag=seen, core_h=700, reason="More.", at=AT, actor=alice
+            policy_slug="grid",
+            allocation_uid=made.uid,
+            tag=seen,
+            change=AllocationChange(core_h=700, reason="More."),
+            at=AT,
+            actor=alice,
         )
     assert Allocation.objects.get().core_h == 800
 
@@ -181,15 +188,16 @@ def test_capacities_are_changed_and_removed_in_their_latest_version(policy: Poli
     seen = capacities.tag_of(made)
     with pytest.raises(Conflict):
         state(alice, 128)
-    whole = {"policy_slug": "grid", "capacity_id": made.pk, "at": AT, "actor": alice}
-    changed = capacities.change_capacity(**whole, tag=seen, ends_on=date(2026, 6, 30), reason="Off.")  # type: ignore[arg-type]
+    whole: dict[str, Any] = {"policy_slug": "grid", "capacity_id": made.pk, "at": AT, "actor": alice}
+    change = CapacityChange(ends_on=date(2026, 6, 30), reason="Off.")
+    changed = capacities.change_capacity(**whole, tag=seen, change=change)
     assert (changed.cores, changed.ends_on) == (128, date(2026, 6, 30))
     with pytest.raises(Stale):
-        capacities.remove_capacity(**whole, tag=seen, reason="Off.")  # type: ignore[arg-type]
-    capacities.remove_capacity(**whole, tag=capacities.tag_of(changed), reason="Never was.")  # type: ignore[arg-type]
+        capacities.remove_capacity(**whole, tag=seen, reason="Off.")
+    capacities.remove_capacity(**whole, tag=capacities.tag_of(changed), reason="Never was.")
     assert not Capacity.objects.exists()
     with pytest.raises(NotFound):
-        capacities.remove_capacity(**whole, tag=seen, reason="Again.")  # type: ignore[arg-type]
+        capacities.remove_capacity(**whole, tag=seen, reason="Again.")
 
 
 @pytest.mark.parametrize(

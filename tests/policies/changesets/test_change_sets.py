@@ -10,13 +10,16 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.policies import selectors, services
 from apps.policies.models import ChangeSet, Policy
+from apps.policies.records import NewChangeSet
 from tests.policies.conftest import AT, person
 
 pytestmark = pytest.mark.django_db
 
 
 def draft(actor: Actor, *operations: dict[str, Any], reason: str = "Because.") -> ChangeSet:
-    return services.make_change_set(policy_slug="grid", operations=operations, reason=reason, at=AT, actor=actor)
+    return services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason=reason), at=AT, actor=actor
+    )
 
 
 def test_a_draft_is_private_until_it_is_proposed(policy: Policy, alice: Actor, bob: Actor) -> None:
@@ -65,8 +68,7 @@ def test_an_unknown_base_revision_is_refused(policy: Policy, alice: Actor, numbe
     with pytest.raises(Invalid, match="from 1 to the head, 2"):
         services.make_change_set(
             policy_slug="grid",
-            base_revision=number,
-            operations=[{"op": "lock", "entry": "/physics"}],
+            new=NewChangeSet(base_revision=number, operations=[{"op": "lock", "entry": "/physics"}]),
             at=AT,
             actor=alice,
         )

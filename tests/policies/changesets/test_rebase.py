@@ -13,6 +13,7 @@ from apps.policies.changesets import lifecycle
 from apps.policies.changesets.change_sets import anchors
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict
 from apps.policies.models import ChangeSet, Policy
+from apps.policies.records import ChangeSetEdit
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.policies.changesets.test_review import drafted, shares
@@ -122,7 +123,7 @@ def test_comments_stay_at_their_operation(policy: Policy, alice: Actor) -> None:
     edited = services.update_change_set(
         id=kept.pk,
         version=kept.version,
-        operations=[shares("/physics/bob", 7), *kept.operations[:1]],
+        edit=ChangeSetEdit(operations=[shares("/physics/bob", 7), *kept.operations[:1]]),
         at=AT,
         actor=alice,
     )

@@ -15,6 +15,7 @@ from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, person
@@ -23,7 +24,9 @@ State = ChangeSet.State
 
 
 def drafted(actor: Actor, *operations: dict[str, Any], **more: Any) -> ChangeSet:
-    return services.make_change_set(policy_slug="grid", operations=operations, at=AT, actor=actor, **more)
+    return services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, **more), at=AT, actor=actor
+    )
 
 
 def proposed(actor: Actor, *operations: dict[str, Any]) -> ChangeSet:
@@ -87,7 +90,11 @@ def test_an_edit_revokes_the_approval(policy: Policy, bob: Actor, bess: Actor) -
     asked = proposed(bob, shares("/physics/alice", 9))
     approved = lifecycle.approve_change_set(id=asked.pk, version=asked.version, at=AT, actor=bess)
     edited = services.update_change_set(
-        id=asked.pk, version=approved.version, operations=[shares("/physics/alice", 99)], at=AT, actor=bob
+        id=asked.pk,
+        version=approved.version,
+        edit=ChangeSetEdit(operations=[shares("/physics/alice", 99)]),
+        at=AT,
+        actor=bob,
     )
     assert (edited.state, edited.approvals.count()) == (State.DRAFT, 0)
 

@@ -14,6 +14,7 @@ from apps.policies import services
 from apps.policies.files.document import read_document
 from apps.policies.formats.registry import get_format, read_file, write_file
 from apps.policies.models import Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT, GRID
@@ -36,7 +37,9 @@ def test_an_exported_policy_equals_the_current_one(policy: Policy, name: str) ->
         {"op": "set_members", "entry": "/biology", "members": [{"group": "bio*", "archive_after_days": 30}]},
         {"op": "set_policy", "settings": {"tolerance": {"points": 2}}},
     ]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=COMMAND
+    )
     head = services.publish_change_set(id=draft.pk, version=1, at=AT, actor=COMMAND)
     policy.refresh_from_db()
     text = "".join(write_file(get_format(name), load_tree(policy), PolicySettings.from_json(head.settings)))

@@ -12,9 +12,10 @@ from apps.core.clock import now
 from apps.core.errors import Invalid
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.files.exports import Export, export_policy
-from apps.policies.files.import_export import PolicyImport, import_policy
+from apps.policies.files.import_export import FileImport, PolicyImport, import_policy
 from apps.policies.models import ChangeSet, Grant, ImportedFile, Policy
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.records import PolicyDetails
 from apps.policies.services import make_policy, publish_change_set, withdraw_change_set
 from apps.policies.tree.stored import load_tree
 
@@ -23,13 +24,19 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def dump(golden_dir: Path) -> str:
-    make_policy(slug="site", name="Site", visibility=Policy.Visibility.TREE, at=now(), actor=COMMAND)
+    make_policy(
+        slug="site", name="Site", details=PolicyDetails(visibility=Policy.Visibility.TREE), at=now(), actor=COMMAND
+    )
     return (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_text()
 
 
 def take(text: str, *, publish: bool = True, actor: Actor = COMMAND, format: str = "sacctmgr") -> PolicyImport:
     return import_policy(
-        policy_slug="site", format=format, content=text.encode(), publish=publish, reason="r", at=now(), actor=actor
+        file=FileImport(policy_slug="site", format=format, content=text.encode()),
+        publish=publish,
+        reason="r",
+        at=now(),
+        actor=actor,
     )
 
 

@@ -13,6 +13,7 @@ from apps.accounts.models import AuditEvent
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing import direct
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.policies.conftest import AT
@@ -22,7 +23,7 @@ ZONE = ZoneInfo("Europe/Stockholm")
 
 def give_dates(actor: Actor, path: str, **dates: Any) -> None:
     operations = [{"op": "set_dates", "entry": path, "dates": dates}]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, at=AT, actor=actor)
+    draft = services.make_change_set(policy_slug="grid", new=NewChangeSet(operations=operations), at=AT, actor=actor)
     services.publish_change_set(id=draft.pk, version=draft.version, reason="Until spring.", at=AT, actor=actor)
 
 

@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed
-from apps.policies.allocations.conversion import draft_shares, get_conversion
+from apps.policies.allocations.conversion import ConversionQuery, draft_shares, get_conversion
 from apps.policies.allocations.records import Period
 from apps.policies.allocations.services import allocations_of, change_dates
 from apps.policies.allocations.summary import Event, ending_soon, events_in
@@ -75,11 +75,12 @@ def test_allocations_become_a_draft_equal_to_the_preview(policy: Policy, tree: T
     state(alice, 100)
     give(alice, uid(tree, "/physics"), 438_000)  # half of a year of 100 cores
     give(alice, uid(tree, "/biology"), 219_000)
-    asked = {"policy_slug": "grid", "parent_uid": tree.uuid(0), "period": YEAR, "zone": ZONE, "at": AT, "actor": alice}
-    shown = get_conversion(**asked, rest="reserve")  # type: ignore[arg-type]
+    query = ConversionQuery(parent_uid=tree.uuid(0), period=YEAR, zone=ZONE, rest="reserve")
+    shown = get_conversion(policy_slug="grid", query=query, at=AT, actor=alice)
     assert shown.has_core_h == 876_000
     assert {line.name: line.shares_after for line in shown.lines} == {"physics": 50, "biology": 25, "reserve": 25}
-    draft = draft_shares(**asked, rest="reserve", at_end="zero", reason="The new round.")  # type: ignore[arg-type]
+    reason = "The new round."
+    draft = draft_shares(policy_slug="grid", query=query, at_end="zero", reason=reason, at=AT, actor=alice)
     assert (draft.state, draft.effective_at) == ("draft", None)
     publish_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
     now = head(policy)
@@ -89,7 +90,7 @@ def test_allocations_become_a_draft_equal_to_the_preview(policy: Policy, tree: T
         "biology": YEAR.ends_on,
     }
     with pytest.raises(Invalid, match="nothing to draft"):
-        draft_shares(**asked, rest="reserve", reason="Again.")  # type: ignore[arg-type]
+        draft_shares(policy_slug="grid", query=query, reason="Again.", at=AT, actor=alice)
 
 
 def test_shares_of_a_future_period_take_effect_on_its_first_day(
@@ -100,9 +101,7 @@ def test_shares_of_a_future_period_take_effect_on_its_first_day(
     give(alice, uid(tree, "/biology"), 1000, **next_year)
     draft = draft_shares(
         policy_slug="grid",
-        parent_uid=tree.uuid(0),
-        period=Period(**next_year),
-        zone=ZONE,
+        query=ConversionQuery(parent_uid=tree.uuid(0), period=Period(**next_year), zone=ZONE),
         reason="2027.",
         at=AT,
         actor=alice,
@@ -115,7 +114,9 @@ def test_converting_needs_visibility_of_the_whole_group(
 ) -> None:
     give(alice, uid(tree, "/physics"), 3000)
     with pytest.raises(NotAllowed, match="a part of this group"):
-        get_conversion(policy_slug="grid", parent_uid=tree.uuid(0), period=YEAR, zone=ZONE, at=AT, actor=bob)
+        get_conversion(
+            policy_slug="grid", query=ConversionQuery(parent_uid=tree.uuid(0), period=YEAR, zone=ZONE), at=AT, actor=bob
+        )
 
 
 def kinds(events: list[Event]) -> list[tuple[str, str, date]]:

@@ -17,6 +17,7 @@ from apps.core.errors import Conflict, DomainError, Invalid
 from apps.policies import services
 from apps.policies.models import Entry, Policy
 from apps.policies.operations.apply import apply_operations
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import count_changes
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
@@ -130,7 +131,10 @@ class EditsPublished(RuleBasedStateMachine):
         try:
             with transaction.atomic():
                 draft = services.make_change_set(
-                    policy_slug=self.slug, base_revision=base, operations=operations, reason="r", at=AT, actor=COMMAND
+                    policy_slug=self.slug,
+                    new=NewChangeSet(base_revision=base, operations=operations, reason="r"),
+                    at=AT,
+                    actor=COMMAND,
                 )
                 services.publish_change_set(id=draft.pk, version=1, at=AT, actor=COMMAND)
         except DomainError as refusal:

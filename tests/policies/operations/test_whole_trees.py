@@ -12,9 +12,10 @@ from apps.policies import services
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.review import review_of
 from apps.policies.files.document import read_document
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.models import ChangeSet, Policy, ProposedTree
 from apps.policies.publishing.direct import propose_tree, publish_tree
+from apps.policies.records import NewTree
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import merge_document
@@ -47,11 +48,13 @@ def draft(policy: Policy, actor: Actor) -> ChangeSet:
     settings = PolicySettings.from_json({"review": {"points": 5}})
     return propose_tree(
         policy_slug="grid",
-        tree=wanted(policy),
-        settings=settings,
-        base_revision=policy.head_number,
-        reason="A new division.",
-        origin="import",
+        new=NewTree(
+            tree=wanted(policy),
+            settings=settings,
+            base_revision=policy.head_number,
+            reason="A new division.",
+            origin="import",
+        ),
         at=AT,
         actor=actor,
     )
@@ -88,16 +91,22 @@ def test_a_large_whole_tree_cannot_be_published_directly(
     n_change_sets, head = ChangeSet.objects.count(), guarded.head_number
     with pytest.raises(Conflict, match="second person"):
         import_policy(
-            policy_slug="grid", format="csv", content=WANTED.encode(), publish=True, reason="x", at=AT, actor=alice
+            file=FileImport(policy_slug="grid", format="csv", content=WANTED.encode()),
+            publish=True,
+            reason="x",
+            at=AT,
+            actor=alice,
         )
     with pytest.raises(Conflict, match="second person"):
         publish_tree(
             policy_slug="grid",
-            tree=wanted(guarded),
-            settings=PolicySettings.from_json({"review": {"points": 5}}),
-            base_revision=head,
-            reason="x",
-            origin="import",
+            new=NewTree(
+                tree=wanted(guarded),
+                settings=PolicySettings.from_json({"review": {"points": 5}}),
+                base_revision=head,
+                reason="x",
+                origin="import",
+            ),
             at=AT,
             actor=alice,
         )

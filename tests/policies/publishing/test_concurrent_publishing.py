@@ -16,6 +16,7 @@ from apps.core.errors import Conflict, DomainError
 from apps.policies import services
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.publishing import revisions as publishing
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from tests.policies.conftest import AT, GRID
 
@@ -30,7 +31,9 @@ def grid(transactional_db: None) -> Policy:
 
 
 def draft(*operations: dict[str, Any]) -> ChangeSet:
-    return services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
+    return services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=COMMAND
+    )
 
 
 def publish(change_set: ChangeSet) -> Revision:

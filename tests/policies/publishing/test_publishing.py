@@ -16,6 +16,7 @@ from apps.policies import selectors, services
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Entry, Grant, Policy, Revision
 from apps.policies.publishing.revisions import policy_published
+from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows, tree_cache
 from tests.policies.conftest import AT, GRID
@@ -38,7 +39,10 @@ def shares_of(policy: Policy, path: str, number: int | None = None) -> float:
 
 def draft(policy: Policy, actor: Actor, *operations: Mapping[str, object], base: int | None = None) -> ChangeSet:
     return services.make_change_set(
-        policy_slug=policy.slug, base_revision=base, operations=operations, reason="Because.", at=AT, actor=actor
+        policy_slug=policy.slug,
+        new=NewChangeSet(base_revision=base, operations=operations, reason="Because."),
+        at=AT,
+        actor=actor,
     )
 
 
@@ -195,7 +199,11 @@ def test_incompatible_edits_conflict(
 def test_a_stale_version_of_a_change_set_is_refused(policy: Policy, alice: Actor) -> None:
     change_set = draft(policy, alice, {"op": "lock", "entry": "/physics"})
     services.update_change_set(
-        id=change_set.pk, version=1, operations=[{"op": "lock", "entry": "/biology"}], at=AT, actor=alice
+        id=change_set.pk,
+        version=1,
+        edit=ChangeSetEdit(operations=[{"op": "lock", "entry": "/biology"}]),
+        at=AT,
+        actor=alice,
     )
     with pytest.raises(Stale):
         publish(change_set, alice)
@@ -377,9 +385,9 @@ def test_states_change_forward_only(policy: Policy, alice: Actor) -> None:
 def test_a_scheduled_change_set_is_not_published_now(policy: Policy, alice: Actor) -> None:
     change_set = services.make_change_set(
         policy_slug="grid",
-        operations=[{"op": "lock", "entry": "/physics"}],
-        reason="Later.",
-        effective_at=AT + timedelta(days=1),
+        new=NewChangeSet(
+            operations=[{"op": "lock", "entry": "/physics"}], reason="Later.", effective_at=AT + timedelta(days=1)
+        ),
         at=AT,
         actor=alice,
     )

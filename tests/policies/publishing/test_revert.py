@@ -22,6 +22,7 @@ from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations import apply as operations
 from apps.policies.publishing import revert as reverting
 from apps.policies.publishing.revert import restore_revision, revert_revision, revisions_reverted
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree, load_tree_from_rows
 from tests.examples import examples
@@ -32,7 +33,9 @@ Operations = Sequence[dict[str, Any]]
 
 
 def publish(policy: Policy, *given: dict[str, Any], actor: Actor = COMMAND, reason: str = "Because.") -> Revision:
-    draft = services.make_change_set(policy_slug=policy.slug, operations=given, reason=reason, at=AT, actor=actor)
+    draft = services.make_change_set(
+        policy_slug=policy.slug, new=NewChangeSet(operations=given, reason=reason), at=AT, actor=actor
+    )
     return put_in_force(draft, actor)
 
 

@@ -18,6 +18,7 @@ from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import lifecycle
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing import size_guard
+from apps.policies.records import ChangeSetEdit
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
@@ -123,7 +124,11 @@ def test_two_approvals_coexist_and_an_edit_revokes_both(policy: Policy, bob: Act
     twice = lifecycle.approve_change_set(id=asked.pk, version=once.version, at=AT, actor=alice)
     assert {each.user_name for each in size_guard.second_persons(twice, AT)} == {"alice", "bess"}
     edited = services.update_change_set(
-        id=asked.pk, version=twice.version, operations=[shares("/physics/alice", 10)], at=AT, actor=bob
+        id=asked.pk,
+        version=twice.version,
+        edit=ChangeSetEdit(operations=[shares("/physics/alice", 10)]),
+        at=AT,
+        actor=bob,
     )
     assert size_guard.second_persons(edited, AT) == []
 

@@ -21,6 +21,7 @@ from apps.policies.models import Policy
 from apps.policies.operations.apply import tree_after
 from apps.policies.operations.dated_shares import is_boost
 from apps.policies.publishing.direct import apply_dates
+from apps.policies.records import NewChangeSet
 from apps.policies.requests.group_division import (
     Division,
     MemberTerms,
@@ -105,7 +106,9 @@ def test_equal_shares_for_all_members_end_boosts(policy: Policy, lead: Actor) ->
 def test_other_dates_are_not_changed(policy: Policy, lead: Actor) -> None:  # noqa: F811
     dates = {"ends_on": "2027-03-31", "at_end": "archive"}
     operations = [{"op": "set_dates", "entry": "/physics/alice", "dates": dates}]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=COMMAND)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=COMMAND
+    )
     services.publish_change_set(id=draft.pk, version=1, at=AT, actor=COMMAND)
     policy.refresh_from_db()
     alice = member(policy, "/physics/alice")

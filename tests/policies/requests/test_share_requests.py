@@ -14,9 +14,10 @@ from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
+from apps.policies.records import NewChangeSet
 from apps.policies.requests import share_requests
 from apps.policies.requests.inbox import MOST_OPEN, count_waiting, get_inbox, last_words, target_of
-from apps.policies.requests.share_requests import RequestState, Wish
+from apps.policies.requests.share_requests import RequestState, RequestTerms, Wish
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -66,11 +67,20 @@ def manager(policy: Policy) -> Actor:
 
 def ask(policy: Policy, actor: Actor, path: str = "/physics", **wish: Any) -> ChangeSet:
     policy.refresh_from_db()
-    given = {"shares": 40.0, "reason": "Two new postdocs.", **wish}
+    given: dict[str, Any] = {"shares": 40.0, "reason": "Two new postdocs.", **wish}
     if "percent" in given:
         del given["shares"]
     entry = uid_of(load_tree(policy), path)
-    return share_requests.ask_upward(policy_slug="grid", entry_uid=entry, at=AT, actor=actor, **given)
+    reason, base_revision = given.pop("reason"), given.pop("base_revision", None)
+    return share_requests.ask_upward(
+        policy_slug="grid",
+        entry_uid=entry,
+        terms=RequestTerms(**given),
+        reason=reason,
+        base_revision=base_revision,
+        at=AT,
+        actor=actor,
+    )
 
 
 def test_a_request_is_a_proposed_change_set_for_the_own_entry(policy: Policy, lead: Actor) -> None:
@@ -157,11 +167,13 @@ def test_a_change_set_with_other_operations_is_not_a_request(policy: Policy, lea
     ):
         draft = services.make_change_set(
             policy_slug="grid",
-            asks="/physics",
-            reason="r",
+            new=NewChangeSet(
+                asks="/physics",
+                reason="r",
+                operations=[{"op": "set_shares", "entry": physics, "shares": 40}, operation],
+            ),
             at=AT,
             actor=lead,
-            operations=[{"op": "set_shares", "entry": physics, "shares": 40}, operation],
         )
         assert draft.origin == "request"
         with pytest.raises(Invalid):
@@ -173,10 +185,12 @@ def test_the_requested_entry_must_be_visible(policy: Policy, lead: Actor) -> Non
     for asks in ("/nowhere", "/biology", "00000000-0000-4000-8000-000000000000"):
         with pytest.raises(NotFound):
             services.make_change_set(
-                policy_slug="grid", asks=asks, operations=operations, reason="r", at=AT, actor=lead
+                policy_slug="grid", new=NewChangeSet(asks=asks, operations=operations, reason="r"), at=AT, actor=lead
             )
     with pytest.raises(Invalid) as refused:
-        services.make_change_set(policy_slug="grid", asks="zz", operations=operations, reason="r", at=AT, actor=lead)
+        services.make_change_set(
+            policy_slug="grid", new=NewChangeSet(asks="zz", operations=operations, reason="r"), at=AT, actor=lead
+        )
     assert [problem.where for problem in refused.value.fields] == ["asks"]
 
 
@@ -291,7 +305,10 @@ def test_a_request_for_a_locked_entry_is_decided_by_its_locker(
     policy: Policy, lead: Actor, manager: Actor, alice: Actor
 ) -> None:
     lock = services.make_change_set(
-        policy_slug="grid", operations=[{"op": "lock", "entry": "/physics"}], reason="r", at=AT, actor=alice
+        policy_slug="grid",
+        new=NewChangeSet(operations=[{"op": "lock", "entry": "/physics"}], reason="r"),
+        at=AT,
+        actor=alice,
     )
     services.publish_change_set(id=lock.pk, version=lock.version, at=AT, actor=alice)
     asked = ask(policy, lead)
@@ -304,7 +321,9 @@ def test_proposals_are_listed_for_users_who_can_approve_them(
     policy: Policy, manager: Actor, bob: Actor, charlie: Actor
 ) -> None:
     operations = [{"op": "set_shares", "entry": "/physics/alice", "shares": 2}]
-    draft = services.make_change_set(policy_slug="grid", operations=operations, reason="r", at=AT, actor=bob)
+    draft = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=bob
+    )
     assert count_waiting(at=AT, actor=manager) == 0
     assert get_inbox(at=AT, actor=bob).drafts == [draft]
     services.propose_change_set(id=draft.pk, version=draft.version, at=AT, actor=bob)
@@ -357,7 +376,10 @@ def test_a_stale_version_decides_nothing(policy: Policy, lead: Actor, manager: A
 def test_an_archived_entry_cannot_get_shares(policy: Policy, lead: Actor, manager: Actor) -> None:
     asked = ask(policy, lead)
     gone = services.make_change_set(
-        policy_slug="grid", operations=[{"op": "archive", "entry": "/physics"}], reason="r", at=AT, actor=COMMAND
+        policy_slug="grid",
+        new=NewChangeSet(operations=[{"op": "archive", "entry": "/physics"}], reason="r"),
+        at=AT,
+        actor=COMMAND,
     )
     services.publish_change_set(id=gone.pk, version=gone.version, at=AT, actor=COMMAND)
     assert count_waiting(at=AT, actor=manager) == 0

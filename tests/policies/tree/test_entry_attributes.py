@@ -11,6 +11,7 @@ import pytest
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.policies.operations.apply import apply_operations, tree_after
 from apps.policies.operations.tree_edits import AddedAdjustment
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.terms import Dates, MembershipRule, read_dates, read_members
 from apps.policies.tree.working_tree import columns_of
@@ -152,7 +153,9 @@ def test_adjustments_are_part_of_revisions(policy: Any, tree: TreeColumns, alice
     at = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
     def publish(operation: dict[str, Any]) -> int:
-        drafted = services.make_change_set(policy_slug=policy.slug, operations=[operation], at=at, actor=alice)
+        drafted = services.make_change_set(
+            policy_slug=policy.slug, new=NewChangeSet(operations=[operation]), at=at, actor=alice
+        )
         return services.publish_change_set(
             id=drafted.pk, version=drafted.version, reason="A refund.", at=at, actor=alice
         ).number

@@ -15,6 +15,7 @@ from apps.policies import services
 from apps.policies.changesets.checks import Check, look_alikes, skeleton
 from apps.policies.formats.csv_table import escape_formula, unescape_formula
 from apps.policies.models import Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node
 from apps.policies.tree.names import clean_name, read_name
 from apps.policies.tree.working_tree import columns_of
@@ -90,7 +91,9 @@ def test_a_formula_after_invisible_characters_is_rejected_in_a_table() -> None:
 
 
 def checks(operation: dict[str, object], actor: Actor) -> dict[str, Check]:
-    made = services.make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AT, actor=actor)
+    made = services.make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[operation], reason="x"), at=AT, actor=actor
+    )
     return {check.code: check for check in get_review_page(id=made.pk, at=AT, actor=actor).checks}
 
 

@@ -15,9 +15,10 @@ from apps.accounts.actor import COMMAND
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
 from apps.policies import services
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import Policy
+from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import creation_ranks, new_uid, new_uids
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
@@ -69,7 +70,9 @@ def slurm(db: None) -> Policy:
 
 
 def publish(*operations: dict[str, Any]) -> None:
-    made = services.make_change_set(policy_slug="slurm", operations=operations, reason="Why.", at=AT, actor=COMMAND)
+    made = services.make_change_set(
+        policy_slug="slurm", new=NewChangeSet(operations=operations, reason="Why."), at=AT, actor=COMMAND
+    )
     services.publish_change_set(id=made.pk, version=made.version, reason="Why.", at=AT, actor=COMMAND)
 
 
@@ -117,10 +120,7 @@ def test_new_entries_come_last_and_changed_ones_stay(slurm: Policy) -> None:
 )
 def test_an_import_keeps_the_order_of_the_file(slurm: Policy, format: str, content: str) -> None:
     import_policy(
-        policy_slug="slurm",
-        format=format,
-        content=content.encode(),
-        keep_missing=True,
+        file=FileImport(policy_slug="slurm", format=format, content=content.encode(), keep_missing=True),
         publish=True,
         reason="Why.",
         at=AT,
@@ -156,7 +156,11 @@ def test_an_export_keeps_the_order_in_another_installation(slurm: Policy, name: 
     text = without_uids(name, text_of_tree(name, load_tree(slurm)))
     services.make_policy(slug="copy", name="Copy", at=AT, actor=COMMAND)
     import_policy(
-        policy_slug="copy", format=name, content=text.encode(), publish=True, reason="Why.", at=AT, actor=COMMAND
+        file=FileImport(policy_slug="copy", format=name, content=text.encode()),
+        publish=True,
+        reason="Why.",
+        at=AT,
+        actor=COMMAND,
     )
     copy = load_tree(Policy.objects.get(slug="copy"))
     assert [each.lower() for each in listed(copy)] == ["beta", "alpha", "zoo"]

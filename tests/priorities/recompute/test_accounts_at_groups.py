@@ -13,7 +13,8 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.review import get_review_page
 from apps.policies.changesets.checks import Check
-from apps.policies.files.import_export import import_policy
+from apps.policies.files.import_export import FileImport, import_policy
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
@@ -42,10 +43,7 @@ def paper(make_site: Callable[..., Site]) -> Callable[[dict[str, Any]], Site]:
         site = make_site()
         site.publish([], {**NO_AGING, "algorithm": algorithm})
         import_policy(
-            policy_slug="grid",
-            format="csv",
-            content=FIGURE_1.encode(),
-            keep_missing=False,
+            file=FileImport(policy_slug="grid", format="csv", content=FIGURE_1.encode(), keep_missing=False),
             publish=True,
             reason="figure 1",
             at=AS_OF,
@@ -100,7 +98,9 @@ def test_an_account_at_a_group_ranks_by_the_padded_vector_of_the_group(
     if is_group:
         uid = str(tree.uuid(tree.index_of_path("/VO-B") or 0))
         declared = {"op": "set_kind", "entry": uid, "kind": "vo", "is_group": True}
-        made = make_change_set(policy_slug="grid", operations=[declared], reason="declared", at=AS_OF, actor=COMMAND)
+        made = make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=[declared], reason="declared"), at=AS_OF, actor=COMMAND
+        )
         publish_change_set(id=made.pk, version=1, reason="declared", at=AS_OF, actor=COMMAND)
     site.job("new", "a1", 2)  # counts at /VO-A/P-A1, which has members
     site.recompute()
@@ -148,7 +148,9 @@ def test_a_review_counts_accounts_mapped_to_groups(paper: Callable[[dict[str, An
     site.recompute()
 
     def check(*operations: dict[str, Any]) -> Check:
-        made = make_change_set(policy_slug="grid", operations=operations, reason="x", at=AS_OF, actor=COMMAND)
+        made = make_change_set(
+            policy_slug="grid", new=NewChangeSet(operations=operations, reason="x"), at=AS_OF, actor=COMMAND
+        )
         (found,) = [one for one in get_review_page(id=made.pk, actor=as_eva, at=AS_OF).checks if one.code == "groups"]
         return found
 

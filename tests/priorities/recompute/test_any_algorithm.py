@@ -17,6 +17,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Invalid
 from apps.engine.algorithms import algorithms_of_packages, all_algorithms, read_algorithm
 from apps.explain.account_walk import explain
+from apps.policies.records import NewChangeSet
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
@@ -226,7 +227,9 @@ def test_a_draft_of_settings_lists_rank_changes(
     site = make({"name": "aequus", "operator": "relative", "factor_from": "key"})
     before = {line["entry"]: line["rank"] for line in served_now().every_leaf()}
     operation = {"op": "set_policy", "settings": {"algorithm": algorithm}}
-    draft = make_change_set(policy_slug="grid", operations=[operation], reason="try", at=AS_OF, actor=COMMAND)
+    draft = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[operation], reason="try"), at=AS_OF, actor=COMMAND
+    )
     moves = simulate_change_set(draft, actor=as_eva)
     change_settings(policy_slug="grid", settings={"algorithm": algorithm}, reason="do", at=AS_OF, actor=COMMAND)
     site.recompute()

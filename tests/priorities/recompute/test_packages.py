@@ -27,6 +27,7 @@ from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
 from apps.policies.models import ChangeSet
 from apps.policies.recompute_runs import nudge
+from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
@@ -287,8 +288,7 @@ def test_a_draft_that_a_package_cannot_compute_is_refused(
     get_algorithm("moody")
     made: dict[str, Any] = {
         "policy_slug": "grid",
-        "operations": [_settings()],
-        "reason": "x",
+        "new": NewChangeSet(operations=[_settings()], reason="x"),
         "at": AS_OF,
         "actor": COMMAND,
     }
@@ -308,10 +308,15 @@ def test_a_published_change_set_stays_readable_without_the_package(
     computed: Site, moody: Callable[[], None], as_eva: Actor
 ) -> None:
     get_algorithm("moody")
-    draft = make_change_set(policy_slug="grid", operations=[_settings()], reason="x", at=AS_OF, actor=COMMAND)
+    draft = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[_settings()], reason="x"), at=AS_OF, actor=COMMAND
+    )
     publish_change_set(id=draft.pk, version=draft.version, at=AS_OF, actor=COMMAND)
     later = make_change_set(
-        policy_slug="grid", operations=[_settings("moody", unit=60)], reason="x", at=AS_OF, actor=COMMAND
+        policy_slug="grid",
+        new=NewChangeSet(operations=[_settings("moody", unit=60)], reason="x"),
+        at=AS_OF,
+        actor=COMMAND,
     )
     moody()
     for each in (draft, later):

@@ -16,6 +16,7 @@ from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.mapping.models import MappingVersion
 from apps.mapping.versions import version_number_at
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
@@ -110,7 +111,9 @@ def test_a_past_instant_uses_attachments_and_adjustments_of_that_time(old_site: 
         "at": (THEN - DAY).isoformat(),
         "note": "incident",
     }
-    draft = make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AS_OF, actor=COMMAND)
+    draft = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[operation], reason="x"), at=AS_OF, actor=COMMAND
+    )
     publish_change_set(id=draft.pk, version=1, at=AS_OF, actor=COMMAND)
     after = old_site.recompute(as_of=THEN + timedelta(seconds=1))
     assert at_path(after, "/biology") == at_path(before, "/biology")
@@ -183,7 +186,9 @@ def test_membership_rules_are_part_of_the_past_mapping(make_site: Callable[..., 
     made.recompute(as_of=AS_OF - 5 * DAY)
     assert "past.no_mapping" in keys(AS_OF - 5 * DAY)
     operation = {"op": "set_members", "entry": "/physics", "members": [{"group": "physics", "shares": 1}]}
-    draft = make_change_set(policy_slug="grid", operations=[operation], reason="x", at=AS_OF - 4 * DAY, actor=COMMAND)
+    draft = make_change_set(
+        policy_slug="grid", new=NewChangeSet(operations=[operation], reason="x"), at=AS_OF - 4 * DAY, actor=COMMAND
+    )
     publish_change_set(id=draft.pk, version=1, at=AS_OF - 4 * DAY, actor=COMMAND)
     assert at_path(made.recompute(as_of=THEN), "/physics")["actual"] == 1.0
     assert "past.no_mapping" not in keys(THEN)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.policies.allocations.capacities import state_capacity
+from apps.policies.allocations.capacities import CapacityTerms, state_capacity
 from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered_usage import load_delivered
 from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
@@ -36,17 +36,19 @@ def promise(site: Site, eva: Actor, path: str, core_h: float, *, period: Period 
     give_allocation(
         policy_slug=site.slug,
         entry_uid=tree.uuid(i),
-        starts_on=period.starts_on,
-        ends_on=period.ends_on,
-        core_h=core_h,
-        reason="test",
+        terms=AllocationTerms(starts_on=period.starts_on, ends_on=period.ends_on, core_h=core_h, reason="test"),
         at=AS_OF,
         actor=eva,
     )
 
 
 def capacity(site: Site, eva: Actor, cores: float) -> None:
-    state_capacity(policy_slug=site.slug, starts_on=YEAR.starts_on, cores=cores, reason="test", at=AS_OF, actor=eva)
+    state_capacity(
+        policy_slug=site.slug,
+        terms=CapacityTerms(starts_on=YEAR.starts_on, cores=cores, reason="test"),
+        at=AS_OF,
+        actor=eva,
+    )
 
 
 def table(site: Site, actor: Actor, period: Period = YEAR, **more: Any) -> AllocationTable:

@@ -11,7 +11,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid
 from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import give_allocation
+from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.allocations import get_allocation_table
@@ -34,10 +34,7 @@ def test_weeks_add_up_to_the_table_by_entry_by_site_and_by_allocation(site: Site
         give_allocation(
             policy_slug=site.slug,
             entry_uid=uid,
-            starts_on=period.starts_on,
-            ends_on=period.ends_on,
-            core_h=500,
-            reason="test",
+            terms=AllocationTerms(starts_on=period.starts_on, ends_on=period.ends_on, core_h=500, reason="test"),
             at=AS_OF,
             actor=as_eva,
         )

@@ -17,6 +17,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.mapping.permissions import see
 from apps.policies.allocations import capacities
+from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
 from apps.policies.allocations.records import LONGEST_TEXT
 from apps.policies.models import Capacity
 
@@ -67,7 +68,9 @@ class CapacityListView(APIView):
     def post(self, request: Request, policy: str) -> Response:
         """Record additional cores from one day to another. For managers of the whole policy."""
         given = read_body(NewCapacitySerializer, request)
-        made = capacities.state_capacity(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
+        made = capacities.state_capacity(
+            policy_slug=policy, terms=CapacityTerms(**given), at=clock.now(), actor=actor_of(request)
+        )
         return _answer(made, 201)
 
 
@@ -90,7 +93,12 @@ class CapacityDetailView(APIView):
         _found(request, policy, capacity)
         tag, given = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
         changed = capacities.change_capacity(
-            policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
+            policy_slug=policy,
+            capacity_id=capacity,
+            tag=tag,
+            change=CapacityChange(**given),
+            at=clock.now(),
+            actor=actor_of(request),
         )
         return _answer(changed)
 

@@ -29,8 +29,16 @@ from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.permissions import see
 from apps.policies.allocations import services
-from apps.policies.allocations.conversion import RESTS, Conversion, ConvertedLine, draft_shares, get_conversion
+from apps.policies.allocations.conversion import (
+    RESTS,
+    Conversion,
+    ConversionQuery,
+    ConvertedLine,
+    draft_shares,
+    get_conversion,
+)
 from apps.policies.allocations.records import FIRST_DAY, LAST_DAY, LONGEST_TEXT, Period, day_of, whole_year
+from apps.policies.allocations.services import AllocationChange, AllocationTerms
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import AT_END
 from apps.priorities.selectors.allocations import (
@@ -220,7 +228,7 @@ class AllocationListView(APIView):
         given, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = visible_entry_uid(request, policy, given.pop("entry"))
         made = services.give_allocation(
-            policy_slug=policy, entry_uid=entry, **given, at=at, actor=actor, visibility=see
+            policy_slug=policy, entry_uid=entry, terms=AllocationTerms(**given), at=at, actor=actor, visibility=see
         )
         return _answer(request, policy, made.uid, 201)
 
@@ -245,7 +253,13 @@ class AllocationDetailView(APIView):
         _found(request, policy, allocation)
         tag, given = require_if_match(request, "allocation"), read_body(ChangedAllocationSerializer, request)
         services.change_allocation(
-            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
+            policy_slug=policy,
+            allocation_uid=allocation,
+            tag=tag,
+            change=AllocationChange(**given),
+            at=at,
+            actor=actor,
+            visibility=see,
         )
         return _answer(request, policy, allocation)
 
@@ -296,10 +310,12 @@ class AllocationSharesView(APIView):
         given = read_query(ConversionFilterSerializer, request)
         found = get_conversion(
             policy_slug=policy,
-            parent_uid=visible_entry_uid(request, policy, given["of"]),
-            rest=given["rest"],
-            zone=zone(),
-            period=read_period(given, default=this_year()),
+            query=ConversionQuery(
+                parent_uid=visible_entry_uid(request, policy, given["of"]),
+                rest=given["rest"],
+                zone=zone(),
+                period=read_period(given, default=this_year()),
+            ),
             at=clock.now(),
             actor=actor_of(request),
             visibility=see,
@@ -312,10 +328,12 @@ class AllocationSharesView(APIView):
         given = read_body(NewDraftSerializer, request)
         draft = draft_shares(
             policy_slug=policy,
-            parent_uid=visible_entry_uid(request, policy, given["of"]),
-            rest=given["rest"],
-            zone=zone(),
-            period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"),
+            query=ConversionQuery(
+                parent_uid=visible_entry_uid(request, policy, given["of"]),
+                rest=given["rest"],
+                zone=zone(),
+                period=period_of(given["starts_on"], given["ends_on"], "starts_on", "ends_on"),
+            ),
             at_end=given["at_end"],
             reason=given["reason"],
             at=clock.now(),

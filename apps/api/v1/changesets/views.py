@@ -19,6 +19,7 @@ from apps.core.errors import NotFound
 from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.models import ChangeSet
+from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.priorities.change_effects import simulate_change_set
 
 READ_WRITE: Scopes = {
@@ -158,8 +159,8 @@ class ChangeSetListView(APIView):
     )
     def post(self, request: Request, policy: str) -> Response:
         """Make a draft. The answer contains its effect; the policy changes when it is published."""
-        given = read_body(NewChangeSetSerializer, request)
-        change_set = services.make_change_set(policy_slug=policy, **given, at=clock.now(), actor=actor_of(request))
+        new = NewChangeSet(**read_body(NewChangeSetSerializer, request))
+        change_set = services.make_change_set(policy_slug=policy, new=new, at=clock.now(), actor=actor_of(request))
         return answer(request, change_set, 201)
 
 
@@ -180,8 +181,8 @@ class ChangeSetDetailView(APIView):
     def patch(self, request: Request, policy: str, change_set: int) -> Response:
         """Edit a draft."""
         found, version = found_for(request, policy, change_set), require_version(request, "change set")
-        given = read_body(ChangedChangeSetSerializer, request)
-        services.update_change_set(id=found.pk, version=version, **given, at=clock.now(), actor=actor_of(request))
+        edit = ChangeSetEdit(**read_body(ChangedChangeSetSerializer, request))
+        services.update_change_set(id=found.pk, version=version, edit=edit, at=clock.now(), actor=actor_of(request))
         return answer(request, found_for(request, policy, change_set))
 
 

@@ -28,8 +28,8 @@ from apps.core.errors import Stale
 from apps.mapping.permissions import load_whole_tree
 from apps.onboarding.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.policies import selectors
-from apps.policies.files.exports import Export, export_policy, make_export
-from apps.policies.files.import_export import PolicyImport, import_policy, plan_import
+from apps.policies.files.exports import Export, ExportOptions, export_policy, make_export
+from apps.policies.files.import_export import FileImport, PolicyImport, import_policy, plan_import
 from apps.policies.formats.base import AssociationChange, Format
 from apps.policies.formats.registry import get_format, list_formats
 from apps.policies.selectors import get_policy
@@ -158,7 +158,9 @@ class DocumentView(APIView):
         tree = load_whole_tree(policy=found, number=revision.number, at=clock.now(), actor=actor)
         format = get_format(query.get("format") or request.accepted_renderer.format)
         settings = PolicySettings.from_stored(revision.settings)
-        export = make_export(found, format, tree, settings, cluster=query["cluster"], at=clock.now(), actor=actor)
+        export = make_export(
+            found, format, tree, settings, options=ExportOptions(cluster=query["cluster"]), at=clock.now(), actor=actor
+        )
         tag = f'"{export.tag}"'
         known = tag in request.headers.get("If-None-Match", "")
         response = HttpResponse(status=304) if known else _file(export)
@@ -180,19 +182,17 @@ class DocumentView(APIView):
         """
         query, actor, now = read_query(ProposalQuerySerializer, request), actor_of(request), clock.now()
         content: Any = request.data  # bytes, or empty without a body
-        wanted: dict[str, Any] = {
-            "policy_slug": policy,
-            "format": query.get("format") or _format_of(request),
-            "content": content if isinstance(content, bytes) else b"",
-            "keep_missing": query["keep_missing"],
-            "at": now,
-            "actor": actor,
-        }
+        file = FileImport(
+            policy_slug=policy,
+            format=query.get("format") or _format_of(request),
+            content=content if isinstance(content, bytes) else b"",
+            keep_missing=query["keep_missing"],
+        )
         _require_match(request, get_policy(slug=policy, actor=actor, scope="policies:write").head_number)
         if query["dry_run"]:
-            done = PolicyImport(plan_import(**wanted))
+            done = PolicyImport(plan_import(file=file, at=now, actor=actor))
         else:
-            done = import_policy(**wanted, reason=query["reason"])
+            done = import_policy(file=file, reason=query["reason"], at=now, actor=actor)
         response = HttpResponse(dumps(done.to_json()), content_type="application/json")
         if done.change_set is not None:
             response.status_code = 201

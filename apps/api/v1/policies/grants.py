@@ -17,6 +17,7 @@ from apps.core import clock
 from apps.mapping.permissions import see
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
+from apps.policies.access.authority import GrantChange, GrantTerms
 from apps.policies.access.holders import GrantLine, GrantState
 from apps.policies.models import Grant
 
@@ -179,13 +180,11 @@ class GrantListView(APIView):
         grant = delegation.give_grant(
             policy_slug=policy,
             entry_uid=entry_uid(request, policy, given["entry"]),
-            username=given["person"],
-            people=given["people"],
-            role=given["role"],
-            reason=given["reason"],
+            terms=GrantTerms(
+                username=given["person"], people=given["people"], role=given["role"], reason=given["reason"], **more
+            ),
             at=clock.now(),
             actor=actor_of(request),
-            **more,
         )
         return _answer(request, policy, grant.pk, 201)
 
@@ -205,7 +204,11 @@ class GrantDetailView(APIView):
         """Change the given fields. A later `expires_at` extends the grant."""
         tag, actor = _seen(request, policy, grant), actor_of(request)
         given = read_body(ChangedGrantSerializer, request)
-        delegation.change_grant(policy_slug=policy, grant_id=grant, tag=tag, **given, at=clock.now(), actor=actor)
+        given_on, at = given.pop("given_on"), clock.now()
+        change = GrantChange(**given)
+        delegation.change_grant(
+            policy_slug=policy, grant_id=grant, tag=tag, change=change, given_on=given_on, at=at, actor=actor
+        )
         return _answer(request, policy, grant)
 
     @extend_schema(operation_id="end_grant", parameters=[_IF_MATCH, EndSerializer], responses={204: None})

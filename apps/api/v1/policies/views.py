@@ -22,6 +22,7 @@ from apps.mapping.removal import remove_policy
 from apps.mapping.rules.rule_set import member_rules
 from apps.policies import selectors
 from apps.policies.models import ChangeSet, Policy
+from apps.policies.records import PolicyDetails
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
@@ -133,7 +134,10 @@ class PolicyListView(APIView):
         given = read_body(NewPolicySerializer, request)
         settings = PolicySettings.from_json(given.pop("settings"))
         name = given.pop("name", given["slug"])
-        made = make_policy(**given, name=name, settings=settings, at=clock.now(), actor=actor_of(request))
+        slug, details = given.pop("slug"), PolicyDetails(**given)
+        made = make_policy(
+            slug=slug, name=name, settings=settings, details=details, at=clock.now(), actor=actor_of(request)
+        )
         return Response(policy_json(made), status=201, headers={"Location": f"/api/v1/policies/{made.slug}"})
 
 

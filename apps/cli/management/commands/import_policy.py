@@ -17,7 +17,7 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.problems import problem_text
 from apps.onboarding.services import count_mapped, map_by_names
 from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
-from apps.policies.files.import_export import ImportPlan, PolicyImport, import_policy, plan_import
+from apps.policies.files.import_export import FileImport, ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS, get_format, has_associations, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
@@ -138,21 +138,20 @@ def _slurm_config(name: str) -> SlurmConfig:
 
 
 def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None) -> PolicyImport:
-    wanted: dict[str, Any] = {
-        "policy_slug": options["policy"],
-        "format": options["format"],
-        "content": content,
-        "settings": None if config is None else config.settings,
-        "keep_missing": options["keep_missing"],
-        "at": now(),
-        "actor": COMMAND,
-    }
+    file = FileImport(
+        policy_slug=options["policy"],
+        format=options["format"],
+        content=content,
+        settings=None if config is None else config.settings,
+        keep_missing=options["keep_missing"],
+    )
+    at = now()
     if options["make"] and options["policy"] not in {policy.slug for policy in list_policies(actor=COMMAND)}:
         read_file(get_format(options["format"]), content)  # reject an unreadable file before locking
         make_policy(slug=options["policy"], name=options["policy"], at=now(), actor=COMMAND)
     if options["dry_run"]:
-        return PolicyImport(plan_import(**wanted))
-    return import_policy(**wanted, publish=options["publish"], reason=options["reason"])
+        return PolicyImport(plan_import(file=file, at=at, actor=COMMAND))
+    return import_policy(file=file, publish=options["publish"], reason=options["reason"], at=at, actor=COMMAND)
 
 
 def _map(done: PolicyImport, options: dict[str, Any]) -> int:

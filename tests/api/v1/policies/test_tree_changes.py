@@ -10,6 +10,7 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.policies.models import Grant
+from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.api.conftest import Caller
@@ -56,7 +57,7 @@ def go_on(site: Site, monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
 
 def publish(site: Site, *operations: dict[str, Any]) -> None:
     actor = Actor(user=site.admin, via="api")
-    made = make_change_set(policy_slug="grid", operations=list(operations), at=site.at, actor=actor)
+    made = make_change_set(policy_slug="grid", new=NewChangeSet(operations=list(operations)), at=site.at, actor=actor)
     publish_change_set(id=made.pk, version=1, reason="x", at=site.at, actor=actor)
 
 
