@@ -60,7 +60,7 @@ CALLERS = {
     "federation/usage_feeds/subscriptions.py: preview_feed": _TYPED,
     "federation/fetch_requests.py: ask": _STORED,
     "notices/webhook_calls.py: _call": "test_a_webhook_with_a_private_address_is_not_called",
-    "usage/sources/slurm_rest.py: _asked": "test_a_source_with_a_private_address_is_not_fetched",
+    "usage/sources/slurm_rest.py: _fetch": "test_a_source_with_a_private_address_is_not_fetched",
 }
 # Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
 FIELDS = {

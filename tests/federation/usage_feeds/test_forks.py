@@ -239,7 +239,7 @@ _CHANGES = st.tuples(
     ),
 )
 _LOOKS = st.tuples(st.just("look"), st.integers(0, 1))
-_DEEDS = st.tuples(st.sampled_from(["freeze", "thaw", "agree"]), st.integers(0, 1))
+_DEEDS = st.tuples(st.sampled_from(["freeze", "unfreeze", "agree"]), st.integers(0, 1))
 _RESTORES = st.tuples(st.sampled_from(["back_up", "restore"]))
 _STEPS = st.lists(_CHANGES | _LOOKS | _LOOKS | _RESTORES | _DEEDS, min_size=4, max_size=20)
 
