@@ -194,7 +194,7 @@ class Agent:
     def _send(self, report: Report, orders: Orders, adapter: Adapter, queue: Queue, plan: planning.Plan) -> None:
         """Send values.
 
-        Intended values are on disk before the first call, so that everything changed can be handed back.
+        Intended values are on disk before the first call, so that everything changed can be reset.
         """
         self._table.facts.update(kind=orders.kind, knob=orders.knob, scheduler=orders.name, was_sending=True)
         self._begin("intend")

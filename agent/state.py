@@ -1,7 +1,7 @@
 """The agent's table of values that it set: one file, replaced atomically, so that kill -9 leaves the old or the new.
 
 Before a pass sends, values are written as intended; afterwards, those that were set are confirmed. An intended value
-counts as unknown in the next pass, so it is compared with the scheduler or sent again; it is handed back, too.
+counts as unknown in the next pass, so it is compared with the scheduler or sent again; it is reset, too.
 """
 
 import errno

@@ -195,6 +195,51 @@ def found_in(texts: Iterator[Text] | tuple[Text, ...]) -> list[str]:
     ]
 
 
+# Words that docstrings and names of the code don't use, as whole words; the allowed places follow.
+VAGUE_WORDS = re.compile(
+    r"\b(told|tells?|whoever|somebody|everybody|anew|heard|lies|lain|stands|stood|comes? to|goes on|go on|rests|"
+    r"handed|in force|deeds?|in thought|rhythm|of then|let go|lets go|brought back|taken back|as it was then)\b",
+    re.IGNORECASE,
+)
+VAGUE_NAMES = re.compile(r"(^|_)(told|tells?|said|whoever|nobody|somebody|anew|heard|stands|deeds?|thaw|crowd)(_|$)")
+VAGUE_WORDS_ALLOWED = {
+    "apps/accounts/selectors.py: list_tokens": "`everybody` is its parameter",
+    "apps/dashboard/federation/mount_views.py: act": "`anew` is a step of its form",
+}
+VAGUE_NAMES_ALLOWED = {
+    "apps/core/tables.py: tell": "the method of files in Python",
+    "apps/usage/sources/directory.py: tell": "the method of files in Python",
+    "apps/priorities/records.py: said": "a field of REST",
+}
+
+
+def _definitions() -> Iterator[tuple[str, str, str]]:
+    """Place, name and docstring of each module, class and function."""
+    for path in sorted([*(ROOT / "apps").rglob("*.py"), *(ROOT / "agent").rglob("*.py")]):
+        if "migrations" in path.parts:
+            continue
+        module = path.relative_to(ROOT)
+        for node in nodes_of(path):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = "" if isinstance(node, ast.Module) else node.name
+                yield f"{module}: {name}", name, ast.get_docstring(node) or ""
+
+
+def test_docstrings_use_standard_words() -> None:
+    found = {place: match[0] for place, _name, text in _definitions() if (match := VAGUE_WORDS.search(text))}
+    assert {place: word for place, word in found.items() if place not in VAGUE_WORDS_ALLOWED} == {}
+    assert sorted(found) == sorted(VAGUE_WORDS_ALLOWED)
+
+
+def test_names_use_standard_words() -> None:
+    found = sorted(place for place, name, _text in _definitions() if VAGUE_NAMES.search(name))
+    assert found == sorted(VAGUE_NAMES_ALLOWED)
+
+
+def test_no_docstring_refers_to_the_one_before() -> None:
+    assert [place for place, _name, text in _definitions() if text.startswith("The same")] == []
+
+
 def test_interface_texts_use_the_words_of_the_field() -> None:
     assert found_in(translated()) == []
 

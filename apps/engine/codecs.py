@@ -15,7 +15,7 @@ from apps.engine.tree import FairshareTree
 
 
 def balance(resolution: int) -> int:
-    """The component of an entry on target, r//2, which also stands in for a missing level."""
+    """The component of an entry on target, r//2, which also pads a missing level."""
     return resolution // 2
 
 

@@ -12,7 +12,7 @@ WHOLE = 1000.0  # width and height of the stretched drawing's coordinates
 
 
 def element(tag: str, inner: str = "", **attributes: str | float) -> SafeString:
-    """Render one element; all values and texts are escaped. `_` in a name stands for `-`."""
+    """Render one element; all values and texts are escaped. `_` in a name becomes `-`."""
     # A picture has thousands of elements; `format_html` and `flatatt` would take five times as long.
     named = "".join(f' {name.replace("_", "-")}="{escape(str(value))}"' for name, value in attributes.items())
     return mark_safe(f"<{tag}{named}>{conditional_escape(inner)}</{tag}>")  # noqa: S308 - escaped above

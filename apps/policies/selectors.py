@@ -194,7 +194,7 @@ def _differences(before: Entry, after: Entry) -> Iterator[tuple[str, Any, Any]]:
     for field in FIELDS:
         if field == "is_group":
             continue  # follows from children, which have a history of their own
-        was, is_now = old.said(field), new.said(field)
+        was, is_now = old.field_json(field), new.field_json(field)
         if was != is_now:
             yield field, was, is_now
 

@@ -9,7 +9,7 @@ numbers. So the rule is: **every remainder must satisfy the same condition as a 
 doesn't, the smallest shown siblings are hidden until it does. Unions of safe remainders are safe.
 
 Entries that a reader sees in full anyway (the path of their own accounts, entries by name) are considered known to
-the reader and protect nobody: only the remaining usage is tested. So each member can derive the usage of the others
+the reader and protect no one: only the remaining usage is tested. So each member can derive the usage of the others
 in their group; the documentation says so. An entry's actual share is its usage over that of all its siblings: a
 reader of an entry can derive the usage of its parent.
 

@@ -172,7 +172,7 @@ def case_of(tree: TreeColumns, algorithm: Mapping[str, Any], usage: Mapping[str,
     nodes = tree.nodes()
     made: list[dict[str, Any]] = []
     for i, node in enumerate(nodes):
-        made.append({"name": node.name, "kind": node.kind, "shares": node.said("shares")})
+        made.append({"name": node.name, "kind": node.kind, "shares": node.field_json("shares")})
         if i:
             made[int(tree.parent[i])].setdefault("children", []).append(made[-1])
     return {"algorithm": dict(algorithm), "policy": made[0], "usage": dict(usage)}

@@ -232,7 +232,7 @@ class CurvePoint:
 
 
 def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 41) -> Sequence[CurvePoint]:
-    """Return the curve over the next days. The fraction lies between that without new usage and the share
+    """Return the curve over the next days. The fraction is between that without new usage and the share
     of new usage.
     """
     hours = np.linspace(0.0, days * 24, n_points)

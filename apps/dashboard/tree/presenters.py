@@ -394,7 +394,7 @@ def _large(page: EntryPage, moment: str = "") -> lines.Line | None:
 
 
 def _present_entry(request: HttpRequest, policy: str, uid: UUID) -> dict[str, Any] | None:
-    """The same entry today, None if it no longer exists."""
+    """The present version of the entry, None if it no longer exists."""
     try:
         page = get_entry_page(policy_slug=policy, uid=uid, actor=actor_of(request))
     except NotFound:

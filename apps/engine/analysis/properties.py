@@ -57,8 +57,8 @@ def without_usage(operator: Operator, target: FloatArray) -> FloatArray:
 def state_of_same_priority(operator: Operator, target: FloatArray, actual: FloatArray, other: FloatArray) -> FloatArray:
     """G(F, t_j, s_j, t_i): the s_i, beyond 1 perhaps, with F(t_i, s_i) = F(t_j, s_j); targets > 0.
 
-    Operators with the same G order alike. The relative and sigmoid families and Slurm's share s_j · t_i/t_j; absolute
-    has t_i − t_j + s_j. Source: operators paper, eq. 16.
+    Operators with the same G give the same order. The relative and sigmoid families and Slurm's operator share
+    s_j · t_i/t_j; absolute has t_i − t_j + s_j. Source: operators paper, eq. 16.
     """
     if operator.inverse is None:
         return operator.state(operator(target, actual), other)  # says that there is none
@@ -193,7 +193,7 @@ def input_density(operator: Operator, resolution: int) -> FloatArray:
     """Share of all inputs (t, s) in the unit square that fall on each component, shape (r,); adds up to 1.
 
     The area between the curves F = p_i and F = p_{i+1}: ∫₀¹ D(F, p_i, t, r) dt. Not sampled: the curve of each p is
-    integrated by 64 Gauss–Legendre nodes on the targets at which it lies inside the square, where it is smooth, and is
+    integrated by 64 Gauss–Legendre nodes on the targets at which it is inside the square, where it is smooth, and is
     constant (0 or 1) on the rest. Source: operators paper, §5.2.
     """
     at_least: FloatArray = np.append(areas_at_least(operator, effective_priorities(resolution)), 0.0)

@@ -99,7 +99,7 @@ def _only_from_ended_mounts(policy: Policy, mount_uid: UUID, uids: Collection[UU
     kept = set()
     for uid, above, came, went in rows:
         at_first, at_last = (mount_over.get((above, number)) if number else None for number in (came, went))
-        if came and (at_first is None or not at_first.stood):
+        if came and (at_first is None or not at_first.existed):
             kept.add(uid)  # made at this site
         if any(over is not None and over.is_there and over.uid != mount_uid for over in (at_first, at_last)):
             kept.add(uid)
@@ -108,13 +108,13 @@ def _only_from_ended_mounts(policy: Policy, mount_uid: UUID, uids: Collection[UU
 
 @dataclass(frozen=True)
 class _MountAbove:
-    """A mount above an entry. stood: it existed in the revision before, too, so its document alone added the entry.
+    """A mount above an entry. existed: it existed in the revision before, too, so its document alone added the entry.
 
     is_there: the same document is mounted there today.
     """
 
     uid: UUID
-    stood: bool
+    existed: bool
     is_there: bool
 
 
@@ -148,9 +148,9 @@ def _mounts_above(policy: Policy, places: Collection[Place]) -> dict[Place, _Mou
         with connection.cursor() as cursor:
             cursor.execute(_ABOVE, {"policy": policy.pk, "uids": list(uids), "numbers": list(numbers)})
             rows = cursor.fetchall()
-        for uid, number, parent, is_mount, stood, is_there in rows:
+        for uid, number, parent, is_mount, existed, is_there in rows:
             if is_mount or parent is None:
-                found[uid, number] = _MountAbove(uid, bool(stood), is_there) if is_mount else None
+                found[uid, number] = _MountAbove(uid, bool(existed), is_there) if is_mount else None
             else:
                 above[uid, number] = (parent, number)
         asked = {(parent, number) for _, number, parent, is_mount, *_ in rows if parent is not None and not is_mount}

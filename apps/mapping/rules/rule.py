@@ -41,7 +41,7 @@ class Rule:
     """A rule as in `models.MappingRule`, or converted from an entry's membership rule.
 
     Empty patterns match anything; a user pattern is also tried on the DN. people: matches accounts whose owner is in
-    such a sign-in group. source: stands for the namespace of that source, which the rule set fills in.
+    such a sign-in group. source: selects the namespace of that source, which the rule set fills in.
 
     An *association* is Slurm's pair of user and account: the entry is found by the account's name anywhere below the
     target, and the suffix continues from there.

@@ -129,7 +129,7 @@ def change_capacity(
         policy = _locked_policy(policy, actor, at)
         capacity = _found(policy, capacity_id)
         _refuse_stale(capacity, tag)
-        before = said_of(capacity)
+        before = audit_details(capacity)
         capacity.starts_on = capacity.starts_on if change.starts_on is None else change.starts_on
         capacity.ends_on = capacity.ends_on if change.ends_on is _UNSET else change.ends_on
         capacity.cores = capacity.cores if change.cores is None else change.cores
@@ -164,10 +164,10 @@ def get_capacity(
 
 
 def tag_of(capacity: Capacity) -> str:
-    return tag_of_state(capacity.pk, *said_of(capacity).values())
+    return tag_of_state(capacity.pk, *audit_details(capacity).values())
 
 
-def said_of(capacity: Capacity) -> dict[str, Any]:
+def audit_details(capacity: Capacity) -> dict[str, Any]:
     """Return a capacity's fields as in the audit log and in its tag."""
     return {
         "site": capacity.site,
@@ -229,5 +229,5 @@ def _log(
         policy_slug=capacity.policy.slug,
         subject=capacity.site or "the site",
         reason=reason,
-        details={"capacity": capacity.pk, **said_of(capacity)} | ({"before": before} if before else {}),
+        details={"capacity": capacity.pk, **audit_details(capacity)} | ({"before": before} if before else {}),
     )

@@ -134,7 +134,7 @@ def tag_of_state(key: object, *state: object) -> str:
 
 
 def deciding(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
-    """Return a function that tells whether the actor may allocate to the entry with this index.
+    """Return a predicate: whether the actor may allocate to the entry with this index.
 
     Like shares, core-hours are allocated from above an entry; those of the root are the capacity.
     """

@@ -129,7 +129,7 @@ def change_allocation(
     with log_refusals("allocation.changed", actor, at, **subject), transaction.atomic():
         policy, tree = _locked(policy, actor)
         allocation, i = _found(policy, tree, allocation_uid, tag, at, actor, visibility)
-        before = said_of(allocation)
+        before = audit_details(allocation)
         allocation.starts_on = allocation.starts_on if change.starts_on is None else change.starts_on
         allocation.ends_on = allocation.ends_on if change.ends_on is None else change.ends_on
         allocation.core_h = allocation.core_h if change.core_h is None else change.core_h
@@ -212,16 +212,16 @@ def get_allocation(
 
 
 def givable(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
-    """Return a function that tells whether the actor may allocate to an entry; never to the root."""
+    """Return a predicate: whether the actor may allocate to an entry; never to the root."""
     may = deciding(policy=policy, tree=tree, at=at, actor=actor)
     return lambda i: i > 0 and not bool(tree.is_reserve[i]) and may(i)
 
 
 def tag_of(allocation: Allocation) -> str:
-    return tag_of_state(str(allocation.uid)[:8], *said_of(allocation).values(), allocation.reason)
+    return tag_of_state(str(allocation.uid)[:8], *audit_details(allocation).values(), allocation.reason)
 
 
-def said_of(allocation: Allocation) -> dict[str, Any]:
+def audit_details(allocation: Allocation) -> dict[str, Any]:
     """Return an allocation's fields as in the audit log and in its tag."""
     return {"core_h": allocation.core_h, "starts_on": str(allocation.starts_on), "ends_on": str(allocation.ends_on)}
 
@@ -308,5 +308,6 @@ def _log(
         entry_uid=allocation.entry_uid,
         subject=path,
         reason=reason,
-        details={"allocation": str(allocation.uid), **said_of(allocation)} | ({"before": before} if before else {}),
+        details={"allocation": str(allocation.uid), **audit_details(allocation)}
+        | ({"before": before} if before else {}),
     )

@@ -193,7 +193,7 @@ def _parent_of(tree: TreeColumns, i: int | None) -> UUID | None:
 
 
 def _value(node: Node, field: str) -> Any:
-    return node.said(field) if field in FIELDS else False
+    return node.field_json(field) if field in FIELDS else False
 
 
 def _words(value: Any) -> str:

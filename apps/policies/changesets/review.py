@@ -95,9 +95,9 @@ def _stated(outcome: Outcome, uid: UUID) -> dict[str, Any]:
     path = outcome.tree.path(j) if j is not None else outcome.base.path(i) if i is not None else ""
     change = "added" if before is None else "archived" if after is None else "changed"
     fields = [
-        {"field": field, "before": before.said(field), "after": after.said(field)}
+        {"field": field, "before": before.field_json(field), "after": after.field_json(field)}
         for field in FIELDS
-        if before is not None and after is not None and before.said(field) != after.said(field)
+        if before is not None and after is not None and before.field_json(field) != after.field_json(field)
     ]
     return {"entry": str(uid), "path": path, "change": change, "fields": fields}
 

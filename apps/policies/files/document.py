@@ -46,11 +46,11 @@ def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
     if node.locked:
         entry["locked"] = True
     if node.dates:
-        entry["dates"] = node.said("dates")
+        entry["dates"] = node.field_json("dates")
     if node.members:
-        entry["members"] = node.said("members")
+        entry["members"] = node.field_json("members")
     if node.mount:
-        entry["mount"] = node.said("mount")
+        entry["mount"] = node.field_json("mount")
     return entry
 
 

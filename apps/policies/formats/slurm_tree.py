@@ -77,11 +77,11 @@ class Associations(DocumentBuilder):
     def declared(self) -> ParsedDocument:
         """Return the tree; its kinds are `user` and empty, as Slurm has no others."""
         ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items())]
-        ignored += self._said_of_partitions()
+        ignored += self._partition_remarks()
         carries = frozenset({"kind", "shares", "is_group"})
         return self.finish(policy=self.cluster, carries=carries, ignored=tuple(ignored))
 
-    def _said_of_partitions(self) -> list[str]:
+    def _partition_remarks(self) -> list[str]:
         """Describe the associations limited to a partition, and users without an entry because they have no others."""
         if not self.partitions:
             return []

@@ -163,12 +163,12 @@ def publish(
 
     fault_point("policies.publish.before_commit")
 
-    def tell() -> None:
+    def signal_publication() -> None:
         fault_point("policies.publish.after_commit")
         tree_cache.put(remembered_tree)
         policy_published.send_robust(sender=Policy, policy=policy, revision=revision)
 
-    transaction.on_commit(tell)
+    transaction.on_commit(signal_publication)
     return revision
 
 

@@ -44,7 +44,7 @@ class Node:
     members: tuple[MembershipRule, ...] = ()
     mount: MountedPublication | None = None
 
-    def said(self, name: str) -> Any:
+    def field_json(self, name: str) -> Any:
         """Return a field as JSON, as documents, differences and API responses write it."""
         value = getattr(self, name)
         if name == "shares":

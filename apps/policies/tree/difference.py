@@ -165,13 +165,13 @@ class _OperationFinder:
                 }
             )
         if node.dates != wanted.dates:
-            self.found.append({"op": "set_dates", "entry": uid, "dates": wanted.said("dates")})
+            self.found.append({"op": "set_dates", "entry": uid, "dates": wanted.field_json("dates")})
         if node.members != wanted.members:
             self.found.append(
                 {"op": "set_members", "entry": uid, "members": [rule.stored() for rule in wanted.members]}
             )
         if node.mount != wanted.mount:
-            said = None if wanted.mount is None else wanted.said("mount")
+            said = None if wanted.mount is None else wanted.field_json("mount")
             self.found.append({"op": "mount", "entry": uid, "mount": said})
         if wanted.locked and not node.locked:
             self.late.append({"op": "lock", "entry": uid, "locked": True})

@@ -368,7 +368,7 @@ def _fields(before: Node | None, after: Node | None) -> Iterator[tuple[str, Any,
     for name in FIELDS:
         if name in _UNSAID:
             continue
-        was, is_now = (None if node is None else node.said(name) for node in (before, after))
+        was, is_now = (None if node is None else node.field_json(name) for node in (before, after))
         if before is None or after is None:
             if name in ("kind", "shares"):
                 yield name, was, is_now

@@ -77,7 +77,7 @@ class GroupPage:
 
     @cached_property
     def decides_own_shares(self) -> bool:
-        """Whether the actor decides about the group's own shares, so that there is nobody to request them from."""
+        """Whether the actor decides about the group's own shares, so that no one else can grant them."""
         decider = Decider(self.view.policy, self.view.actor, self.at)
         return self.parent is not None and decider.decides_shares_of(self.group.uid)
 
