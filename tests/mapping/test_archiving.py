@@ -217,7 +217,7 @@ def test_page_rest_and_command_give_the_same_preview(site: Site, admin: Caller) 
             assert effect in out.getvalue()
             assert escape(effect) in page
         for rest in told["rests"]:
-            assert f"rests on it: {rest['what']}: {rest['n']:,}" in out.getvalue()
+            assert f"depends on it: {rest['what']}: {rest['n']:,}" in out.getvalue()
             assert rest["what"] in page
     assert Policy.objects.filter(slug="grid").exists()
     assert Source.objects.filter(slug="cluster-a").exists()

@@ -96,7 +96,7 @@ PLANTED = (
     Planted(
         name="wrong share in export",
         path="apps/policies/formats/csv_table.py",
-        old="json.dumps(plain(node.shares))",
+        old="json.dumps(plain_number(node.shares))",
         new='f"{node.shares:.6g}"',
         tests=(
             "tests/policies/formats/test_csv_table.py",

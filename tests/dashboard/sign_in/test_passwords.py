@@ -156,7 +156,7 @@ def test_a_locked_name_shows_the_duration_and_is_unlocked_by_an_operator(maria: 
     assert client.post("/sign-in/", {"username": "maria", "password": OLD}).status_code == 302
     assert verbs() == ["user.unlocked"]
     call_command("unlock", "maria")
-    assert capsys.readouterr().out == "maria isn't locked\n"
+    assert capsys.readouterr().out == "maria is not locked\n"
     with pytest.raises(CommandError, match="no user"):
         call_command("unlock", "nobody")
 

@@ -252,7 +252,7 @@ def test_a_second_undo_command_reports_nothing_to_remove() -> None:
     made = bring(record(1), record(2))
     out = io.StringIO()
     call_command("undo_import", str(made.pk), stdout=out)
-    assert out.getvalue() == "2 records removed, 0 earlier versions put back\n"
+    assert out.getvalue() == "2 records removed, 0 earlier versions restored\n"
     with pytest.raises(CommandError, match="nothing was left to remove") as caught:
         call_command("undo_import", str(made.pk), stdout=out)
     assert caught.value.returncode == 1
