@@ -83,7 +83,8 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
     elif simulated_h is None:
         assert closed.in_s > 39 * DAY_S
     else:
-        assert closed.in_s / HOUR_S == pytest.approx(simulated_h, rel=0.01, abs=0.01)
+        # Between two hours the simulation is interpolated linearly: up to a minute off.
+        assert closed.in_s / HOUR_S == pytest.approx(simulated_h, rel=0.01, abs=0.02)
 
 
 def test_a_pace_that_never_reaches_the_target_agrees_with_the_engine() -> None:
