@@ -20,6 +20,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
 from apps.accounts.services import NewToken, make_token
 from apps.core.clock import now
+from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import give_grant
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
@@ -41,7 +42,8 @@ set_rules(policy_slug="parts", rules=[glob], at=at, actor=COMMAND)
 Account.objects.create(namespace="cluster", user_name="guest", group_name="visitors", first_seen_at=at)
 user = User.objects.create_user("cleo")
 climate = tree.uuid(tree.index_of_path("/climate"))
-give_grant(policy_slug="parts", entry_uid=climate, username="cleo", role="manager", reason="t", at=at, actor=COMMAND)
+terms = GrantTerms(username="cleo", role="manager", reason="t")
+give_grant(policy_slug="parts", entry_uid=climate, terms=terms, at=at, actor=COMMAND)
 scopes = ["policies:read", "policies:write", "priorities:read"]
 print(json.dumps(make_token(NewToken(name="cleo", scopes=scopes, user=user), at=at, actor=COMMAND)[1]))
 """
