@@ -40,10 +40,16 @@ class ChargedJob:
     record: Record
     source: Source
     account: Account
-    path: str  # of its entry; "" if unmapped
     charge: JobCharge
     approach_local: str | None
     approach_global: str
+    _reader: _Reader
+
+    @property
+    def path(self) -> str:
+        """Of its entry by the current rules, which are loaded on first use; "" if unmapped."""
+        entry = self._reader.entry_of(self.account)
+        return "" if entry == UNMAPPED else self._reader.view.tree.path(entry)
 
     @property
     def counted_local(self) -> float | None:
@@ -214,16 +220,15 @@ class _Reader:
         return self._rights.may_name(0 if entry == UNMAPPED else entry)
 
     def charged(self, record: Record) -> ChargedJob:
-        entry = self.entry_of(record.account)
         settings = self.view.settings
         return ChargedJob(
             record=record,
             source=record.source,
             account=record.account,
-            path="" if entry == UNMAPPED else self.view.tree.path(entry),
             charge=charge_of_job(settings, record, self.as_of),
             approach_local=None if record.source.origin else settings.approach["local"],
             approach_global=settings.approach["global"],
+            _reader=self,
         )
 
 
