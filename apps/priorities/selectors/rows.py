@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.actor import Actor
+from apps.accounts.request_cache import store_for_request
 from apps.core import clock
 from apps.core.errors import Unavailable
 from apps.engine.algorithms.inputs import prepare
@@ -274,23 +275,35 @@ def open_view(
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope, is_past=is_past or at is not None)
     if policy.archived_at is not None and at is None:
         at = policy.head_number
-    revision, now = get_revision(policy=policy, at=at), clock.now()
-    tree = load_tree(policy, revision.number)
+    now = clock.now()
+    number, revision_settings, tree = _load_revision(policy, at)
     snapshot: ServedSnapshot | None
     if not is_live and reads_sums(policy=policy, tree=tree, at=now, actor=actor):
-        snapshot = _load_daily(policy, revision.number, at, now)
+        snapshot = _load_daily(policy, number, at, now)
     else:
-        snapshot = newest_or_none(policy.slug) if at is None else _load_past(policy, revision.number, at)
+        snapshot = newest_or_none(policy.slug) if at is None else _load_past(policy, number, at)
     return PolicyView(
         policy=policy,
-        revision=revision.number,
-        settings=PolicySettings.from_stored(revision.settings),
+        revision=number,
+        settings=revision_settings,
         tree=tree,
         snapshot=snapshot,
         actor=actor,
         now=now,
         asked=at,
     )
+
+
+def _load_revision(policy: Policy, at: int | datetime | None) -> tuple[int, PolicySettings, TreeColumns]:
+    """Number, settings and tree. Those of the head need no query if the newest snapshot is of it."""
+    if at is None:
+        state = store.state()
+        row, newest = state.policies.get(policy.slug), state.snapshots.get(policy.slug)
+        if row and newest and (row.id, newest.revision) == (policy.pk, policy.head_number):
+            store_for_request(("tree", policy.pk, newest.revision), newest.tree.digest)  # for load_tree
+            return newest.revision, newest.settings, newest.tree
+    revision = get_revision(policy=policy, at=at)
+    return revision.number, PolicySettings.from_stored(revision.settings), load_tree(policy, revision.number)
 
 
 def _load_daily(policy: Policy, number: int, at: int | datetime | None, now: datetime) -> ServedSnapshot | None:
