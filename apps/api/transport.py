@@ -33,13 +33,13 @@ class TransportMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response = self._answer(request)
+        response = self._refuse(request) or self.get_response(request)
         if response.status_code == 304:
             del response["Content-Type"]
         keep_private(response)
         return response
 
-    def _answer(self, request: HttpRequest) -> HttpResponseBase:
+    def _refuse(self, request: HttpRequest) -> HttpResponseBase | None:
         if request.method == "TRACE":  # its answer would repeat cookies and tokens
             return errors.problem(
                 request, 405, "method_not_allowed", "TRACE is not served.", headers={"Allow": _ALLOWED}
@@ -49,7 +49,7 @@ class TransportMiddleware:
                 request.get_host()
             except DisallowedHost as error:
                 return response_for_exception(request, error)
-        return self.get_response(request)
+        return None
 
 
 def keep_private(response: HttpResponseBase) -> None:

@@ -214,22 +214,15 @@ _MOST_TYPED = 200
 _PRESET_H = 1000
 
 
-def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> ForecastCard | None:
-    """The card on the page or as a fragment; None if the account has no forecast."""
-    return _drawn(request, read_forecast(request, policy, entry))
+def forecast_card(request: HttpRequest, policy: str, entry: UUID) -> tuple[ForecastCard | None, Forecast | None]:
+    """The card at the pace in the query string, and its forecast; None if the account has none."""
+    share, typed, problem = _share(request)
+    found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now(), share=share)
+    return None if found is None else card_of(found, share=typed, problem=problem), found
 
 
-def _drawn(request: HttpRequest, found: Forecast | None) -> ForecastCard | None:
-    _pace, typed, problem = _share(request)
-    return None if found is None else card_of(found, share=typed, problem=problem)
-
-
-def what_if_card(request: HttpRequest, policy: str, entry: UUID) -> WhatIfCard | None:
-    """The form, and its result if a change is assumed."""
-    return _what_if(request, policy, entry, _forecast(request, policy, entry, None))
-
-
-def _what_if(request: HttpRequest, policy: str, entry: UUID, found: Forecast | None) -> WhatIfCard | None:
+def what_if_card(request: HttpRequest, policy: str, entry: UUID, found: Forecast | None) -> WhatIfCard | None:
+    """The form, and its result if a change is assumed. found: the account's forecast."""
     if found is None or not found.levels:
         return None
     typed = {name: request.GET.get(name, "")[:_MOST_TYPED] for name in _FIELDS}
@@ -258,23 +251,14 @@ def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str,
     if entry is None:
         return {"forecast": None, "what_if": None}
     try:
-        found = read_forecast(request, policy, entry)
+        card, found = forecast_card(request, policy, entry)
     except (NotFound, Unavailable):
         return {"forecast": None, "what_if": None}
-    return {"forecast": _drawn(request, found), "what_if": _what_if(request, policy, entry, found)}
+    return {"forecast": card, "what_if": what_if_card(request, policy, entry, found)}
 
 
 def _sentence(error: Invalid) -> str:
     return _("This scenario is not possible: see the limits below.") if error.fields else error.message
-
-
-def read_forecast(request: HttpRequest, policy: str, entry: UUID) -> Forecast | None:
-    """Forecast at the pace in the query string."""
-    return _forecast(request, policy, entry, _share(request)[0])
-
-
-def _forecast(request: HttpRequest, policy: str, entry: UUID, share: float | None) -> Forecast | None:
-    return get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now(), share=share)
 
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:
@@ -297,7 +281,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
     """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent."""
     policy, entry = read_account(request)
     request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
-    card = forecast_card(request, policy, entry)
+    card, _found = forecast_card(request, policy, entry)
     context = {"forecast": card, "figures": {"forecast": card and frame_of(request, "forecast", policy, entry)}}
     status = 422 if card is not None and card.problem else 200
     response = render(request, "dashboard/my_priority/_forecast.html", context, status=status)
@@ -310,7 +294,8 @@ def forecast(request: HttpRequest) -> HttpResponse:
 def what_if(request: HttpRequest) -> HttpResponse:
     """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; stores nothing."""
     policy, entry = read_account(request)
-    card = what_if_card(request, policy, entry)
+    found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
+    card = what_if_card(request, policy, entry, found)
     status = 422 if card is not None and card.message else 200
     return private(render(request, "dashboard/my_priority/_whatif.html", {"what_if": card}, status=status))
 

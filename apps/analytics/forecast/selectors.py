@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -300,7 +301,7 @@ def build_forecast(
     walk = walk_to(snapshot, entry)
     chain = [i for i in walk.chain if visible[i]]
     key = ("forecast", id(snapshot), query, *chain, share)  # simulated snapshots share the number
-    return once_per_request(key, lambda: _forecast(policy, snapshot, query, walk, chain, share))
+    return once_per_request(key, partial(_forecast, policy, snapshot, query, walk, chain, share))
 
 
 def _forecast(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -175,8 +176,12 @@ def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str
     """Every figure of the page by name; none for an account without an entry."""
     if entry is None:
         return {"figures": {}}
-    frames = {name: frame_of(request, name, policy, entry) for name in MY_FIGURES}
-    return {"figures": {name: frame for name, frame in frames.items() if frame is not None}}
+    frames = {}
+    for name in MY_FIGURES:
+        frame = frame_of(request, name, policy, entry)
+        if frame is not None:
+            frames[name] = frame
+    return {"figures": frames}
 
 
 def source_of(name: str, policy: str, entry: UUID) -> str:
@@ -187,7 +192,7 @@ def source_of(name: str, policy: str, entry: UUID) -> str:
 def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> FigureFrame | None:
     """None while the numbers are temporarily unavailable."""
     try:
-        return framed(request, source_of(name, policy, entry), lambda: figure_of(request, name, policy, entry))
+        return framed(request, source_of(name, policy, entry), partial(figure_of, request, name, policy, entry))
     except (NotFound, Unavailable):
         return None
 

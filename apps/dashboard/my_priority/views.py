@@ -76,7 +76,13 @@ def chosen_of(request: HttpRequest, at: int | datetime | None) -> tuple[MyPriori
     else:
         found = get_my_priority(actor=actor_of(request), at=at)
     known = [mine for mine in found if not mine.error]
-    return _chosen(request, known) or next(iter(known), None), found
+    wanted = {name: request.GET.get(name) for name in ("account", "policy", "namespace", "entry")}
+    for mine in known:
+        own = {"account": mine.account, "policy": mine.policy_slug, "namespace": mine.namespace}
+        own["entry"] = str(mine.entry_uid)
+        if all(text in (None, own[name]) for name, text in wanted.items()):
+            return mine, found
+    return next(iter(known), None), found
 
 
 def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
@@ -114,8 +120,8 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         context["has_queue"] = has_queue(chosen.policy_slug)
         context["charges"] = _charges(request, chosen)
         context["seen"] = who_sees_me(chosen, actor=actor_of(request))
-        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
         context |= forecast_pages.cards_of(request, chosen.policy_slug, chosen.entry_uid)
+        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)  # cards_of loads the forecast
     return context
 
 
@@ -206,22 +212,6 @@ def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
         return {"lines": []}
     found: list[ChargeLine] = charge_lines.lines_of(page)
     return {"lines": found, "unit": charge_lines.unit_of(page.settings)}
-
-
-def _chosen(request: HttpRequest, known: Sequence[MyPriority]) -> MyPriority | None:
-    account, policy = request.GET.get("account"), request.GET.get("policy")
-    namespace, entry = request.GET.get("namespace"), request.GET.get("entry")
-    return next(
-        (
-            mine
-            for mine in known
-            if account in (None, mine.account)
-            and policy in (None, mine.policy_slug)
-            and namespace in (None, mine.namespace)
-            and entry in (None, str(mine.entry_uid))
-        ),
-        None,
-    )
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------

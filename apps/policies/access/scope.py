@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -83,25 +83,24 @@ class Rights:
 
     @cached_property
     def _at(self) -> dict[str, set[UUID]]:
+        policy, actor, at = self._of
         found: dict[str, set[UUID]] = {}
-        for uid, verbs in _grants_of(*self._of):
-            for verb in verbs:
-                found.setdefault(verb, set()).add(uid)
+        for held in () if actor.user is None else held_by(actor.user, at):
+            if held.policy_id == policy.pk:
+                for verb in held.verbs:
+                    found.setdefault(verb, set()).add(held.entry_uid)
         return found
 
     def at(self, *verbs: str) -> set[UUID]:
         """Return the entries at which one of these verbs is granted."""
-        return set().union(*(self._at.get(verb, set()) for verb in verbs))
+        found: set[UUID] = set()
+        for verb in verbs:
+            found |= self._at.get(verb, set())
+        return found
 
     @property
     def anywhere(self) -> set[UUID]:
         return self.at(*self._at)
-
-
-def _grants_of(policy: Policy, actor: Actor, at: datetime) -> Iterable[tuple[UUID, list[str]]]:
-    if actor.user is None:
-        return []
-    return [(held.entry_uid, held.verbs) for held in held_by(actor.user, at) if held.policy_id == policy.pk]
 
 
 class Held(NamedTuple):
@@ -117,7 +116,7 @@ class Held(NamedTuple):
 
 def held_by(user: User, at: datetime) -> list[Held]:
     """Return a user's grants in all policies that are valid at an instant; loaded once per request."""
-    rows = once_per_request(("grants", user.pk), lambda: _read_held(user))
+    rows = once_per_request(("grants", user.pk), partial(_read_held, user))
     return [held for held in rows if held.expires_at is None or held.expires_at > at]
 
 
@@ -132,7 +131,7 @@ def _read_held(user: User) -> list[Held]:
     """Load a user's grants. Raw SQL, because every request needs it, and the ORM takes longer than the query."""
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"user": user.pk, "everybody": EVERYBODY})
-        return [Held(*row) for row in cursor.fetchall()]
+        return list(map(Held._make, cursor.fetchall()))
 
 
 _HELD = """

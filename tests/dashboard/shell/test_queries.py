@@ -12,8 +12,8 @@ from tests.dashboard.grid import Grid
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
-# In tests the first request for a snapshot polls for a newer one: two queries, which a server's thread runs.
-POLL = 2
+# In tests the first request for a snapshot polls for a newer one: a query that a server's thread runs.
+POLL = 1
 SESSION_AND_USER = 2
 FRAME = 3  # policies, grants, and one query for counts and versions
 OF_PASSWORD_PAGE = 1
@@ -33,4 +33,4 @@ def test_the_frame_of_a_page_runs_few_queries(grid: Grid, who: str, django_asser
 
 
 def test_my_priority_runs_few_queries(grid: Grid, django_assert_max_num_queries: Any) -> None:
-    count(grid.alice, "/me/priority/", django_assert_max_num_queries, 19 + POLL)
+    count(grid.alice, "/me/priority/", django_assert_max_num_queries, 15 + POLL)
