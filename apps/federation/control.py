@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from django.db import transaction
 
-from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.federation import staleness
@@ -241,13 +240,4 @@ def _require_reason(reason: str) -> None:
 def _note(
     remote: AnyRemote, verb: str, reason: str, at: datetime, actor: Actor, details: Mapping[str, Any] | None = None
 ) -> None:
-    audit.record(
-        actor=actor,
-        verb=verb,
-        at=at,
-        policy_slug=remote.policy.slug,
-        entry_uid=remote.entry_uid,
-        subject=str(remote),
-        reason=reason.strip(),
-        details=details,
-    )
+    staleness.record_of(remote, verb=verb, at=at, actor=actor, reason=reason.strip(), details=details)

@@ -21,12 +21,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from apps.accounts.actor import SYSTEM
-from apps.accounts.audit_log import record
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import clock, outbound
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.core.outbound import Answer
+from apps.core.signing import Opened, open_document
 from apps.federation import staleness
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.publishing import given_name
@@ -102,6 +101,18 @@ class FetchRequest:
     def ask(self) -> outbound.Answer:
         own = local_answer(self.url)
         return own or outbound.fetch(self.url, headers=self.headers, limits=self.limits)
+
+
+def fetch_for_preview(url: str, token: str, limits: outbound.Limits) -> Opened:
+    """Fetch a document whose key isn't trusted yet. token: issued by the other side for this reader.
+
+    Raises:
+        Refused, Unreachable, TooLarge, BadDocument: the address or its content, with a message for the manager.
+    """
+    answer = FetchRequest(url, token_header(clean_token(token)), limits).ask()
+    if answer.status != 200:
+        raise outbound.Unreachable(no_document(answer.status))
+    return open_document(answer.body, trusted=None)
 
 
 @dataclass
@@ -188,16 +199,7 @@ def record_fetch(
         staleness.end_fallback_after_success(remote, at)
     elif fetched.code in _BLOCKS:
         remote.state = Remote.State.BLOCKED
-        record(
-            actor=SYSTEM,
-            verb="federation.blocked",
-            at=at,
-            policy_slug=remote.policy.slug,
-            entry_uid=remote.entry_uid,
-            subject=str(remote),
-            reason=fetched.message,
-            outcome="failed",
-        )
+        staleness.record_of(remote, verb="federation.blocked", at=at, reason=fetched.message, outcome="failed")
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))
     kept = set() if fetched.accepted is not None else {"document"}  # unchanged, and may have megabytes
     remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])

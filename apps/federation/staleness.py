@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from apps.accounts.actor import SYSTEM
+from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import record
 from apps.federation.models import HeldHour, Mount, Remote, Subscription
 from apps.policies.models import ChangeSet
@@ -75,16 +76,14 @@ def _freeze(remote: Mount | Subscription, at: datetime) -> int:
         return 0
     remote.state = Remote.State.FROZEN
     remote.save(update_fields=["state"])
-    record(
-        actor=SYSTEM,
-        verb="federation.frozen",
-        at=at,
-        policy_slug=remote.policy.slug,
-        entry_uid=remote.entry_uid,
-        subject=str(remote),
-        reason=_reason(remote),
-    )
+    record_of(remote, verb="federation.frozen", at=at, reason=_reason(remote))
     return 1
+
+
+def record_of(remote: Mount | Subscription, *, verb: str, at: datetime, actor: Actor = SYSTEM, **event: Any) -> None:
+    """Record an event about a mount or subscription in the audit log."""
+    place = {"policy_slug": remote.policy.slug, "entry_uid": remote.entry_uid}
+    record(actor=actor, verb=verb, at=at, subject=str(remote), **place, **event)
 
 
 def _use_local_only(remote: Mount | Subscription, at: datetime) -> int:

@@ -132,8 +132,7 @@ def _entry_json(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
 
 
 def _read_head(document: Mapping[str, Any]) -> Head:
-    if document.get("format") != FORMAT:
-        raise bad_field("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
+    check_format(document, FORMAT)
     if tuple(sorted(document)) != _HEAD:
         odd = sorted(set(document) ^ set(_HEAD))[0]
         raise bad_field(odd[:64], "is missing" if odd in _HEAD else "is unknown")
@@ -148,9 +147,7 @@ def _read_head(document: Mapping[str, Any]) -> Head:
         raise bad_field("version", "must be a whole number from 1")
     if (version == 1) != (previous is None):
         raise bad_field("previous", "must name the version before, and be null for version 1 alone")
-    issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
-    if expires_at <= issued_at:
-        raise bad_field("expires_at", "must be later than issued_at")
+    issued_at, expires_at = read_validity(document)
     return Head(
         issuer=read_authority(document["issuer"], "issuer"),
         publication=read_authority(document["publication"], "publication"),
@@ -203,6 +200,19 @@ def read_instant(text: object, where: str) -> datetime:
     if at is None or at.year > 9998 or instant_text(at) != text:
         raise bad_field(where, "must be an instant in UTC, as in 2026-11-20T12:00:00Z")
     return at
+
+
+def read_validity(document: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    """Read `issued_at` and `expires_at`."""
+    issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
+    if expires_at <= issued_at:
+        raise bad_field("expires_at", "must be later than issued_at")
+    return issued_at, expires_at
+
+
+def check_format(document: Mapping[str, Any], expected: str) -> None:
+    if document.get("format") != expected:
+        raise bad_field("format", f"must be {expected!r}: this is a document of another kind, or of a newer release")
 
 
 def bad_field(where: str, message: str) -> BadDocument:

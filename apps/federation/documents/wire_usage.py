@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -37,6 +37,7 @@ from apps.federation.documents.wire import (
     RunningColumns,
     bad_field,
     check_fields,
+    check_format,
     instant_text,
     read_authority,
     read_indexes,
@@ -45,6 +46,7 @@ from apps.federation.documents.wire import (
     read_list,
     read_numbers,
     read_object,
+    read_validity,
     refuse_at,
 )
 from apps.policies.tree.names import has_markup
@@ -59,25 +61,6 @@ MOST_HOURS = 100_000
 MOST_CORES = 1e9
 MOST_SUM = 2**53 // QUANTA  # of an hour: below it, sums of multiples of 2⁻¹⁰ are exact
 MOST_SITE = 64
-_HEAD = (
-    "capacity",
-    "enforces",
-    "entries",
-    "expires_at",
-    "feed",
-    "format",
-    "hours",
-    "issued_at",
-    "issuer",
-    "more",
-    "newest",
-    "number",
-    "root",
-    "running",
-    "seen",
-    "since",
-    "site",
-)
 _HOUR_NEEDS = ("hour", "entry", AMOUNTS[0])
 _RATES = ("cpus", "gpus", "mem_gb", "nodes", "billing")
 _RUNNING_NEEDS = ("entry", "start", "cpus", "requested_s")
@@ -126,6 +109,12 @@ class UsageHead:
     enforces: Enforced | None = None
 
 
+_KEYS = (
+    *(each.name for each in fields(UsageHead) if each.name != "capacity_cores"),
+    *("capacity", "entries", "format", "hours", "running"),
+)
+
+
 @dataclass(frozen=True, eq=False)
 class RunningRows:
     """The running jobs as columns. entry: index into the document's entries; requested_s: NaN if unknown."""
@@ -162,7 +151,6 @@ class UsageDocument:
 def write_usage(document: UsageDocument) -> dict[str, Any]:
     """Convert to JSON; entries, hours and rows are already sorted."""
     head = document.head
-    enforces = head.enforces
     return {
         "format": FORMAT,
         "issuer": head.issuer,
@@ -171,14 +159,13 @@ def write_usage(document: UsageDocument) -> dict[str, Any]:
         "number": head.number,
         "since": head.since,
         "more": head.more,
-        "newest": _state_json(head.newest),
-        "seen": head.seen and _state_json(head.seen),
+        "newest": asdict(head.newest),
+        "seen": head.seen and asdict(head.seen),
         "issued_at": instant_text(head.issued_at),
         "expires_at": instant_text(head.expires_at),
         "site": head.site,
         "capacity": {"cores": head.capacity_cores},
-        "enforces": enforces
-        and {"issuer": enforces.issuer, "publication": enforces.publication, "version": enforces.version},
+        "enforces": head.enforces and asdict(head.enforces),
         "entries": [str(uid) for uid in document.entries],
         "hours": _hours_json(document),
         "running": None if document.running is None else _running_json(document.running),
@@ -197,10 +184,6 @@ def read_usage(document: Mapping[str, Any]) -> UsageDocument:
     hours, row_hour, row_entry, amounts = _read_hours(document["hours"], len(entries), head)
     running = None if document["running"] is None else _read_running(document["running"], len(entries))
     return UsageDocument(head, entries, hours, row_hour, row_entry, amounts, running)
-
-
-def _state_json(state: State) -> dict[str, Any]:
-    return {"number": state.number, "mark": state.mark}
 
 
 def _hours_json(document: UsageDocument) -> list[dict[str, Any]]:
@@ -238,9 +221,8 @@ def _running_json(running: RunningRows) -> dict[str, Any]:
 
 
 def _read_head(document: Mapping[str, Any]) -> UsageHead:
-    if document.get("format") != FORMAT:
-        raise bad_field("format", f"must be {FORMAT!r}: this is a document of another kind, or of a newer release")
-    check_fields(document, _HEAD, _HEAD, "")
+    check_format(document, FORMAT)
+    check_fields(document, _KEYS, _KEYS, "")
     number, since = read_integer(document["number"], "number", 1), read_integer(document["since"], "since", 0)
     if since > number:
         raise bad_field("since", "is later than number")
@@ -249,9 +231,7 @@ def _read_head(document: Mapping[str, Any]) -> UsageHead:
     if document["more"] and since == number:
         raise bad_field("more", "announces more, but no hours are reported")
     newest, seen = _read_lineage(document, number, since)
-    issued_at, expires_at = (read_instant(document[name], name) for name in ("issued_at", "expires_at"))
-    if expires_at <= issued_at:
-        raise bad_field("expires_at", "must be later than issued_at")
+    issued_at, expires_at = read_validity(document)
     return UsageHead(
         issuer=read_authority(document["issuer"], "issuer"),
         feed=read_authority(document["feed"], "feed"),

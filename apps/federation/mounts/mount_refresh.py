@@ -9,8 +9,6 @@ from uuid import UUID
 
 import zstandard
 
-from apps.accounts.actor import SYSTEM
-from apps.accounts.audit_log import record
 from apps.core import outbound
 from apps.core.errors import DomainError
 from apps.core.signing import BadDocument
@@ -20,7 +18,7 @@ from apps.federation.fetch_requests import FetchRequest, FetchResult, build_requ
 from apps.federation.models import Fetch, Mount, Publication
 from apps.federation.mounts.landing import Landing, apply_document, owned_by_another_policy, owned_elsewhere
 from apps.federation.publishing import own_name
-from apps.federation.staleness import STILL_OPEN
+from apps.federation.staleness import STILL_OPEN, record_of
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import propose_mounted_tree, publish_mounted_tree
 from apps.policies.publishing.revisions import lock_policy
@@ -103,15 +101,7 @@ def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
         return
     if trusted.fingerprint != mount.fingerprint:
         details = {"from": mount.fingerprint, "to": trusted.fingerprint}
-        record(
-            actor=SYSTEM,
-            verb="federation.key_followed",
-            at=at,
-            policy_slug=policy.slug,
-            entry_uid=mount.entry_uid,
-            subject=str(mount),
-            details=details,
-        )
+        record_of(mount, verb="federation.key_followed", at=at, details=details)
     if fetched.accepted.verdict is Verdict.NEW or not mount.document:
         mount.document = zstandard.ZstdCompressor(level=3).compress(fetched.data)
     head = fetched.accepted.document.head

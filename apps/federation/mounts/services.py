@@ -11,16 +11,15 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts import audit_log as audit
 from apps.accounts.account_ids import is_reserved
 from apps.accounts.actor import SYSTEM, Actor
 from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
-from apps.core.signing import BadDocument, PublicKey, open_document
-from apps.federation import fetch_requests, staleness
+from apps.core.signing import BadDocument, PublicKey
+from apps.federation import staleness
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
-from apps.federation.fetch_requests import clean_token, no_document, sealed_token, token_header
+from apps.federation.fetch_requests import fetch_for_preview, sealed_token
 from apps.federation.models import Mount
 from apps.federation.mounts.landing import apply_document
 from apps.federation.publishing import own_name
@@ -107,11 +106,7 @@ def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at:
         raise NotFound("There is nothing here that you may mount at.")
     place = _load_entry(policy, entry, actor, at) if entry else None
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    own = fetch_requests.local_answer(url)
-    answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
-    if answer.status != 200:
-        raise outbound.Unreachable(no_document(answer.status))
-    opened = open_document(answer.body, trusted=None)
+    opened = fetch_for_preview(url, token, limits)
     document = read_policy(opened.document, PolicyLimits())
     unmapped = None if place is None else unmapped_by_document(policy, place, document, at=at)
     return Preview(url, opened.key, document, unmapped)
@@ -168,16 +163,7 @@ def make_mount(
         **clean_settings(settings or {}),
     )
     details = {"url": url, "issuer": issuer, "publication": publication, "fingerprint": made.fingerprint}
-    audit.record(
-        actor=actor,
-        verb="federation.mounted",
-        at=at,
-        policy_slug=policy.slug,
-        entry_uid=made.entry_uid,
-        subject=str(made),
-        reason=reason,
-        details=details,
-    )
+    staleness.record_of(made, verb="federation.mounted", at=at, actor=actor, reason=reason, details=details)
     return made
 
 
@@ -189,15 +175,7 @@ def unmount(*, mount_id: int, reason: str, at: datetime, actor: Actor) -> None:
         operation = {"op": "mount", "entry": str(mount.entry_uid), "mount": None}
         publish_operations(policy_slug=mount.policy.slug, operations=[operation], reason=reason, at=at, actor=actor)
     staleness.end_fallback(mount, at)
-    audit.record(
-        actor=actor,
-        verb="federation.unmounted",
-        at=at,
-        policy_slug=mount.policy.slug,
-        entry_uid=mount.entry_uid,
-        subject=str(mount),
-        reason=reason,
-    )
+    staleness.record_of(mount, verb="federation.unmounted", at=at, actor=actor, reason=reason)
     mount.delete()
 
 

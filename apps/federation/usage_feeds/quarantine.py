@@ -19,10 +19,9 @@ from django.db import connection, transaction
 from django.db.models import Count, F, Max, QuerySet, Sum
 
 from apps.accounts.account_ids import ENTRY_NAMESPACE
-from apps.accounts.actor import SYSTEM
-from apps.accounts.audit_log import record
 from apps.federation.documents.wire_usage import RunningRows, UsageDocument
 from apps.federation.models import HeldHour, Subscription
+from apps.federation.staleness import record_of
 from apps.policies.tree.stored import load_tree
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Bucket, Record
@@ -164,16 +163,7 @@ def _alarm(
         details["doubted_from"] = hour_at(sifted.doubted_from).isoformat()
     if running_is_new:
         details["running"] = "held"
-    record(
-        actor=SYSTEM,
-        verb="federation.usage_held",
-        at=at,
-        policy_slug=subscription.policy.slug,
-        entry_uid=subscription.entry_uid,
-        subject=str(subscription),
-        details=details,
-        outcome="failed",
-    )
+    record_of(subscription, verb="federation.usage_held", at=at, details=details, outcome="failed")
 
 
 # --- Reported hours against the capacity ------------------------------------------------------------------------------
@@ -307,16 +297,8 @@ def _drop(row: Subscription, strangers: list[int], at: datetime) -> None:
     if Record.objects.filter(source=row.source, account_id__in=strangers).exists():
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         replace_running(row.source, RunningJobs(none, none, *[nothing] * 6), at=at)
-    record(
-        actor=SYSTEM,
-        verb="federation.out_of_scope_dropped",
-        at=at,
-        policy_slug=row.policy.slug,
-        entry_uid=row.entry_uid,
-        subject=str(row),
-        details={"entries": len(strangers), "hours": len(hours)},
-        outcome="failed",
-    )
+    details = {"entries": len(strangers), "hours": len(hours)}
+    record_of(row, verb="federation.out_of_scope_dropped", at=at, details=details, outcome="failed")
 
 
 def _number(hour_at: datetime) -> int:

@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from django.db import transaction
 
-from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core import outbound
 from apps.core.addresses import target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
-from apps.core.signing import BadDocument, PublicKey, open_document
-from apps.federation import fetch_requests, staleness
+from apps.core.signing import BadDocument, PublicKey
+from apps.federation import staleness
 from apps.federation.documents.wire_usage import MOST_CORES, State, UsageDocument, UsageHead, read_usage
-from apps.federation.fetch_requests import clean_token, no_document, sealed_token, token_header
+from apps.federation.fetch_requests import fetch_for_preview, sealed_token
 from apps.federation.models import HeldHour, Mount, Publication, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, may_mount_at
 from apps.federation.publishing import own_name
@@ -129,11 +128,7 @@ def preview_feed(*, url: str, policy_slug: str, entry: str, token: str = "", at:
     """
     _load_entry(policy_slug, entry, at, actor)
     limits = outbound.Limits(n_bytes=64 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    own = fetch_requests.local_answer(url)
-    answer = own or outbound.fetch(url, headers=token_header(clean_token(token)), limits=limits)
-    if answer.status != 200:
-        raise outbound.Unreachable(no_document(answer.status))
-    opened = open_document(answer.body, trusted=None)
+    opened = fetch_for_preview(url, token, limits)
     return FeedPreview(url, opened.key, read_usage(opened.document))
 
 
@@ -194,16 +189,7 @@ def subscribe(
         "source": source.slug,
         "capacity_cores": made.capacity_cores,
     }
-    audit.record(
-        actor=actor,
-        verb="federation.subscribed",
-        at=at,
-        policy_slug=policy.slug,
-        entry_uid=made.entry_uid,
-        subject=str(made),
-        reason=reason,
-        details=details,
-    )
+    staleness.record_of(made, verb="federation.subscribed", at=at, actor=actor, reason=reason, details=details)
     return made
 
 
@@ -213,16 +199,8 @@ def unsubscribe(*, subscription_id: int, reason: str, at: datetime, actor: Actor
     row = get_subscription(subscription_id=subscription_id, actor=actor, at=at, lock=True)
     staleness.end_fallback(row, at)
     source = row.source
-    audit.record(
-        actor=actor,
-        verb="federation.unsubscribed",
-        at=at,
-        policy_slug=row.policy.slug,
-        entry_uid=row.entry_uid,
-        subject=str(row),
-        reason=reason,
-        details={"source": source.slug},
-    )
+    details = {"source": source.slug}
+    staleness.record_of(row, verb="federation.unsubscribed", at=at, actor=actor, reason=reason, details=details)
     row.delete()
     delete_peer_source(source, at=at, actor=actor)
 

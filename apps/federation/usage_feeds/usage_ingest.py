@@ -13,8 +13,6 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.accounts.account_ids import account_ids, entry_account
-from apps.accounts.actor import SYSTEM
-from apps.accounts.audit_log import record
 from apps.core import outbound
 from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document
@@ -24,6 +22,7 @@ from apps.federation.fetch_requests import FetchRequest, FetchResult, build_requ
 from apps.federation.models import Fetch, Mount, Publication, Subscription
 from apps.federation.mounts.landing import owned_by_another_policy
 from apps.federation.publishing import given_name
+from apps.federation.staleness import record_of
 from apps.federation.usage_feeds.quarantine import (
     CheckedHours,
     hour_at,
@@ -178,15 +177,7 @@ def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
         return False
     if accepted.trusted.fingerprint != row.fingerprint:
         details = {"from": row.fingerprint, "to": accepted.trusted.fingerprint}
-        record(
-            actor=SYSTEM,
-            verb="federation.key_followed",
-            at=at,
-            policy_slug=row.policy.slug,
-            entry_uid=row.entry_uid,
-            subject=str(row),
-            details=details,
-        )
+        record_of(row, verb="federation.key_followed", at=at, details=details)
         row.fingerprint = accepted.trusted.fingerprint
     return row.is_left_behind and fetched.outcome != Fetch.Outcome.FROZEN
 

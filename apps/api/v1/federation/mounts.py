@@ -17,6 +17,7 @@ from apps.api.shapes import ProblemCodeSerializer, UtcTimeField, list_response, 
 from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
+from apps.federation.control import Kind
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.mounts import services
 from apps.federation.mounts.services import MOST_PREVIEWED, Preview, PreviewEntry
@@ -168,6 +169,33 @@ def token_field() -> serializers.CharField:
     )
 
 
+# --- Views of both ----------------------------------------------------------------------------------------------------
+SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
+    "mount": MountSerializer,
+    "subscription": SubscriptionSerializer,
+}
+
+
+class RemoteView(APIView):
+    """A view of a mount or a subscription. The route names its id like the kind."""
+
+    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+    kind: ClassVar[Kind]
+
+    def named(self, request: Request) -> dict[str, Any]:
+        return {"kind": self.kind, "remote_id": self.kwargs[self.kind], "at": clock.now(), "actor": actor_of(request)}
+
+    def change(self, request: Request, body: type[serializers.Serializer[Any]]) -> Response:
+        given = read_body(body, request)
+        reason, token = given.pop("reason"), given.pop("token", None)
+        control.change_settings(settings=given, token=token, reason=reason, **self.named(request))
+        return self.answer(request)
+
+    def answer(self, request: Request) -> Response:
+        named = self.named(request)
+        return Response(SHAPES[self.kind](control.get_remote(**named), context={"at": named["at"]}).data)
+
+
 # --- Routes -----------------------------------------------------------------------------------------------------------
 
 
@@ -235,14 +263,7 @@ class PreviewView(APIView):
     def post(self, request: Request) -> Response:
         """Fetch a publication and preview it, before its key is trusted. Nothing is stored."""
         given = read_body(PreviewRequestSerializer, request)
-        found = services.preview(
-            url=given["url"],
-            policy_slug=given["policy"],
-            entry=given["entry"],
-            token=given["token"],
-            at=clock.now(),
-            actor=actor_of(request),
-        )
+        found = services.preview(policy_slug=given.pop("policy"), **given, at=clock.now(), actor=actor_of(request))
         return Response(PreviewSerializer(found).data)
 
 
@@ -271,22 +292,16 @@ class MountListView(APIView):
         return Response(MountSerializer(made, context={"at": now}).data, status=201)
 
 
-class MountDetailView(APIView):
+class MountDetailView(RemoteView):
     scopes: ClassVar[Scopes] = MANAGE
+    kind = "mount"
 
     @extend_schema(operation_id="get_mount", responses=MountSerializer)
-    def get(self, request: Request, mount: int) -> Response:
+    def get(self, request: Request, **_: int) -> Response:
         """One mount with its versions, age and limits."""
-        now = clock.now()
-        found = services.get_mount(mount_id=mount, actor=actor_of(request), at=now)
-        return Response(MountSerializer(found, context={"at": now}).data)
+        return self.answer(request)
 
     @extend_schema(operation_id="change_mount", request=ChangedMountSerializer, responses=MountSerializer)
-    def patch(self, request: Request, mount: int) -> Response:
+    def patch(self, request: Request, **_: int) -> Response:
         """Change limits, interval or token. Omitted values do not change."""
-        given, now = read_body(ChangedMountSerializer, request), clock.now()
-        reason, token = given.pop("reason"), given.pop("token", None)
-        found = control.change_settings(
-            kind="mount", remote_id=mount, settings=given, token=token, reason=reason, at=now, actor=actor_of(request)
-        )
-        return Response(MountSerializer(found, context={"at": now}).data)
+        return self.change(request, ChangedMountSerializer)

@@ -17,10 +17,11 @@ from apps.api.shapes import UtcTimeField, first_page, list_response, list_schema
 from apps.api.v1.federation.mounts import (
     LONGEST_REASON,
     MANAGE,
+    SHAPES,
     ActionSerializer,
     FetchSerializer,
-    MountSerializer,
     PageSerializer,
+    RemoteView,
     SettingsSerializer,
     SubscriptionSerializer,
     split_settings,
@@ -134,31 +135,21 @@ class SubscriptionListView(APIView):
         return Response(SubscriptionSerializer(made, context={"at": now}).data, status=201)
 
 
-class SubscriptionDetailView(APIView):
+class SubscriptionDetailView(RemoteView):
     scopes: ClassVar[Scopes] = MANAGE
+    kind = "subscription"
 
     @extend_schema(operation_id="get_subscription", responses=SubscriptionSerializer)
-    def get(self, request: Request, subscription: int) -> Response:
+    def get(self, request: Request, **_: int) -> Response:
         """One subscription with its number, age, capacity and held hours."""
-        return _answer(request, subscription)
+        return self.answer(request)
 
     @extend_schema(
         operation_id="change_subscription", request=ChangedSubscriptionSerializer, responses=SubscriptionSerializer
     )
-    def patch(self, request: Request, subscription: int) -> Response:
+    def patch(self, request: Request, **_: int) -> Response:
         """Change limits, interval or token. Omitted values do not change."""
-        given = read_body(ChangedSubscriptionSerializer, request)
-        reason, token = given.pop("reason"), given.pop("token", None)
-        control.change_settings(
-            kind="subscription",
-            remote_id=subscription,
-            settings=given,
-            token=token,
-            reason=reason,
-            at=clock.now(),
-            actor=actor_of(request),
-        )
-        return _answer(request, subscription)
+        return self.change(request, ChangedSubscriptionSerializer)
 
 
 class HeldHourListView(APIView):
@@ -171,34 +162,18 @@ class HeldHourListView(APIView):
         return list_response(HeldHourSerializer(row.held_hours.order_by("-hour_at")[:1_000], many=True).data)
 
 
-class CapacityAgreementView(APIView):
-    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
+class CapacityAgreementView(RemoteView):
+    kind = "subscription"
 
     @extend_schema(operation_id="agree_capacity", request=CapacityAgreementSerializer, responses=SubscriptionSerializer)
     def post(self, request: Request, subscription: int) -> Response:
         """Change the agreed capacity of the site. All its usage is read again, and held hours within it count."""
         given = read_body(CapacityAgreementSerializer, request)
-        control.agree_capacity(
-            subscription=subscription,
-            cores=given["cores"],
-            reason=given["reason"],
-            at=clock.now(),
-            actor=actor_of(request),
-        )
-        return _answer(request, subscription)
-
-
-def _answer(request: Request, subscription: int) -> Response:
-    now = clock.now()
-    found = subscriptions.get_subscription(subscription_id=subscription, actor=actor_of(request), at=now)
-    return Response(SubscriptionSerializer(found, context={"at": now}).data)
+        control.agree_capacity(subscription=subscription, **given, at=clock.now(), actor=actor_of(request))
+        return self.answer(request)
 
 
 # --- Actions on a mount or a subscription -----------------------------------------------------------------------------
-SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
-    "mount": MountSerializer,
-    "subscription": SubscriptionSerializer,
-}
 # By step: the service, and the description in OpenAPI. Each needs a reason for the audit log.
 _STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "pause": (control.pause, "Stop fetching until it is resumed. The current content stays."),
@@ -224,20 +199,6 @@ class NoteSerializer(serializers.Serializer[Any]):
 
 
 _FETCHES = list_schema(FetchSerializer)
-
-
-class RemoteView(APIView):
-    """A view of a mount or a subscription. The route names its id like the kind."""
-
-    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
-    kind: ClassVar[Kind]
-
-    def named(self, request: Request) -> dict[str, Any]:
-        return {"kind": self.kind, "remote_id": self.kwargs[self.kind], "at": clock.now(), "actor": actor_of(request)}
-
-    def answer(self, request: Request) -> Response:
-        named = self.named(request)
-        return Response(SHAPES[self.kind](control.get_remote(**named), context={"at": named["at"]}).data)
 
 
 def step_view(kind: Kind, step: str) -> type[RemoteView]:

@@ -291,10 +291,8 @@ class Command(OperatorCommand):
         return run.result.get("outcome") in (None, *BAD_OUTCOMES)
 
     def _mount(self, options: dict[str, Any]) -> None:
-        token, at = _token(options["token_file"]), now()
-        found = preview(
-            url=options["url"], policy_slug=options["policy"], entry=options["entry"], token=token, at=at, actor=COMMAND
-        )
+        asked = _asked(options)
+        found = preview(**asked)
         head, fingerprint = found.document.head, found.key.fingerprint
         self.stdout.write(
             f"{head.publication} of {head.issuer}, version {head.version}: {found.n_entries:,} entries on "
@@ -303,25 +301,18 @@ class Command(OperatorCommand):
         self._compared(fingerprint, options)
         self._usage_decided(found.unmapped, options)
         made = make_mount(
-            policy_slug=options["policy"],
-            entry=options["entry"],
-            url=options["url"],
+            **asked,
             issuer=head.issuer,
             publication=head.publication,
             fingerprint=fingerprint,
-            token=token,
             settings={**_settings(options), "keep_usage": bool(options["keep_usage"])},
             reason=options["reason"],
-            at=at,
-            actor=COMMAND,
         )
         self.stdout.write(f"Mounted at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _subscribe(self, options: dict[str, Any]) -> None:
-        token, at = _token(options["token_file"]), now()
-        found = preview_feed(
-            url=options["url"], policy_slug=options["policy"], entry=options["entry"], token=token, at=at, actor=COMMAND
-        )
+        asked = _asked(options)
+        found = preview_feed(**asked)
         head, fingerprint = found.document.head, found.key.fingerprint
         self.stdout.write(
             f"{head.feed} of {head.issuer}, number {head.number}: site {head.site}, {head.capacity_cores:g} cores, "
@@ -329,18 +320,13 @@ class Command(OperatorCommand):
         )
         self._compared(fingerprint, options)
         made = subscribe(
-            policy_slug=options["policy"],
-            entry=options["entry"],
-            url=options["url"],
+            **asked,
             issuer=head.issuer,
             feed=head.feed,
             fingerprint=fingerprint,
             capacity_cores=options["cores"] or head.capacity_cores,
-            token=token,
             settings=_settings(options),
             reason=options["reason"],
-            at=at,
-            actor=COMMAND,
         )
         self.stdout.write(f"Subscribed at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
@@ -402,6 +388,12 @@ def _token(path: str | None) -> str:
     if path is None:
         return ""
     return (sys.stdin.read() if path == "-" else Path(path).read_text()).strip()
+
+
+def _asked(options: dict[str, Any]) -> dict[str, Any]:
+    """What the preview of a document and its mount or subscription take alike."""
+    place = {"policy_slug": options["policy"], "entry": options["entry"], "url": options["url"]}
+    return {**place, "token": _token(options["token_file"]), "at": now(), "actor": COMMAND}
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
