@@ -29,6 +29,7 @@ from apps.dashboard.federation.forms import (
     TrustForm,
     UnmountForm,
 )
+from apps.dashboard.federation.publication_presenters import groups_of
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.forms import read_action
@@ -82,20 +83,11 @@ def fetch_line(fetch: Fetch) -> FetchLine:
     dot, outcome = _OUTCOMES[fetch.outcome]
     version = _("Version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
     effort = _("%(name)s in %(parent)s") % {
-        "name": size(fetch.n_bytes),
+        "name": federation_presenters.size(fetch.n_bytes),
         "parent": federation_presenters.took(fetch.duration_s),
     }
     effort = effort if fetch.n_bytes else ""
     return FetchLine(fetch, dot, f"{outcome}, {version}" if version else str(outcome), fetch.message, effort)
-
-
-def size(n_bytes: int) -> str:
-    """A size such as 212 kB."""
-    if n_bytes < 1_000:
-        return f"{n_bytes}{presentation.NBSP}B"
-    if n_bytes < 1_000_000:
-        return f"{presentation.count(n_bytes / 1_000)}{presentation.NBSP}kB"
-    return f"{presentation.number(n_bytes / 1_000_000, 1)}{presentation.NBSP}MB"
 
 
 def title(mount: Mount, at: datetime) -> KeyedText:
@@ -129,8 +121,7 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
         allowed = {"allowed": federation_presenters.allowed_words(mount.max_age_s)}
         found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.HELD:
-        text = _("A newer version exceeds the limits and waits for a decision.")
-        found.append(KeyedText(condition, text))
+        found.append(KeyedText(condition, held_words()))
     elif condition is Condition.LATE:
         found.append(federation_presenters.late_words(mount, federation_presenters.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
@@ -139,17 +130,16 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
             text = _("Frozen: it is fetched, but not applied.")
             found.append(KeyedText("frozen_too", text))
-    if mount.due_at is not None and mount.due_at > at:
-        time = {"time": presentation.clock_time(mount.due_at, at)}
-        found.append(KeyedText("due_later", f"{_('Next fetch')}: {time['time']}."))
-    elif mount.due_at is not None:
-        found.append(KeyedText("due_now", f"{_('Next fetch')}: {_('now')}."))
+    if mount.due_at is not None:
+        is_later = mount.due_at > at
+        time = presentation.clock_time(mount.due_at, at) if is_later else _("now")
+        found.append(KeyedText("due_later" if is_later else "due_now", f"{_('Next fetch')}: {time}."))
     return joined(found)
 
 
-def held_words(mount: Mount) -> str:
+def held_words() -> str:
     """Sentence on the version that is held."""
-    return _("A newer version exceeds the limits and waits for a decision.") % {"n": presentation.count(mount.version)}
+    return _("A newer version exceeds the limits and waits for a decision.")
 
 
 def stated_lines(found: Differences, rows: Iterable[ComparedEntry]) -> list[StatedLine]:
@@ -274,7 +264,7 @@ def act(request: HttpRequest, mount: int) -> HttpResponse:
             form.add_refusal(error)
             status = 422 if isinstance(error, Invalid) else 403 if isinstance(error, NotAllowed) else 409
         else:
-            messages.success(request, str(message()))
+            messages.success(request, str(message))
             return SeeOther(reverse("dashboard:federation") if step == "unmount" else page_url(mount))
     return _show(request, found, status=status, **{_FORM_OF.get(form_class, "deed"): form})
 
@@ -302,38 +292,30 @@ def _unmount(request: HttpRequest, found: Mount, form: MountForm) -> None:
     unmount(mount_id=found.pk, reason=form.cleaned_data["reason"], at=clock.now(), actor=actor_of(request))
 
 
-_ACTIONS: dict[str, tuple[type[MountForm], MountAction, Callable[[], str]]] = {
+def _trust(request: HttpRequest, found: Mount, form: MountForm) -> None:
+    control.trust_key(fingerprint=form.cleaned_data["told"], **_arguments(request, found, form))
+
+
+def _calling(service: Callable[..., object]) -> MountAction:
+    return lambda request, found, form: service(**_arguments(request, found, form))
+
+
+_SAVED = gettext_lazy("Saved")
+# By step: the form, the action, and the message after it.
+_ACTIONS: dict[str, tuple[type[MountForm], MountAction, Any]] = {
     "fetch": (
         ActionForm,
-        lambda *all: control.fetch_now(**_arguments(*all)),
-        lambda: _("Fetching now; the result appears here in a moment."),
+        _calling(control.fetch_now),
+        gettext_lazy("Fetching now; the result appears here in a moment."),
     ),
-    "pause": (
-        ReasonForm,
-        lambda *all: control.pause(**_arguments(*all)),
-        lambda: _("Saved"),
-    ),
-    "resume": (ReasonForm, lambda *all: control.resume(**_arguments(*all)), lambda: _("Saved")),
-    "freeze": (
-        ReasonForm,
-        lambda *all: control.freeze(**_arguments(*all)),
-        lambda: _("Frozen: it is fetched, but not applied."),
-    ),
-    "thaw": (ReasonForm, lambda *all: control.unfreeze(**_arguments(*all)), lambda: _("Saved")),
-    "anew": (
-        ReasonForm,
-        lambda *all: control.reset_history(**_arguments(*all)),
-        lambda: _("Saved"),
-    ),
-    "settings": (SettingsForm, _settings, lambda: _("Saved")),
-    "trust": (
-        TrustForm,
-        lambda request, found, form: control.trust_key(
-            fingerprint=form.cleaned_data["told"], **_arguments(request, found, form)
-        ),
-        lambda: _("Saved"),
-    ),
-    "unmount": (UnmountForm, _unmount, lambda: _("Unmounted: the entries below are yours, as they are now.")),
+    "pause": (ReasonForm, _calling(control.pause), _SAVED),
+    "resume": (ReasonForm, _calling(control.resume), _SAVED),
+    "freeze": (ReasonForm, _calling(control.freeze), gettext_lazy("Frozen: it is fetched, but not applied.")),
+    "thaw": (ReasonForm, _calling(control.unfreeze), _SAVED),
+    "anew": (ReasonForm, _calling(control.reset_history), _SAVED),
+    "settings": (SettingsForm, _settings, _SAVED),
+    "trust": (TrustForm, _trust, _SAVED),
+    "unmount": (UnmountForm, _unmount, gettext_lazy("Unmounted: the entries below are yours, as they are now.")),
 }
 _FORM_OF: dict[type[MountForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
 
@@ -349,7 +331,7 @@ def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: Mou
         **_now(request, found),
         "fetches": [fetch_line(each) for each in newest[:_NEWEST]],
         "has_older": len(newest) > _NEWEST,
-        "groups": federation_presenters.groups(found.fingerprint),
+        "groups": groups_of(found.fingerprint),
         "deed": forms.get("deed") or ActionForm(),
         "limits": limits,
         "trust": forms.get("trust") or TrustForm(),
@@ -386,7 +368,7 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
         "age": federation_presenters.age_of_allowed(age_s, found.max_age_s),
         "meter": federation_presenters.meter(age_s, found.max_age_s),
         "review_url": _review_url(found) if held else "",
-        "held_words": held_words(found) if held else "",
+        "held_words": held_words() if held else "",
         "is_at_work": _is_at_work(found),
         "is_asked": condition not in (Condition.PAUSED, Condition.BLOCKED),
     }
@@ -401,8 +383,7 @@ def _review_url(found: Mount) -> str:
 
 
 def _number(request: HttpRequest, name: str) -> int | None:
-    text = request.GET.get(name, "")
-    return read_whole(text, _MOST_DIGITS)
+    return read_whole(request.GET.get(name, ""), _MOST_DIGITS)
 
 
 def _crumbs(found: Mount, last: str = "") -> dict[str, Any]:

@@ -102,11 +102,6 @@ def short_key(fingerprint: str) -> str:
     return f"{fingerprint[:4]} {fingerprint[4:8]}" if fingerprint else ""
 
 
-def groups(fingerprint: str) -> list[str]:
-    """The sixteen groups of four characters of a fingerprint, to compare by eye."""
-    return [fingerprint[at : at + 4] for at in range(0, len(fingerprint), 4)]
-
-
 def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
     """Age and allowed age, such as “6 min of 6 h”."""
     if age_s is None:
@@ -127,6 +122,15 @@ def took(seconds: float) -> str:
     if seconds < 1:
         return f"{presentation.count(seconds * 1000)}{presentation.NBSP}ms"
     return f"{presentation.number(seconds, 1)}{presentation.NBSP}s"
+
+
+def size(n_bytes: int) -> str:
+    """A size such as 212 kB."""
+    if n_bytes < 1_000:
+        return f"{n_bytes}{presentation.NBSP}B"
+    if n_bytes < 1_000_000:
+        return f"{presentation.count(n_bytes / 1_000)}{presentation.NBSP}kB"
+    return f"{presentation.number(n_bytes / 1_000_000, 1)}{presentation.NBSP}MB"
 
 
 def meter(age_s: float | None, allowed_s: float) -> Meter | None:

@@ -28,6 +28,7 @@ from apps.dashboard.federation.forms import (
     MountForm,
     default_limits,
 )
+from apps.dashboard.federation.publication_presenters import groups_of
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation.control import fetch_now
@@ -266,7 +267,7 @@ def _choose_entry(
     policy = get_policy(slug=str(carried["policy"]), actor=actor, scope="federation")
     context = {
         "carried": carried,
-        "groups": federation_presenters.groups(str(carried["fingerprint"])),
+        "groups": groups_of(str(carried["fingerprint"])),
         "policy_name": policy.name,
         "places": list_mountable_groups(policy, most=_MOST_PLACES, at=now, actor=actor),
         "actions": STALE_ACTIONS,
