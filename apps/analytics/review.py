@@ -21,6 +21,7 @@ from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
 from apps.policies.tree.columns import Mask, Node, TreeColumns
+from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.revision_diff import TargetChanges
 from apps.priorities.change_effect_runs import Effect, check_groups, effect_ahead
@@ -77,7 +78,8 @@ class LeafLine:
     above: str
     without: tuple[int | None, ...]
     with_it: tuple[int | None, ...]
-    factors: tuple[float | None, float | None]
+    factor_before: float | None
+    factor_after: float | None
     reason: Reason
     reason_name: str
 
@@ -90,14 +92,6 @@ class LeafLine:
     @property
     def path(self) -> str:
         return f"{self.above.rstrip('/')}/{self.name}"
-
-    @property
-    def factor_before(self) -> float | None:
-        return self.factors[0]
-
-    @property
-    def factor_after(self) -> float | None:
-        return self.factors[1]
 
     @property
     def reason_text(self) -> str:
@@ -311,13 +305,12 @@ class ReviewPage:
         uid = tree.uuid(i)
         status: Any = "new" if moves.is_new[i] else "moved" if moves.came[i] else ""
         above = tree.path(int(tree.parent[i]))
-        return TargetLine(
-            uid, tree.name[i], above, _or_none(moves.old[i]), _or_none(moves.new[i]), uid in self._stated, status
-        )
+        old, new = number_or_none(moves.old[i]), number_or_none(moves.new[i])
+        return TargetLine(uid, tree.name[i], above, old, new, uid in self._stated, status)
 
     def _gone(self, n: int) -> TargetLine:
         tree, i = self.review.before, int(self.review.moves.gone[n])
-        above, old = tree.path(int(tree.parent[i])), _or_none(self.review.moves.gone_old[n])
+        above, old = tree.path(int(tree.parent[i])), number_or_none(self.review.moves.gone_old[n])
         return TargetLine(tree.uuid(i), tree.name[i], above, old, None, True, "gone")
 
     def _leaf(self, found: Projection, row: int, i: int, j: int) -> LeafLine:
@@ -330,7 +323,8 @@ class ReviewPage:
             above=tree.path(int(tree.parent[at])),
             without=tuple(int(rank) or None for rank in found.rank_without[:, row]),
             with_it=tuple(int(rank) or None for rank in found.rank_with[:, row]),
-            factors=(_or_none(found.factor_without[0, row]), _or_none(found.factor_with[0, row])),
+            factor_before=number_or_none(found.factor_without[0, row]),
+            factor_after=number_or_none(found.factor_with[0, row]),
             reason=reason,
             reason_name=self._name_of(reason, step, i),
         )
@@ -396,10 +390,6 @@ def _distance(found: Projection, horizon: int) -> I8:
     one_side = (before == 0) != (after == 0)
     distance: I8 = np.where(one_side, found.rank_with.shape[1], np.abs(after - before)).astype(np.int64)
     return distance
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def shown_targets(lines: Sequence[TargetLine], *, stated: bool) -> list[TargetLine]:

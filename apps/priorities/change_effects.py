@@ -23,6 +23,7 @@ from apps.policies.requests.inbox import OPEN, target_of
 from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
 from apps.policies.settings import PolicySettings, refuse_misfit, tolerance_at
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.stored import load_archived
 from apps.priorities.recompute.comparison import ComputedTree, compare, matching_indexes
 from apps.priorities.recompute.totals import simulate_totals_or_none
@@ -153,15 +154,11 @@ def _moves(
             "path": after.path(i),
             "rank_before": int(before.rank[i]) or None,
             "rank_after": int(then.rank[i]) or None,
-            "factor_before": _none_if_nan(before.factor[i]),
-            "factor_after": _none_if_nan(then.factor[i]),
+            "factor_before": number_or_none(before.factor[i]),
+            "factor_after": number_or_none(then.factor[i]),
         }
         for i in furthest.tolist()
     ]
-
-
-def _none_if_nan(value: np.float64) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 # --- Requests ---------------------------------------------------------------------------------------------------------

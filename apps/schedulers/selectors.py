@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from apps.core.errors import NotFound, Unavailable
 from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
+from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
@@ -132,12 +132,6 @@ def list_passes(
     return list(found[: min(limit, 500)])
 
 
-def list_agreements(*, name: str, at: datetime, actor: Actor, limit: int = 1_000) -> list[Agreement]:
-    """The newest agreements of a scheduler, in ascending order of time."""
-    view = get_scheduler(name=name, at=at, actor=actor)
-    return list(Agreement.objects.filter(scheduler=view.scheduler).order_by("-at")[:limit])[::-1]
-
-
 # --- The queue --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class QueuedJob:
@@ -183,24 +177,20 @@ class VisibleQueue:
             group=group,
             partition=table.partition[i],
             qos=table.qos[i],
-            cpus=_number(table.cpus[i]),
+            cpus=number_or_none(table.cpus[i]),
             submit_at=instant_of(int(table.submit_us[i])),
             eligible_at=instant_of(int(table.eligible_us[i])),
             state=STATES[int(table.state[i])],
             reason=table.reason[i],
-            priority=_number(table.priority[i]),
+            priority=number_or_none(table.priority[i]),
             terms=None if np.isnan(terms).all() else dict(zip(TERMS, np.nan_to_num(terms).tolist(), strict=True)),
-            value=_number(table.value[i]),
+            value=number_or_none(table.value[i]),
             entry=self.path(account),
         )
 
     def path(self, account: int) -> str:
         entry = int(self.entry[account])
         return "" if entry < 0 or self.snapshot is None else self.snapshot.index.path(entry)
-
-    @cached_property
-    def entry_of_job(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return self.entry[self.table.account]
 
 
 def list_queue(
@@ -304,10 +294,6 @@ def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:
     scopes = (READ, Token.Scope.POLICIES_WRITE.value, Token.Scope.SCHEDULERS.value)
     scope = next((scope for scope in scopes if actor.has_scope(scope)), READ)
     get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
-
-
-def _number(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 # --- Shadow mode: agreement over time, and where the scheduler's numbers differ from ours -----------------------------

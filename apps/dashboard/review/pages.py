@@ -87,10 +87,6 @@ class Decision:
         return self.is_asked and not self.why_not_approve
 
     @property
-    def may_send_back(self) -> bool:
-        return self.may_approve
-
-    @property
     def may_publish(self) -> bool:
         return self.is_open and not self.why_not_publish and not self.blocks
 
@@ -357,27 +353,10 @@ def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
                 strict=True,
             )
         ],
-        "factor": presentation.factor(line.factors[1]),
-        "factor_before": presentation.factor(line.factors[0]),
-        "reason": reason_words(line),
+        "factor": presentation.factor(line.factor_after),
+        "factor_before": presentation.factor(line.factor_before),
+        "reason": change_words.reason_words(line),
     }
-
-
-def reason_words(line: LeafLine) -> str:
-    """Main reason for the change of a leaf's rank."""
-    words = {
-        "new": _("new"),
-        "archived": _("archived"),
-        "moved": _("moved with %(name)s") if line.reason_name else _("moved"),
-        "own_shares": _("own shares changed"),
-        "above_rises": _("target of %(name)s rises"),
-        "above_falls": _("target of %(name)s falls"),
-        "diluted": _("smaller share of %(name)s"),
-        "enlarged": _("larger share of %(name)s"),
-        "settings": _("other settings"),
-        "others": _("other entries moved"),
-    }
-    return words[line.reason] % {"name": line.reason_name}
 
 
 def _moved_words(moved: int) -> str:

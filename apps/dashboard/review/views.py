@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -21,13 +20,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.analytics.review import ReviewPage
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale, status_of
-from apps.core.local_time import NoSuchTime, instant_of, is_repeated
+from apps.core.local_time import NoSuchTime, is_repeated
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import words as change_words
+from apps.dashboard.review.forms import MAX_TIME, DecisionForm, read_local, skipped_words
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
 from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.forms import RefusableForm, read_action
+from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.policies import services
 from apps.policies.changesets import lifecycle
@@ -36,64 +36,6 @@ from apps.policies.changesets.review import WHICH, Which, list_of_change_sets
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.priorities import change_effect_runs
-
-# --- Forms ------------------------------------------------------------------------------------------------------------
-_MAX_TEXT, _MAX_TIME = 4_000, 40
-
-
-class LocalTimeField(forms.CharField):
-    """A date and time in the site's time zone, as an instant; None for text that is none."""
-
-    def clean(self, value: Any) -> Any:
-        try:
-            return read_local(str(value or "").strip()[:_MAX_TIME])
-        except NoSuchTime as error:
-            raise forms.ValidationError(skipped_words(error), code="nonexistent_time") from None
-
-
-class DecisionForm(RefusableForm):
-    """A decision on a change set: the button that was pressed, the comment or reason, and the time to publish at."""
-
-    step = forms.CharField(required=False)
-    text = forms.CharField(required=False)
-    effective_at = LocalTimeField(required=False)
-
-    def clean_text(self) -> str:
-        return str(self.cleaned_data["text"])[:_MAX_TEXT]
-
-    def clean(self) -> None:
-        given = self.cleaned_data
-        step = given.get("step")
-        if step == "request-changes" and not given.get("text"):
-            self.errors.pop("effective_at", None)
-            self.add_error("text", forms.ValidationError(_("Enter a reason."), code="text_missing"))
-        elif step == "schedule" and given.get("effective_at") is None and "effective_at" not in self.errors:
-            message = _("Enter a date and time, such as 2027-01-01 08:00.")
-            self.add_error("effective_at", forms.ValidationError(message, code="no_time"))
-
-
-def read_local(typed: str) -> datetime | None:
-    """The instant of a date and time in the site's time zone; None for text that is none.
-
-    Raises:
-        NoSuchTime: clocks skip it.
-    """
-    try:
-        naive = datetime.fromisoformat(typed)
-    except ValueError:
-        return None
-    if naive.tzinfo is not None:
-        return naive.astimezone(UTC)
-    try:
-        return instant_of(naive, timezone.get_current_timezone())
-    except OverflowError:
-        return None
-
-
-def skipped_words(error: NoSuchTime) -> str:
-    """Message that names the two local times around the hour that clocks skip."""
-    before, after = (presentation.clock_time(at, clock.now()) for at in (error.before, error.after))
-    return _("Clocks skip that time: choose %(before)s or %(after)s.") % {"before": before, "after": after}
 
 
 # --- One change set ---------------------------------------------------------------------------------------------------
@@ -339,7 +281,7 @@ def _show(
 ) -> HttpResponse:
     edit = request.GET.get("on", "") if on is None else on
     context = page_context(page, tab, show_all="all" in request.GET, on=edit)
-    typed_at = str(form["effective_at"].value() or "")[:_MAX_TIME] if form else ""
+    typed_at = str(form["effective_at"].value() or "")[:MAX_TIME] if form else ""
     context |= {"form": form, **instant_context(typed_at), **more}
     return render(request, "dashboard/review/review.html", context, status=status)
 

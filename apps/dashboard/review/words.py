@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.analytics.review import ReviewPage, StatedEdit
+from apps.analytics.review import LeafLine, ReviewPage, StatedEdit
 from apps.dashboard.shell import presentation
 from apps.policies.models import ChangeSet
 from apps.priorities.sentences import unit_of
@@ -270,6 +270,23 @@ def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
         "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
     }
     return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % words
+
+
+def reason_words(line: LeafLine) -> str:
+    """Main reason for the change of a leaf's rank."""
+    words = {
+        "new": _("new"),
+        "archived": _("archived"),
+        "moved": _("moved with %(name)s") if line.reason_name else _("moved"),
+        "own_shares": _("own shares changed"),
+        "above_rises": _("target of %(name)s rises"),
+        "above_falls": _("target of %(name)s falls"),
+        "diluted": _("smaller share of %(name)s"),
+        "enlarged": _("larger share of %(name)s"),
+        "settings": _("other settings"),
+        "others": _("other entries moved"),
+    }
+    return words[line.reason] % {"name": line.reason_name}
 
 
 def amount(shares: float | None, is_there: bool = True) -> str:

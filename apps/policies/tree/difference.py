@@ -250,10 +250,10 @@ def compare(before: TreeColumns, after: TreeColumns, *, most: int = 200) -> Comp
         if line < len(kept):
             i = int(kept[line])
             what = tuple(word for word, holds in zip(CHANGES, kinds[i].tolist(), strict=True) if holds)
-            entries.append(EntryChange(after.path(i), what, _number(old[i]), _number(is_now[i])))
+            entries.append(EntryChange(after.path(i), what, number_or_none(old[i]), number_or_none(is_now[i])))
         else:
             i = int(lost[line - len(kept)])
-            entries.append(EntryChange(before.path(i), (ARCHIVED,), _number(was[i]), None))
+            entries.append(EntryChange(before.path(i), (ARCHIVED,), number_or_none(was[i]), None))
     return Comparison(tuple(counted.tolist()), len(kept) + len(lost), tuple(entries))
 
 
@@ -296,7 +296,8 @@ def _differ(old: F8, new: F8) -> Mask:
     return np.asarray((_size(old, new) > _SAME) | (np.isnan(old) != np.isnan(new)), dtype=np.bool_)
 
 
-def _number(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
+    """Return the number; None for NaN."""
     return None if np.isnan(value) else float(value)
 
 

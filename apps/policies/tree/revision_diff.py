@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.tree.columns import FIELDS, Mask, Node, TreeColumns
-from apps.policies.tree.difference import changed_entries
+from apps.policies.tree.difference import changed_entries, number_or_none
 from apps.policies.tree.document_merge import indexes_of
 
 # --- Changed targets --------------------------------------------------------------------------------------------------
@@ -306,10 +306,10 @@ class TreeDiff:
             path_before="" if was is None else self.before.path(j),
             fields=tuple(_fields(was, node)),
             n_below=_below(self.after, self._is_added, i) if change == "added" else 0,
-            target_before=_number(moves.old[i]),
-            target_after=_number(moves.new[i]),
-            target_global_before=_number(moves.old_global[i]),
-            target_global_after=_number(moves.new_global[i]),
+            target_before=number_or_none(moves.old[i]),
+            target_after=number_or_none(moves.new[i]),
+            target_global_before=number_or_none(moves.old_global[i]),
+            target_global_after=number_or_none(moves.new_global[i]),
         )
 
     def _removed_row(self, j: int) -> EntryDifference:
@@ -323,9 +323,9 @@ class TreeDiff:
             path_before=self.before.path(j),
             fields=tuple(_fields(node, None)),
             n_below=_below(self.before, self._is_removed, j),
-            target_before=_number(self.moves.gone_old[at]),
+            target_before=number_or_none(self.moves.gone_old[at]),
             target_after=None,
-            target_global_before=_number(self.moves.gone_old_global[at]),
+            target_global_before=number_or_none(self.moves.gone_old_global[at]),
             target_global_after=None,
         )
 
@@ -374,7 +374,3 @@ def _fields(before: Node | None, after: Node | None) -> Iterator[tuple[str, Any,
                 yield name, was, is_now
         elif was != is_now:
             yield name, was, is_now
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
