@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.accounts.account_ids import AccountKey
 from apps.dashboard.members.presenters import reach_words
 from apps.dashboard.shell import lines, presentation
+from apps.mapping.attachments import key_of, list_attachments
 from apps.mapping.changes import Plan
 from apps.mapping.moves import Move
 from apps.mapping.permissions import MapRights
@@ -24,6 +25,7 @@ from apps.mapping.selectors import MappingPage, RuleLine, Suggestion, UnmappedLi
 from apps.mapping.versions import VersionLine
 
 MOST_MOVES = 50
+MOST_ATTACHED = 100
 KINDS = {
     "exact": gettext_lazy("exact"),
     "glob": gettext_lazy("pattern"),
@@ -185,6 +187,25 @@ def head_words(page: MappingPage) -> tuple[str, str]:
         part = presentation.percent(page.unmapped_core_s / page.total_core_s if page.total_core_s else 0.0)
         hours = f"{hours} ({part})"
     return verdict, _("%(hours)s core-hours of the last 30 days are not charged to any entry.") % {"hours": hours}
+
+
+def attached_context(page: MappingPage) -> dict[str, Any]:
+    rights = page.rights
+    rows = list_attachments(rights, limit=MOST_ATTACHED + 1)
+    attached = []
+    for row in rows[:MOST_ATTACHED]:
+        entry = rights.tree.index_of_uid(row.entry_uid)
+        archived = EntryWords(_("an archived entry: skipped"), is_none=True)
+        attached.append(
+            {
+                "account": row.account_id,
+                "words": account_words(key_of(row.account)),
+                "place": archived if entry is None else entry_words(rights, entry),
+                "row": row,
+                "may_let_go": rights.may_map(entry or 0),
+            }
+        )
+    return {"attached": attached, "has_more_attached": len(rows) > MOST_ATTACHED}
 
 
 def plan_context(plan: Plan) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from apps.dashboard.mapping.forms import RuleForm, initial_of
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.mapping import attachments as attaching
 from apps.mapping.changes import (
     AddRule,
     Assign,
@@ -45,7 +44,6 @@ from apps.usage.selectors import list_source_names
 
 # --- Current mapping --------------------------------------------------------------------------------------------------
 _MOST_PATHS = 500
-_MOST_ATTACHED = 100
 
 
 def page_url(policy: str) -> str:
@@ -63,7 +61,7 @@ def mappings(request: HttpRequest, policy: str) -> HttpResponse:
         {
             **_unmapped_context(page),
             **_rules_context(request, page),
-            **_attached_context(page),
+            **mapping_lines.attached_context(page),
             "verdict": verdict,
             "at_stake": at_stake,
             "crumbs": crumbs_of(page.rights.policy, last=True),
@@ -89,8 +87,7 @@ def rules(request: HttpRequest, policy: str) -> HttpResponse:
 def versions(request: HttpRequest, policy: str) -> HttpResponse:
     """List the versions of the mapping, newest first."""
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-    text = request.GET.get("before", "")
-    before = read_whole(text, 9)
+    before = read_whole(request.GET.get("before", ""), 9)
     found = list_version_lines(rights, before=before, limit=31)
     shown = found[:30]
     return render(
@@ -122,8 +119,7 @@ def paths_to_choose(rights: MapRights) -> list[str]:
 
 
 def _page(request: HttpRequest, policy: str) -> MappingPage:
-    text = request.GET.get("after", "")
-    after = read_whole(text, 9) or 0
+    after = read_whole(request.GET.get("after", ""), 9) or 0
     return get_mapping_page(policy_slug=policy, after=after, at=clock.now(), actor=actor_of(request))
 
 
@@ -152,25 +148,6 @@ def _rules_context(request: HttpRequest, page: MappingPage) -> dict[str, Any]:
         "attached_accounts": presentation.count(page.n_attached) if page.n_attached else "",
         "attached_core_h": presentation.core_hours(page.attached_core_s),
     }
-
-
-def _attached_context(page: MappingPage) -> dict[str, Any]:
-    rights = page.rights
-    rows = attaching.list_attachments(rights, limit=_MOST_ATTACHED + 1)
-    attached = []
-    for row in rows[:_MOST_ATTACHED]:
-        entry = rights.tree.index_of_uid(row.entry_uid)
-        archived = mapping_lines.EntryWords(_("an archived entry: skipped"), is_none=True)
-        attached.append(
-            {
-                "account": row.account_id,
-                "words": mapping_lines.account_words(attaching.key_of(row.account)),
-                "place": archived if entry is None else mapping_lines.entry_words(rights, entry),
-                "row": row,
-                "may_let_go": rights.may_map(entry or 0),
-            }
-        )
-    return {"attached": attached, "has_more_attached": len(rows) > _MOST_ATTACHED}
 
 
 def _base(page: MappingPage) -> dict[str, Any]:

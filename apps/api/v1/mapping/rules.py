@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
-from rest_framework import serializers
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,20 +25,23 @@ from apps.api.inputs import (
     read_version,
     require_version,
 )
-from apps.api.shapes import UtcTimeField, first_page, list_response, list_schema, with_etag
+from apps.api.shapes import first_page, list_response, list_schema, with_etag
 from apps.api.v1.mapping.serializers import (
-    AccountNameSerializer,
     AssignmentListSerializer,
     ChangedMappingRuleSerializer,
+    DetachSerializer,
     MappingChangeSerializer,
+    MappingFilterSerializer,
     MappingPlanSerializer,
     MappingReasonSerializer,
     MappingRuleListSerializer,
     MappingRulesSerializer,
+    MappingSerializer,
     MappingTrialSerializer,
     MappingVersionDetailSerializer,
     MappingVersionSerializer,
     NewMappingRuleSerializer,
+    NewMappingSerializer,
     UnmappedAccountSerializer,
     plan_json,
     rule_json,
@@ -64,7 +66,6 @@ from apps.mapping.changes import (
     make_change,
     preview_change,
 )
-from apps.mapping.models import Attachment
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import PAGE, get_mapping_page
@@ -317,43 +318,6 @@ READ_WRITE: Scopes = {
 _PAGE = 100
 
 
-class MappingSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    account = serializers.SerializerMethodField()
-    entry = serializers.UUIDField(source="entry_uid")
-    path = serializers.SerializerMethodField(help_text="null: the entry is archived, and rules apply")
-    reason = serializers.CharField()
-    author = serializers.CharField(source="author_name")
-    created_at = UtcTimeField()
-
-    @extend_schema_field(AccountNameSerializer)
-    def get_account(self, row: Attachment) -> dict[str, str]:
-        return dict(zip(AccountNameSerializer().fields, attaching.key_of(row.account), strict=True))
-
-    @extend_schema_field(serializers.CharField(allow_null=True))
-    def get_path(self, row: Attachment) -> str | None:
-        tree = self.context["tree"]
-        i = tree.index_of_uid(row.entry_uid)
-        return None if i is None else str(tree.path(i))
-
-
-class NewMappingSerializer(serializers.Serializer[Any]):
-    account = AccountNameSerializer()
-    entry = serializers.CharField(max_length=9000, help_text="uid or path")
-    reason = serializers.CharField(max_length=2000)
-
-
-class MappingFilterSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField(
-        max_length=9000, required=False, help_text="uid or path; attachments at this entry and below it"
-    )
-    cursor = serializers.CharField(max_length=200, required=False)
-
-
-class DetachSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=2000)
-
-
 class MappingListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
@@ -387,7 +351,8 @@ class MappingListView(APIView):
             at=clock.now(),
             actor=actor_of(request),
         )
-        return Response(MappingSerializer(made, context=_context(request, policy)).data, status=201)
+        tree = rights_in(policy, at=clock.now(), actor=actor_of(request)).tree
+        return Response(MappingSerializer(made, context={"tree": tree}).data, status=201)
 
 
 class MappingDetailView(APIView):
@@ -418,7 +383,3 @@ class MappingDetailView(APIView):
             actor=actor_of(request),
         )
         return Response(status=204)
-
-
-def _context(request: Request, policy: str) -> dict[str, Any]:
-    return {"tree": rights_in(policy, at=clock.now(), actor=actor_of(request)).tree}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.account_ids import AccountKey
 from apps.api.shapes import UtcTimeField, reach_json
+from apps.mapping.attachments import key_of
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
+from apps.mapping.models import Attachment
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
@@ -207,6 +210,43 @@ class MappingVersionSerializer(serializers.Serializer[Any]):
 
 class MappingVersionDetailSerializer(MappingVersionSerializer):
     rules = StatedRuleSerializer(many=True, help_text="All rules after this version")
+
+
+class MappingSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    account = serializers.SerializerMethodField()
+    entry = serializers.UUIDField(source="entry_uid")
+    path = serializers.SerializerMethodField(help_text="null: the entry is archived, and rules apply")
+    reason = serializers.CharField()
+    author = serializers.CharField(source="author_name")
+    created_at = UtcTimeField()
+
+    @extend_schema_field(AccountNameSerializer)
+    def get_account(self, row: Attachment) -> dict[str, str]:
+        return account_json(key_of(row.account))
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_path(self, row: Attachment) -> str | None:
+        tree = self.context["tree"]
+        i = tree.index_of_uid(row.entry_uid)
+        return None if i is None else str(tree.path(i))
+
+
+class NewMappingSerializer(serializers.Serializer[Any]):
+    account = AccountNameSerializer()
+    entry = serializers.CharField(max_length=9000, help_text="uid or path")
+    reason = serializers.CharField(max_length=2000)
+
+
+class MappingFilterSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField(
+        max_length=9000, required=False, help_text="uid or path; attachments at this entry and below it"
+    )
+    cursor = serializers.CharField(max_length=200, required=False)
+
+
+class DetachSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=2000)
 
 
 def rule_of(given: dict[str, Any], uid: UUID) -> Rule:
