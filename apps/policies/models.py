@@ -46,8 +46,7 @@ class Policy(models.Model):
     created_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True)  # hidden since; its history stays readable
 
-    # Includes archived policies; listed first, so that Django uses it for foreign keys.
-    all_objects = models.Manager["Policy"]()
+    all_objects = models.Manager["Policy"]()  # with archived ones; first, so that Django uses it for foreign keys
     objects = CurrentPolicies()
 
     class Meta:
@@ -90,13 +89,11 @@ class ChangeSet(models.Model):
     asked = models.JSONField(null=True)  # the original operations of a request, if others were granted
     reverts_number = models.PositiveIntegerField(null=True)  # the revision it undoes
     undone = models.JSONField(default=list, db_default=[])  # undone operations, newest last: redo restores them
-    # The user who scheduled it; it is published with their rights.
-    decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="change_sets_decided"
+    decided_by = models.ForeignKey(  # who scheduled it; it is published with their rights
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="change_sets_decided"
     )
     decided_name = models.CharField(max_length=256, blank=True, default="", db_default="")
-    # Why it couldn't be published when it was due.
-    held_for = models.TextField(blank=True, default="", db_default="")
+    held_for = models.TextField(blank=True, default="", db_default="")  # why it couldn't be published when it was due
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
@@ -120,9 +117,7 @@ class ProposedTree(models.Model):
     For changes that exceed the limit of operations; deleted on publishing.
     """
 
-    change_set = models.OneToOneField(
-        ChangeSet, on_delete=models.CASCADE, primary_key=True, related_name="proposed_tree"
-    )
+    change_set = models.OneToOneField(ChangeSet, models.CASCADE, primary_key=True, related_name="proposed_tree")
     settings = models.JSONField()
     tree = models.BinaryField()
     tree_digest = models.CharField(max_length=64)
@@ -132,8 +127,7 @@ class ProposedTree(models.Model):
 
 
 class ImportedFile(models.Model):
-    """The file of an import, stored for exports (see apps.policies.files.exports); active once its change set is
-    published."""
+    """An import's file, kept for exports (apps.policies.files.exports); active once its change set is published."""
 
     policy = models.ForeignKey(Policy, on_delete=models.CASCADE, related_name="imported_files")
     # null: the import changed nothing.
@@ -369,9 +363,7 @@ class Grant(models.Model):
     role = models.CharField(max_length=16, choices=Role.choices)
     verbs = ArrayField(models.CharField(max_length=32, choices=Verb.choices), default=list)
     reason = models.CharField(max_length=512, blank=True, default="")
-    granted_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="grants_given"
-    )
+    granted_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="grants_given")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
 

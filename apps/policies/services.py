@@ -129,13 +129,7 @@ def _publish_first(policy: Policy, settings: PolicySettings, actor: Actor, at: d
 
 
 @logged_refusals("changeset.drafted")
-def make_change_set(
-    *,
-    policy_slug: str,
-    new: NewChangeSet,
-    at: datetime,
-    actor: Actor,
-) -> ChangeSet:
+def make_change_set(*, policy_slug: str, new: NewChangeSet, at: datetime, actor: Actor) -> ChangeSet:
     """Create a draft: fully checked against its base, without effect.
 
     Rights to publish it are checked on publishing, and whether it is a valid request when it is sent.
@@ -161,14 +155,7 @@ def make_change_set(
 
 
 @logged_refusals("changeset.edited")
-def update_change_set(
-    *,
-    id: int,
-    version: int,
-    edit: ChangeSetEdit,
-    at: datetime,
-    actor: Actor,
-) -> ChangeSet:
+def update_change_set(*, id: int, version: int, edit: ChangeSetEdit, at: datetime, actor: Actor) -> ChangeSet:
     """Replace the given fields of an unpublished change set. `version` must be current, or Stale is raised."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
@@ -238,16 +225,13 @@ def change_shares(
     actor: Actor,
 ) -> Revision:
     """Publish a change of one entry's shares. shares: a number, "parent", or {"percent": …, "from": …}."""
-    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
-    operations = [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}]
-    event = {"subject": f"shares of {entry_uid}", "policy_slug": policy.slug, "entry_uid": entry_uid}
-    with log_refusals("policy.published", actor, at, **event), transaction.atomic():
-        policy = lock_policy(policy.pk)
-        base = _existing_base(policy, base_revision)
-        resolved = _checked(policy, base, operations, actor, at)
-        new = NewChangeSet(operations=resolved, base_revision=base, reason=require_reason(reason))
-        change_set = new_change_set(policy, new, actor, at)
-        return publish_locked(change_set, actor, at)
+    new = NewChangeSet(
+        operations=[{"op": "set_shares", "entry": str(entry_uid), "shares": shares}],
+        base_revision=base_revision,
+        reason=reason,
+    )
+    event = {"subject": f"shares of {entry_uid}", "entry_uid": entry_uid}
+    return _publish_operations(policy_slug, new, event, actor, at)
 
 
 def change_settings(
@@ -260,16 +244,22 @@ def change_settings(
     actor: Actor,
 ) -> Revision:
     """Publish a change of some settings, as a change set of one operation."""
-    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     operations = [{"op": "set_policy", "settings": dict(settings)}]
-    event = {"subject": "settings", "policy_slug": policy.slug}
-    with log_refusals("policy.published", actor, at, **event), transaction.atomic():
+    new = NewChangeSet(operations=operations, base_revision=base_revision, reason=reason)
+    return _publish_operations(policy_slug, new, {"subject": "settings"}, actor, at)
+
+
+def _publish_operations(
+    policy_slug: str, new: NewChangeSet, event: dict[str, Any], actor: Actor, at: datetime
+) -> Revision:
+    """Publish the operations on their base. event: of the audit log if they are refused."""
+    policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
+    with log_refusals("policy.published", actor, at, policy_slug=policy.slug, **event), transaction.atomic():
         policy = lock_policy(policy.pk)
-        base = _existing_base(policy, base_revision)
-        resolved = _checked(policy, base, operations, actor, at)
-        new = NewChangeSet(operations=resolved, base_revision=base, reason=require_reason(reason))
-        change_set = new_change_set(policy, new, actor, at)
-        return publish_locked(change_set, actor, at)
+        base = _existing_base(policy, new.base_revision)
+        resolved = _checked(policy, base, new.operations, actor, at)
+        checked = replace(new, operations=resolved, base_revision=base, reason=require_reason(new.reason))
+        return publish_locked(new_change_set(policy, checked, actor, at), actor, at)
 
 
 @logged_refusals("policy.published")

@@ -7,6 +7,7 @@ the policy, so that a right can't be withdrawn while its holder delegates it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -131,7 +132,7 @@ def change_grant(
     """Change the given fields of a grant. `tag` is that of the grant the caller loaded. given_on: see `end_grant`."""
     with _on_record("grant.changed", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
-        before = _copy(grant)
+        before = copy(grant)
         if change.role is not None or change.verbs is not None:
             grant.verbs = _verbs(change.role or grant.role, change.verbs)
             grant.role = change.role or grant.role
@@ -360,13 +361,6 @@ def _same_people(one: Grant, other: Grant) -> bool:
 def _grant_dependencies(setting: Setting) -> GrantDependencies:
     grants = Grant.objects.filter(policy=setting.policy).select_related("user", "granted_by")
     return GrantDependencies([each for each in grants if until_of(each) > setting.at], setting.lineages)
-
-
-def _copy(grant: Grant) -> Grant:
-    twin = Grant(policy=grant.policy, entry_uid=grant.entry_uid, user=grant.user, people=grant.people, pk=grant.pk)
-    twin.role, twin.verbs, twin.reason, twin.expires_at = grant.role, list(grant.verbs), grant.reason, grant.expires_at
-    twin.granted_by, twin.created_at = grant.granted_by, grant.created_at
-    return twin
 
 
 def _log(

@@ -29,19 +29,11 @@ from apps.policies.operations.tree_edits import (
 )
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES, Node, TreeColumns
-from apps.policies.tree.names import (
-    PARENT,
-    RESERVE,
-    clean_kind,
-    clean_name,
-    clean_shares,
-    new_uid,
-)
+from apps.policies.tree.names import PARENT, RESERVE, clean_kind, clean_name, clean_shares, new_uid
 from apps.policies.tree.terms import read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import Changes, WorkingTree, apply_changes
 
 MOST_OPERATIONS = 10_000
-
 Operation = dict[str, Any]
 
 
@@ -122,12 +114,23 @@ def _set_shares(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     wanted = operation["shares"]
     if isinstance(wanted, Mapping):
         return {"entry": str(node.uid), "shares": _set_percent(edit, node, wanted)}
-    shares = edit.clean("shares", clean_shares, PARENT if wanted == PARENT else _number(wanted))
-    if shares is None and node.kind == RESERVE:
-        raise edit.refusal("shares", "a reserve needs a number: it has no children to pass shares on to")
-    edit.touch(node.uid, "shares")
-    edit.tree.replace(node, shares=shares)
+    shares = _read_shares(edit, node.kind, wanted)
+    edit.change(node, shares=shares)
     return {"entry": str(node.uid), "shares": PARENT if shares is None else shares}
+
+
+def _read_shares(edit: Edit, kind: str, value: object) -> float | None:
+    """Read the shares of an entry of this kind."""
+    shares: float | None = edit.clean("shares", clean_shares, _number(value))
+    if shares is None and kind == RESERVE:
+        raise edit.refusal("shares", "a reserve needs a number: it has no children to pass shares on to")
+    return shares
+
+
+def _read_is_group(edit: Edit, kind: str, value: object) -> bool:
+    if not isinstance(value, bool) or (value and kind == RESERVE):
+        raise edit.refusal("is_group", "must be true or false, and false for a reserve")
+    return value
 
 
 def _number(value: object) -> object:
@@ -145,8 +148,7 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
     after: Mapping[UUID, float | None]
     try:
         if "from" not in wanted:
-            own = clean_shares(own_shares_for_percent(node, siblings, wanted["percent"]))
-            after = {node.uid: own}
+            after = {node.uid: clean_shares(own_shares_for_percent(node, siblings, wanted["percent"]))}
         else:
             resolved, givers = _givers(edit, siblings, wanted["from"])
             after = shares_for_percent(node, siblings, givers, wanted["percent"])
@@ -164,46 +166,34 @@ def _set_percent(edit: Edit, node: Node, wanted: Mapping[str, Any]) -> Operation
 
 def _givers(edit: Edit, siblings: Sequence[Node], source: object) -> tuple[object, list[Node]]:
     """Return `from` with siblings as uids, and the siblings that give up shares."""
-    resolved = source
     if source == "siblings":
-        givers = [child for child in siblings if not child.locked and child.shares is not None]
-    elif source == RESERVE:
+        return source, [child for child in siblings if not child.locked and child.shares is not None]
+    if source == RESERVE:
         givers = [child for child in siblings if child.kind == RESERVE]
         if not givers:
             raise edit.refusal("shares.from", "there is no reserve beside this entry; add one, of kind reserve, first")
-    elif isinstance(source, list) and source:
+        return source, givers
+    if isinstance(source, list) and source:
         chosen = {edit.find(value, f"shares.from[{i}]").uid for i, value in enumerate(source)}
         givers = [child for child in siblings if child.uid in chosen]
         if len(givers) != len(chosen):
             raise edit.refusal("shares.from", "may name siblings of the entry only")
-        resolved = [str(child.uid) for child in givers]
-    else:
-        raise edit.refusal("shares.from", 'must be "siblings", "reserve" or a list of siblings')
-    return resolved, givers
+        return [str(child.uid) for child in givers], givers
+    raise edit.refusal("shares.from", 'must be "siblings", "reserve" or a list of siblings')
 
 
 def _add(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     kind = edit.clean("kind", clean_kind, operation.get("kind", "group"))
     parent = edit.parent_for(operation.get("parent"), 1)
     name = edit.free_name(parent, operation.get("name"))
-    shares = edit.clean("shares", clean_shares, _number(operation.get("shares", 1)))
-    if kind == RESERVE and shares is None:
-        raise edit.refusal("shares", "a reserve needs a number: it has no children to pass shares on to")
-    is_group = operation.get("is_group", False)
-    if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
-        raise edit.refusal("is_group", "must be true or false, and false for a reserve")
+    shares = _read_shares(edit, kind, operation.get("shares", 1))
+    is_group = _read_is_group(edit, kind, operation.get("is_group", False))
     uid = edit.uid(operation["uid"], "uid") if operation.get("uid") is not None else new_uid()
     if edit.tree.get(uid) is not None or edit.archived(uid):
         raise edit.refusal("uid", "belongs to another entry; leave it out")
     edit.put([Node(uid, parent.uid, name, kind, shares, is_group)])
-    return {
-        "parent": str(parent.uid),
-        "name": name,
-        "kind": kind,
-        "shares": PARENT if shares is None else shares,
-        "is_group": is_group,
-        "uid": str(uid),
-    }
+    added = {"name": name, "kind": kind, "shares": PARENT if shares is None else shares, "is_group": is_group}
+    return {"parent": str(parent.uid), **added, "uid": str(uid)}
 
 
 def _rename(edit: Edit, operation: Mapping[str, Any]) -> Operation:
@@ -214,8 +204,7 @@ def _rename(edit: Edit, operation: Mapping[str, Any]) -> Operation:
         parent = edit.tree.get(node.parent_uid)
         assert parent is not None, "every entry but the root has a parent"  # noqa: S101 - an invariant, not input
         name = edit.free_name(parent, operation.get("name"), own=node.name, unless=node.uid)
-    edit.touch(node.uid, "name")
-    edit.tree.replace(node, name=name)
+    edit.change(node, name=name)
     return {"entry": str(node.uid), "name": name}
 
 
@@ -228,18 +217,14 @@ def _move(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     same_parent = goal.uid == node.parent_uid
     parent = goal if same_parent else edit.parent_for(str(goal.uid), 1 + edit.tree.height(node))
     name = edit.free_name(parent, operation.get("name", node.name), own=node.name, unless=node.uid)
-    fields: dict[str, Any] = {"parent_uid": parent.uid, "name": name}
+    fields: dict[str, Any] = {"parent_uid": parent.uid}
     resolved: Operation = {"entry": str(node.uid), "parent": str(parent.uid)}
-    edit.touch(node.uid, "parent_uid")
     if name != node.name:
-        edit.touch(node.uid, "name")
-        resolved["name"] = name
+        fields["name"] = resolved["name"] = name
     if "shares" in operation:
-        shares = edit.clean("shares", clean_shares, _number(operation["shares"]))
-        edit.touch(node.uid, "shares")
-        fields["shares"] = shares
+        fields["shares"] = shares = edit.clean("shares", clean_shares, _number(operation["shares"]))
         resolved["shares"] = PARENT if shares is None else shares
-    edit.tree.replace(node, **fields)
+    edit.change(node, **fields)
     return resolved
 
 
@@ -279,11 +264,9 @@ def _restore(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     edit.put([replace(top, parent_uid=parent.uid, name=name), *rest])
     for node in (top, *rest):
         if node.members:  # limited to the rights of the user who restores it
-            author = edit.guard.author(edit.tree, edit.find(str(node.uid), "entry"))
-            edit.tree.replace(
-                edit.find(str(node.uid), "entry"),
-                members=narrow_reach(node.members, author=author, tree=edit.tree),
-            )
+            here = edit.find(str(node.uid), "entry")
+            author = edit.guard.author(edit.tree, here)
+            edit.tree.replace(here, members=narrow_reach(node.members, author=author, tree=edit.tree))
     return {"entry": str(uid), "parent": str(parent.uid), "name": name}
 
 
@@ -299,9 +282,7 @@ def _set_scope(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     if sources and not scope:
         raise edit.refusal("sources", "can be narrowed only together with a scope")
     slugs = tuple(dict.fromkeys(sources))
-    edit.touch(node.uid, "scope")
-    edit.touch(node.uid, "scope_sources")
-    edit.tree.replace(node, scope=scope, scope_sources=slugs)
+    edit.change(node, scope=scope, scope_sources=slugs)
     return {"entry": str(node.uid), "scope": scope, "sources": list(slugs)}
 
 
@@ -310,8 +291,7 @@ def _lock(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     locked = operation.get("locked", True)
     if not isinstance(locked, bool):
         raise edit.refusal("locked", "must be true or false")
-    edit.touch(node.uid, "locked")
-    edit.tree.replace(node, locked=locked)
+    edit.change(node, locked=locked)
     return {"entry": str(node.uid), "locked": locked}
 
 
@@ -319,24 +299,19 @@ def _set_kind(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation, root_too=True)
     kind = edit.clean("kind", clean_kind, operation.get("kind", node.kind))
     n_children = edit.tree.n_children(node.uid)
-    is_group = operation.get("is_group", node.is_group and kind != RESERVE)
-    if not isinstance(is_group, bool) or (is_group and kind == RESERVE):
-        raise edit.refusal("is_group", "must be true or false, and false for a reserve")
+    is_group = _read_is_group(edit, kind, operation.get("is_group", node.is_group and kind != RESERVE))
     if n_children and not is_group:
         raise edit.refusal("entry", f"has {n_children:,} children: move or archive them first")
     if kind == RESERVE and (node.shares is None or node.parent_uid is None or node.members):
         raise edit.refusal("kind", "a reserve must have its own shares and no membership rules, and can't be the root")
-    edit.touch(node.uid, "kind")
-    edit.touch(node.uid, "is_group")
-    edit.tree.replace(node, kind=kind, is_group=is_group)
+    edit.change(node, kind=kind, is_group=is_group)
     return {"entry": str(node.uid), "kind": kind, "is_group": is_group}
 
 
 def _set_dates(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     node = edit.changeable(operation)
     dates = edit.clean("dates", read_dates, operation.get("dates"))
-    edit.touch(node.uid, "dates")
-    edit.tree.replace(node, dates=dates)
+    edit.change(node, dates=dates)
     return {"entry": str(node.uid), "dates": None if dates is None else dates.to_json()}
 
 
@@ -347,8 +322,7 @@ def _set_members(edit: Edit, operation: Mapping[str, Any]) -> Operation:
     members = edit.clean("members", partial(read_members, stored=True), operation.get("members", []))
     author = edit.guard.author(edit.tree, node)
     recorded = record_reach(members, standing=node.members, author=author, tree=edit.tree)
-    edit.touch(node.uid, "members")
-    edit.tree.replace(edit.find(str(node.uid), "entry"), members=recorded)
+    edit.change(edit.find(str(node.uid), "entry"), members=recorded)
     return {"entry": str(node.uid), "members": [rule.stored() for rule in members]}
 
 
@@ -364,8 +338,7 @@ def _mount(edit: Edit, operation: Mapping[str, Any]) -> Operation:
             raise edit.refusal("entry", f"has a mount below it, {edit.tree.path(inner)}: mounts don't nest")
         edit.tree.replace(node, is_group=True)
         node = edit.find(str(node.uid), "entry")
-    edit.touch(node.uid, "mount")
-    edit.tree.replace(node, mount=mounted)
+    edit.change(node, mount=mounted)
     return {"entry": str(node.uid), "mount": None if mounted is None else mounted.to_json()}
 
 

@@ -297,6 +297,12 @@ class Edit:
     def touch(self, uid: UUID | None, field: str) -> None:
         self.touches.append(Touch(self.index, uid, field))
 
+    def change(self, node: Node, **fields: Any) -> None:
+        """Replace fields of an entry, each of which counts as touched."""
+        for field in fields:
+            self.touch(node.uid, field)
+        self.tree.replace(node, **fields)
+
     def adjust(self, adjusting: AdjustmentChange) -> None:
         self.adjusting.append(adjusting)
         self.touch(adjusting.entry_uid, "adjusted")

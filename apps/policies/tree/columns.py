@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -58,19 +58,7 @@ class Node:
         return list(value) if isinstance(value, tuple) else value
 
 
-FIELDS = (
-    "parent_uid",
-    "name",
-    "kind",
-    "shares",
-    "is_group",
-    "scope",
-    "scope_sources",
-    "locked",
-    "dates",
-    "members",
-    "mount",
-)
+FIELDS = tuple(each.name for each in fields(Node) if each.name != "uid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,11 +278,9 @@ class TreeColumns:
     def effective_scope(self, i: int) -> tuple[str, tuple[str, ...]]:
         """Return the scope by which the entry's children are compared, and its sources; () means all sources."""
         stated = next((j for j in [i, *reversed(self.ancestors(i))] if self.scope_code[j]), None)
-        return (
-            ("local", ())
-            if stated is None
-            else (SCOPES[int(self.scope_code[stated])], self.scope_sources.get(stated, ()))
-        )
+        if stated is None:
+            return "local", ()
+        return SCOPES[int(self.scope_code[stated])], self.scope_sources.get(stated, ())
 
     def effective_scopes(self, local: Collection[UUID] = ()) -> tuple[I4, list[tuple[str, tuple[str, ...]]]]:
         """Return for each entry the number of the scope by which its children are compared, and the list of scopes.
