@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.usage import timeliness
+from apps.usage.columns import HourAmounts, JobColumns, RecordVersion
 
 
 class CurrentSources(models.Manager["Source"]):
@@ -34,35 +35,30 @@ class Source(models.Model):
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
-    # empty for this site, else the peer it comes from
-    origin = models.CharField(max_length=128, blank=True, default="")
+    origin = models.CharField(max_length=128, blank=True, default="")  # the peer it comes from; empty for this site
     namespace = models.CharField(max_length=128)  # of its user names; several sources may share one
     site = models.CharField(max_length=128, blank=True, default="")  # default for records without a site
     cluster = models.CharField(max_length=128, blank=True, default="")  # default for records without a cluster
-    # for times without a zone, which are rejected if this is empty
-    time_zone = models.CharField(max_length=64, blank=True, default="")
+    time_zone = models.CharField(max_length=64, blank=True, default="")  # of times without one; empty: rejected
     expected_every_s = models.PositiveIntegerField(null=True, blank=True)
     kind = models.CharField(max_length=16, choices=Kind.choices, default=Kind.PUSH, db_default=Kind.PUSH)
     collecting = models.JSONField(default=dict, db_default={}, blank=True)
     collect_every_s = models.PositiveIntegerField(null=True, blank=True)
     collect_due_at = models.DateTimeField(null=True, blank=True)
     collected_at = models.DateTimeField(null=True, blank=True)  # last success
-    # of the last attempt; empty if it succeeded
-    collect_error = models.TextField(blank=True, default="", db_default="")
+    collect_error = models.TextField(blank=True, default="", db_default="")  # of the last attempt; empty: it succeeded
     is_paused = models.BooleanField(default=False, db_default=False)
     cursor = models.JSONField(default=dict, db_default={}, blank=True)
     # records that end further in the future are rejected
     skew_tolerance_s = models.PositiveIntegerField(default=300, db_default=300)
     skew_s = models.FloatField(null=True, blank=True)  # how far the newest end was in the future when received
-    # records that ended before were removed; buckets remain
-    sealed_before_at = models.DateTimeField(null=True, blank=True)
+    sealed_before_at = models.DateTimeField(null=True, blank=True)  # older records were removed; buckets remain
     keep_records_days = models.PositiveIntegerField(null=True, blank=True)  # null: the site's setting
     names_people = models.BooleanField(default=False, db_default=False)  # its user names are sign-in names
     is_sample = models.BooleanField(default=False)
     watermark = models.BigIntegerField(default=0)  # grows with every commit that changes a bucket or a running job
     last_record_end_at = models.DateTimeField(null=True, blank=True)
-    # latest submission of any record ever stored; never lowered
-    last_submit_at = models.DateTimeField(null=True, blank=True)
+    last_submit_at = models.DateTimeField(null=True, blank=True)  # of all records ever stored; never lowered
     last_received_at = models.DateTimeField(null=True, blank=True)
     n_records = models.BigIntegerField(default=0)
     created_at = models.DateTimeField()
@@ -105,67 +101,19 @@ class JobClass(models.Model):
         return "/".join(part for part in (self.queue, self.partition, self.qos) if part) or "any"
 
 
-class RecordVersion(models.Model):
-    """Key, revision and state of a version of a record."""
-
-    class State(models.TextChoices):
-        PENDING = "pending", "Waiting to start"
-        RUNNING = "running", "Running"
-        FINISHED = "finished", "Finished"
-        WITHDRAWN = "withdrawn", "Withdrawn"  # stored so that an old copy isn't counted again
-
-    cluster = models.CharField(max_length=128, blank=True, default="")
-    job = models.CharField(max_length=128)
-    array_task = models.CharField(max_length=64, blank=True, default="")
-    submit_at = models.DateTimeField()  # the start if the source reports no submission
-    restart = models.PositiveIntegerField(default=0)
-    revision = models.BigIntegerField(default=0)
-    state = models.CharField(max_length=16, choices=State.choices)
-
-    class Meta:
-        abstract = True
-
-
-class HourAmounts(models.Model):
-    """Usage in one hour, in multiples of 2⁻¹⁰."""
-
-    cpu_s = models.FloatField(default=0)
-    gpu_s = models.FloatField(default=0)
-    mem_gb_s = models.FloatField(default=0)
-    node_s = models.FloatField(default=0)
-    billing = models.FloatField(default=0)
-    jobs = models.FloatField(default=0)  # counted in the hour in which they end
-
-    class Meta:
-        abstract = True
-
-
-class Record(RecordVersion):
+class Record(JobColumns):
     """A job, or one start of a restarted job, in its latest reported version. Written by COPY, not by the ORM.
 
     Triggers replace foreign keys here and in Bucket: they check each distinct value once per statement.
     """
 
     # No index on `source` alone: lookups by key must use the key's index, even without table statistics.
-    source = models.ForeignKey(
-        Source, on_delete=models.PROTECT, related_name="records", db_index=False, db_constraint=False
-    )
+    source = models.ForeignKey(Source, models.PROTECT, related_name="records", db_index=False, db_constraint=False)
     account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, db_index=False, db_constraint=False)
-    site = models.CharField(max_length=128, blank=True, default="")
-    start_at = models.DateTimeField(null=True)
-    end_at = models.DateTimeField(null=True)
-    cpus = models.FloatField(default=0)
-    gpus = models.FloatField(default=0)
-    nodes = models.FloatField(default=0)
-    mem_mb = models.FloatField(default=0)
-    billing = models.FloatField(default=0)  # billing units per second
-    requested_s = models.FloatField(null=True)
     run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, db_index=False, db_constraint=False)
     is_charge = models.BooleanField(default=False, db_default=False)  # a charge without a job, e.g. a reservation
-    seen_at = models.DateTimeField(null=True)  # when an open job was last reported
-    # why the application closed it: "vanished"
-    note = models.CharField(max_length=64, blank=True, default="", db_default="")
+    note = models.CharField(max_length=64, blank=True, default="", db_default="")  # why we closed it: "vanished"
 
     class Meta:
         constraints = [
@@ -227,17 +175,14 @@ class Import(models.Model):
     run = models.OneToOneField("runs.Run", on_delete=models.PROTECT, related_name="usage_import")
     format = models.CharField(max_length=32)
     file_name = models.CharField(max_length=255)
-    # below var/uploads, removed after the import
-    stored_path = models.CharField(max_length=512, blank=True, default="")
+    stored_path = models.CharField(max_length=512, blank=True, default="")  # below var/uploads; removed after import
     n_bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     time_zone = models.CharField(max_length=64, blank=True, default="")
     dry_run = models.BooleanField(default=False)
     all_or_nothing = models.BooleanField(default=False, db_default=False)  # one invalid line rejects the file
     undone_at = models.DateTimeField(null=True, blank=True)
-    undone_run = models.OneToOneField(
-        "runs.Run", null=True, blank=True, on_delete=models.PROTECT, related_name="undone_import"
-    )
+    undone_run = models.OneToOneField("runs.Run", models.PROTECT, null=True, blank=True, related_name="undone_import")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     first_start_at = models.DateTimeField(null=True)
     last_end_at = models.DateTimeField(null=True)
@@ -266,7 +211,7 @@ class RejectedLine(models.Model):
         return f"line {self.line}: {self.code}"
 
 
-class ReplacedRecord(RecordVersion):
+class ReplacedRecord(JobColumns):
     """An earlier version of a record: restored by undo, and listed as changed after month close."""
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
@@ -274,20 +219,11 @@ class ReplacedRecord(RecordVersion):
     replaced_at = models.DateTimeField()
     account = models.ForeignKey("accounts.Account", on_delete=models.PROTECT, related_name="+", db_index=False)
     job_class = models.ForeignKey(JobClass, on_delete=models.PROTECT, related_name="+", db_index=False)
-    site = models.CharField(max_length=128, blank=True, default="")
-    start_at = models.DateTimeField(null=True)
-    end_at = models.DateTimeField(null=True)
-    cpus = models.FloatField(default=0)
-    gpus = models.FloatField(default=0)
-    nodes = models.FloatField(default=0)
-    mem_mb = models.FloatField(default=0)
-    billing = models.FloatField(default=0)
-    requested_s = models.FloatField(null=True)
     is_charge = models.BooleanField(default=False)
-    seen_at = models.DateTimeField(null=True)
     note = models.CharField(max_length=64, blank=True, default="")
-    # that imported this version
-    run = models.ForeignKey("runs.Run", null=True, on_delete=models.SET_NULL, related_name="+")
+    run = models.ForeignKey(
+        "runs.Run", null=True, on_delete=models.SET_NULL, related_name="+"
+    )  # that imported this version
 
     class Meta:
         indexes = [
