@@ -14,6 +14,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import nudge
+from apps.policies.tree.columns import TreeColumns
 from apps.priorities.models import Fallback
 
 
@@ -37,6 +38,19 @@ def list_local_only_entries(policy: Policy) -> tuple[LocalOnlyEntry, ...]:
     """Entries of a policy in local-only fallback, sorted by uid."""
     rows = Fallback.objects.filter(policy=policy).order_by("entry_uid").values_list("entry_uid", "since", "reason")
     return tuple(LocalOnlyEntry(*row) for row in rows)
+
+
+def local_only_in(tree: TreeColumns, fallbacks: Collection[LocalOnlyEntry]) -> dict[int, LocalOnlyEntry]:
+    """Entries of a tree whose children these fallbacks compare by local instead of global usage, by index."""
+    found: dict[int, LocalOnlyEntry] = {}
+    if not fallbacks:
+        return found
+    code, scopes = tree.effective_scopes()
+    for one in sorted(fallbacks, key=lambda each: each.since, reverse=True):
+        top = tree.index_of_uid(one.uid)
+        for level in () if top is None else tree.subtree(top):
+            found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
+    return found
 
 
 def uids_of(entries: Collection[LocalOnlyEntry]) -> tuple[UUID, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -32,6 +32,7 @@ from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
 from apps.schedulers.permissions import manages_any
 
+_Part = TypeVar("_Part")
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
 _OF_CORE_HOURS = (
@@ -180,10 +181,7 @@ class Shell:
     def policies(self) -> list[PolicyLink]:
         if not self.user:
             return []
-        try:
-            visible = list(policies.list_policies(actor=actor_of(self._request)))
-        except (DomainError, DatabaseError):
-            return []
+        visible = _unless_failing(lambda: list(policies.list_policies(actor=actor_of(self._request))), [])
         return [
             PolicyLink(
                 policy.slug,
@@ -211,6 +209,11 @@ class Shell:
         visible = policies.list_policies(actor=actor)
         policy_id = next((policy.pk for policy in visible if policy.slug == slug), None)
         return read_frame(user_id=actor.user.pk if actor.user else 0, policy_id=policy_id, at=clock.now())
+
+    @property
+    def _who(self) -> dict[str, Any]:
+        """Arguments of every question about the user's rights."""
+        return {"at": clock.now(), "actor": actor_of(self._request)}
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -271,11 +274,7 @@ class Shell:
 
     def _schedulers(self) -> list[Item]:
         """Link for managers of a whole policy."""
-        who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
-        try:
-            if not manages_any(**who):
-                return []
-        except (DomainError, DatabaseError):
+        if not _unless_failing(lambda: manages_any(**self._who), False):
             return []
         names = ("schedulers", "scheduler", *(f"scheduler-{each}" for each in ("new", "settings", "shares", "remove")))
         return [self._item(_("Schedulers"), "server-2", *names)]
@@ -301,47 +300,32 @@ class Shell:
 
     def _federation(self) -> list[Item]:
         """Link for administrators and users who may mount, with the number of fetches that need attention."""
-        who: dict[str, Any] = {"at": clock.now(), "actor": actor_of(self._request)}
-        try:
-            if not may_federate(**who):
-                return []
-            n = count_alarming(**who, has_fetches=self._frame.has_fetches)
-        except (DomainError, DatabaseError):
+        who = self._who
+        n = _unless_failing(
+            lambda: count_alarming(**who, has_fetches=self._frame.has_fetches) if may_federate(**who) else None, None
+        )
+        if n is None:
             return []
         item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
         return [replace(item, count=n, alert=n > 0, counted=_("Needs attention"))]
 
     @cached_property
     def is_plain_user(self) -> bool:
-        try:
-            return not holds_a_role(at=clock.now(), actor=actor_of(self._request))
-        except (DomainError, DatabaseError):
-            return False
+        return _unless_failing(lambda: not holds_a_role(**self._who), False)
 
     @cached_property
     def leads(self) -> bool:
-        try:
-            return leads_any(at=clock.now(), actor=actor_of(self._request))
-        except (DomainError, DatabaseError):
-            return False
+        return _unless_failing(lambda: leads_any(**self._who), False)
 
     @cached_property
     def n_waiting(self) -> int:
         """Number of decisions that wait for the user."""
-        try:
-            ids = self._frame.undecided_policy_ids
-            return count_waiting(at=clock.now(), actor=actor_of(self._request), policy_ids=ids)
-        except (DomainError, DatabaseError):
-            return 0
+        return _unless_failing(lambda: count_waiting(**self._who, policy_ids=self._frame.undecided_policy_ids), 0)
 
     @cached_property
     def n_notices(self) -> int:
         """Number of unread notices."""
-        try:
-            ids = self._frame.unread_ids
-            return count_unread(at=clock.now(), actor=actor_of(self._request), unread_ids=ids)
-        except (DomainError, DatabaseError):
-            return 0
+        return _unless_failing(lambda: count_unread(**self._who, unread_ids=self._frame.unread_ids), 0)
 
     @cached_property
     def account(self) -> list[Item]:
@@ -363,20 +347,16 @@ class Shell:
     def freshness(self) -> FreshnessChip | None:
         if not self.user or not self.policy:
             return None
-        try:
-            return chip(priorities.freshness(policy_slug=self.policy.slug, actor=actor_of(self._request)))
-        except (DomainError, DatabaseError):
-            return None
+        slug = self.policy.slug
+        return _unless_failing(lambda: chip(priorities.freshness(policy_slug=slug, actor=self._who["actor"])), None)
 
     @cached_property
     def live(self) -> LivePage | None:
         """State of the page for live updates; None without a policy."""
         if not self.user or not self.policy:
             return None
-        try:
-            return live_page(self._request, self.policy.slug, self._frame)
-        except (DomainError, DatabaseError):
-            return None
+        slug = self.policy.slug
+        return _unless_failing(lambda: live_page(self._request, slug, self._frame), None)
 
     @property
     def counts(self) -> list[dict[str, Any]]:
@@ -391,6 +371,14 @@ class Shell:
     def _is_at(self, *names: str) -> bool:
         match = self._request.resolver_match
         return bool(match and match.namespace == "dashboard" and match.url_name in names)
+
+
+def _unless_failing(load: Callable[[], _Part], empty: _Part) -> _Part:
+    """A part of the frame; `empty` if the database fails or refuses it."""
+    try:
+        return load()
+    except (DomainError, DatabaseError):
+        return empty
 
 
 def chip(fresh: priorities.Freshness) -> FreshnessChip:

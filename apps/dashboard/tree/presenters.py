@@ -200,11 +200,7 @@ def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     """Links and fields above the rows; each URL is this state with one change."""
     plain, is_whole = {"open": (), "shut": ()}, not (state.open or state.shut)
     levels = [
-        {
-            "n": n,
-            "url": state.address(level=n, query="", **plain),
-            "is_current": is_whole and page.level == n,
-        }
+        {"n": n, "url": state.address(level=n, query="", **plain), "is_current": is_whole and page.level == n}
         for n in LEVELS
     ]
     return {

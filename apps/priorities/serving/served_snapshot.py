@@ -19,7 +19,7 @@ from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
-from apps.priorities.local_only import LocalOnlyEntry
+from apps.priorities.local_only import LocalOnlyEntry, local_only_in
 from apps.priorities.recompute.totals import Totals
 from apps.priorities.serving.lookup import (
     AccountQuery,
@@ -92,16 +92,7 @@ class ServedSnapshot:
     @cached_property
     def local_only_entries(self) -> dict[int, LocalOnlyEntry]:
         """Entries whose children are compared by local instead of global usage, with the fallback that causes it."""
-        found: dict[int, LocalOnlyEntry] = {}
-        fallbacks = [LocalOnlyEntry.from_json(each) for each in self.meta.get("fallbacks", ())]
-        if not fallbacks:
-            return found
-        code, scopes = self.tree.effective_scopes()
-        for one in sorted(fallbacks, key=lambda each: each.since, reverse=True):
-            top = self.tree.index_of_uid(one.uid)
-            for level in () if top is None else self.tree.subtree(top):
-                found.update((i, one) for i in level if scopes[int(code[i])][0] == "global")
-        return found
+        return local_only_in(self.tree, [LocalOnlyEntry.from_json(each) for each in self.meta.get("fallbacks", ())])
 
     @cached_property
     def local_only_tops(self) -> tuple[LocalOnlyEntry, ...]:
@@ -260,13 +251,8 @@ class ServedSnapshot:
             ]
             return [{**about, **self._without_entry("ambiguous"), **self.hints.ambiguous(offered)}]
         if not found.entries:
-            return [
-                {
-                    **about,
-                    **self._without_entry("unmapped"),
-                    **self.hints.unmapped(query, is_restricted=mask is not None),
-                }
-            ]
+            hint = self.hints.unmapped(query, is_restricted=mask is not None)
+            return [{**about, **self._without_entry("unmapped"), **hint}]
         if found.joins is not None:
             return [{**about, **self._newcomer_json(found.entries[0], found.joins)}]
         results = [{**about, **self._entries[entry]} for entry in found.entries]
@@ -320,13 +306,8 @@ class ServedSnapshot:
         compared: the numbers that decide the rank, if they aren't the priorities.
         """
         priorities, vector, rank, of, factor = numbers
-        key = self.order.key(
-            vector=vector,
-            priorities=priorities if compared is None else compared,
-            depth=self.depth,
-            rank=rank,
-            n_ranked=self.n_ranked,
-        )
+        compared = priorities if compared is None else compared
+        key = self.order.key(vector=vector, priorities=compared, depth=self.depth, rank=rank, n_ranked=self.n_ranked)
         return {
             "entry": self.index.path(entry),
             "factor": self.settings.fallback_factor if factor is None else factor,
