@@ -17,7 +17,6 @@ BOUNDS = {  # smallest and largest value that the scheduler accepts
     ("gridengine", "override_tickets"): (0, 2147483647),
     ("gridengine", "priority"): (-1023, 1024),
 }
-RESET = 0  # value of a job without ours; Slurm's priority is released instead
 
 
 class Limits(NamedTuple):

@@ -21,13 +21,6 @@ def list_tokens(*, actor: Actor, everybody: bool = False) -> list[Token]:
     return list(tokens.filter(user=actor.user))
 
 
-def get_token(*, token_id: int, actor: Actor) -> Token:
-    token = Token.objects.select_related("user").filter(pk=token_id).first()
-    if token is None or not (actor.is_admin or (actor.user is not None and token.user_id == actor.user.pk)):
-        raise NotFound("There is no such token.")
-    return token
-
-
 def get_user(*, username: str, actor: Actor) -> User:
     user = User.objects.filter(username=username).first()
     if user is None or not (actor.is_admin or (actor.user is not None and actor.user.pk == user.pk)):

@@ -37,7 +37,6 @@ def balance_legend() -> list[Swatch]:
 
 # --- Traces -----------------------------------------------------------------------------------------------------------
 NO_HOVER = {"hoverinfo": "skip"}
-AMOUNT = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-4", "$seq-5", "$seq-6")
 MOST_SERIES = 8
 _MARKS = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;", ord("{"): "&#123;"}
 

@@ -149,12 +149,6 @@ def keep_version(
     return number
 
 
-def list_versions(policy: Policy, *, before: int | None = None, limit: int = 50) -> list[MappingVersion]:
-    """List versions, newest first."""
-    rows = MappingVersion.objects.filter(policy=policy)
-    return list((rows if before is None else rows.filter(number__lt=before)).order_by("-number")[:limit])
-
-
 def get_version(policy: Policy, number: int) -> MappingVersion:
     found = MappingVersion.objects.filter(policy=policy, number=number).first() if 0 < number < 2**31 else None
     if found is None:

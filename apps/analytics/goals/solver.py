@@ -35,7 +35,6 @@ from apps.priorities.recompute.pipeline import Inputs, compute_from
 from apps.priorities.recompute.simulation import Changes, apply_changes, demand_of, simulate
 
 F8 = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 _DAYS = (0.25, 0.5, 1, 2, 3, 5, 7, 10, 14, 21, 30, 45, 60, 90, 120, 180, 365)
 HALF_LIVES_S = tuple(int(days * DAY_S) for days in _DAYS)
 _NAMESPACE = UUID("b7a54d3c-2f1b-5a53-9d0c-6f1d31a0c0de")  # for uids of simulated refunds

@@ -97,7 +97,6 @@ def write_carry(
         cursor.execute(_UPDATE, [data, digest, policy.pk])
 
 
-F8 = npt.NDArray[np.float64]
 _QUERY_SPAN_S = 7 * 24 * HOUR_S  # span of buckets read by one query, to bound memory
 
 

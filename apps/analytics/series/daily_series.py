@@ -177,7 +177,6 @@ class SeriesState:
 
 
 # --- Fields -----------------------------------------------------------------------------------------------------------
-U1 = npt.NDArray[np.uint8]
 
 AMOUNTS = ("used", "peers_used", "decayed", "peers_decayed", "target", "target_global", "waited_core_s", "largest")
 EXISTS, COMPETES, KNOWS_WAITING = 1, 2, 4  # bits of `flags`

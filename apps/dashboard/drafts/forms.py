@@ -19,7 +19,6 @@ from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 
 # --- Edits ------------------------------------------------------------------------------------------------------------
 _FIELD_PATH = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
-AT_END = ("keep", "zero", "archive", "shares")
 
 
 def read_operation(data: QueryDict) -> Operation:

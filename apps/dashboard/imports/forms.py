@@ -38,10 +38,6 @@ class UploadForm(RefusableForm):
             self.fields["source"].initial = NEW_SOURCE
 
     @property
-    def makes_a_source(self) -> bool:
-        return bool(self["source"].value() == NEW_SOURCE)
-
-    @property
     def new_slug(self) -> str:
         return str(slugify(self.cleaned_data["new_source"]))[:64]
 

@@ -335,14 +335,6 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
     }
 
 
-def balance_of(entry: EntryRow, tolerance: Tolerance, of: str = OF_PARENT) -> Balance | None:
-    """Balance of one entry; None for the root and without a target."""
-    actual, target = values(entry, of)
-    if entry.parent_uid is None or target is None:
-        return None
-    return _balance(entry, actual, target, of, tolerance_for(entry, tolerance))
-
-
 def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:
     if entry.suppressed:
         return presentation.not_shown()

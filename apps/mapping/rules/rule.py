@@ -17,7 +17,6 @@ from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem
 from apps.core.invisible import first_invisible
 
-PLACEHOLDERS = ("user", "group", "project")
 KINDS = ("exact", "glob", "group", "association", "each", "default")
 LONGEST_SUFFIX = 256
 MOST_PARTS = 8  # levels of a suffix

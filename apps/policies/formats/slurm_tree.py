@@ -149,7 +149,6 @@ _ADD, _CHANGE = ("add", "create"), ("modify", "update")
 _TAKE_AWAY = ("delete", "remove")
 _ONLY_SHOWN = ("list", "show", "dump", "load", "exit", "quit", "help", "version", "archive", "reconfigure")
 _VERBS = (*_ADD, *_CHANGE, *_TAKE_AWAY, *_ONLY_SHOWN)
-_NAMES = ("name", "names", "account", "accounts", "acct", "user", "users")
 _FIRST = re.compile(rf"(?:sacctmgr\s+(?:-\S+\s+)*)?(?:{'|'.join(_VERBS)})\b", re.IGNORECASE)
 
 

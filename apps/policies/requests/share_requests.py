@@ -167,17 +167,6 @@ def offer_of(change_set: ChangeSet) -> Wish:
     return Wish(*wished(change_set.operations))
 
 
-def list_own_requests(*, actor: Actor, limit: int = 50) -> list[ChangeSet]:
-    """List the actor's requests, newest first, decided or not."""
-    if actor.user is None:
-        return []
-    found = ChangeSet.objects.filter(author=actor.user, origin=ChangeSet.Origin.REQUEST, policy__archived_at=None)
-    found = found.select_related("policy")
-    if actor.token is not None and actor.token.policy_slug:
-        found = found.filter(policy__slug=actor.token.policy_slug)
-    return list(found.order_by("-pk")[:limit])
-
-
 def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int = 5) -> list[ChangeSet]:
     """List requests for one entry that the actor may see, newest first."""
     found = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)

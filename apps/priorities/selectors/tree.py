@@ -189,7 +189,6 @@ def offset(cursor: str | None) -> int:
 
 # --- Icicle chart -----------------------------------------------------------------------------------------------------
 MOST_A_LEVEL = 50  # entries of one level; with combined ones a chart has at most 400 sectors
-SIZES = ("target", "actual")
 
 
 def get_icicle(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 from django.db import IntegrityError, connection, transaction
@@ -31,7 +31,6 @@ from apps.usage.records.versions import lock_source
 
 MOST_ORIGIN = 128
 _SLUG = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,6 @@ class UsageFormatListView(APIView):
         return list_response(UsageFormatSerializer(list_formats(), many=True).data)
 
 
-_TYPES = ("application/json", "application/x-ndjson")
 _PAGE = 1_000
 
 
