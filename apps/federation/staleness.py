@@ -82,7 +82,7 @@ def _freeze(remote: Mount | Subscription, at: datetime) -> int:
 
 def record_of(remote: Mount | Subscription, *, verb: str, at: datetime, actor: Actor = SYSTEM, **event: Any) -> None:
     """Record an event about a mount or subscription in the audit log."""
-    place = {"policy_slug": remote.policy.slug, "entry_uid": remote.entry_uid}
+    place: dict[str, Any] = {"policy_slug": remote.policy.slug, "entry_uid": remote.entry_uid}
     record(actor=actor, verb=verb, at=at, subject=str(remote), **place, **event)
 
 

@@ -181,7 +181,7 @@ class Shell:
     def policies(self) -> list[PolicyLink]:
         if not self.user:
             return []
-        visible = _unless_failing(lambda: list(policies.list_policies(actor=actor_of(self._request))), [])
+        visible: list[Policy] = _unless_failing(lambda: list(policies.list_policies(actor=actor_of(self._request))), [])
         return [
             PolicyLink(
                 policy.slug,
