@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import zstandard
 from django.conf import settings
@@ -22,7 +23,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFou
 from apps.core.signing import digest_of, sign_document
 from apps.federation.documents.trust import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
-from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey
+from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey, UsageFeed
 from apps.policies.changesets.checks import skeleton
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -46,6 +47,26 @@ def refuse_look_alike(name: str, others: Iterable[str]) -> None:
     if alike is not None:
         message = f"looks like {alike!r}, which is published already: choose one that can't be taken for it"
         raise Conflict(f"The name {name!r} {message}.", code="name_taken", fields=[FieldProblem("name", message)])
+
+
+def entry_to_publish(
+    table: type[Publication | UsageFeed], what: str, policy_slug: str, entry: str, name: str, actor: Actor
+) -> tuple[Policy, UUID]:
+    """Policy and uid of an entry (a path) whose publication or feed may have this name.
+
+    Raises:
+        NotFound, Conflict: the entry, or the name is that of another one or resembles it.
+    """
+    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
+    tree = load_tree(policy)
+    i = tree.index_of_path(entry)
+    if i is None:
+        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
+    place = {"policy": policy, "entry_uid": tree.uuid(i)}
+    if table.all_objects.filter(name=name).exclude(**place).exists():
+        raise Conflict(f"The name {name!r} is that of another {what}: choose one of its own.", code="name_taken")
+    refuse_look_alike(name, table.objects.exclude(**place).values_list("name", flat=True))
+    return policy, tree.uuid(i)
 
 
 _KEPT = 100  # versions of a publication
@@ -85,24 +106,15 @@ def make_publication(
         NotAllowed: not an administrator.
         Invalid, NotFound, Conflict: the name, the entry, or the name exists already.
     """
-    _require_admin(actor)
+    require_publisher(actor)
     refuse_name(name)
     if not _LEAST_S <= expires_after_s <= _MOST_S:
         message = f"must be from {_LEAST_S} to {_MOST_S} seconds"
         raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
-    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
-    tree = load_tree(policy)
-    i = tree.index_of_path(entry)
-    if i is None:
-        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
-    same = Publication.all_objects.filter(name=name).first()
-    if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
-        raise Conflict(f"The name {name!r} is that of another publication: choose one of its own.", code="name_taken")
-    others = Publication.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
-    refuse_look_alike(name, others.values_list("name", flat=True))
+    policy, uid = entry_to_publish(Publication, "publication", policy_slug, entry, name, actor)
     values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
     found, is_new = Publication.objects.update_or_create(
-        policy=policy, entry_uid=tree.uuid(i), defaults=values, create_defaults={**values, "made_at": at}
+        policy=policy, entry_uid=uid, defaults=values, create_defaults={**values, "made_at": at}
     )
     verb = "federation.published" if is_new else "federation.publication_changed"
     audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details={"entry": entry})
@@ -182,7 +194,7 @@ def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor)
     Raises:
         NotAllowed, NotFound.
     """
-    _require_admin(actor)
+    require_publisher(actor)
     named = Publication.all_objects.select_for_update(of=("self",)).select_related("policy")
     found = None if "\0" in name else named.filter(name=name).first()
     if found is None:
@@ -215,7 +227,7 @@ def write_documents(
 
 
 def list_publications(*, actor: Actor) -> list[Publication]:
-    _require_admin(actor)
+    require_publisher(actor)
     return list(Publication.objects.select_related("policy").order_by("name"))
 
 
@@ -282,6 +294,6 @@ def _replace(path: Path, data: bytes) -> None:
         raise
 
 
-def _require_admin(actor: Actor) -> None:
+def require_publisher(actor: Actor) -> None:
     if not actor.is_admin:
         raise NotAllowed("Only administrators decide what this site publishes.")

@@ -23,7 +23,7 @@ from django.db import OperationalError, connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge, Unavailable
 from apps.core.signing import sign_document
 from apps.federation.documents.trust import load_keys
 from apps.federation.documents.wire_usage import (
@@ -36,7 +36,7 @@ from apps.federation.documents.wire_usage import (
     write_usage,
 )
 from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
-from apps.federation.publishing import own_name, refuse_look_alike, refuse_name
+from apps.federation.publishing import entry_to_publish, own_name, refuse_name, require_publisher
 from apps.federation.usage_feeds.feed_content import (
     View,
     add_marks,
@@ -47,8 +47,6 @@ from apps.federation.usage_feeds.feed_content import (
     read_view,
     update_feed,
 )
-from apps.policies.selectors import get_policy
-from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import consistent_read
 
 _LEAST_S, _MOST_S = 3_600, 366 * 86_400
@@ -96,18 +94,9 @@ def make_feed(
         NotAllowed: not an administrator.
         Invalid, NotFound, Conflict: a value, the entry, or the name exists already.
     """
-    _require_admin(actor)
+    require_publisher(actor)
     _check(name, capacity_cores, keeps_days, expires_after_s)
-    policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
-    tree = load_tree(policy)
-    i = tree.index_of_path(entry)
-    if i is None:
-        raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
-    same = UsageFeed.all_objects.filter(name=name).first()
-    if same is not None and (same.policy_id, same.entry_uid) != (policy.pk, tree.uuid(i)):
-        raise Conflict(f"The name {name!r} is that of another feed: choose one of its own.", code="name_taken")
-    others = UsageFeed.objects.exclude(policy=policy, entry_uid=tree.uuid(i))
-    refuse_look_alike(name, others.values_list("name", flat=True))
+    policy, uid = entry_to_publish(UsageFeed, "feed", policy_slug, entry, name, actor)
     values = {
         "name": name,
         "capacity_cores": float(capacity_cores),
@@ -118,7 +107,7 @@ def make_feed(
     }
     found, is_new = UsageFeed.objects.update_or_create(
         policy=policy,
-        entry_uid=tree.uuid(i),
+        entry_uid=uid,
         defaults=values,
         create_defaults={**values, "made_at": at, "number": _number_before(name)},
     )
@@ -138,7 +127,7 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
         NotAllowed: not an administrator.
         NotFound: there is no such feed.
     """
-    _require_admin(actor)
+    require_publisher(actor)
     found = UsageFeed.all_objects.select_for_update(of=("self",)).select_related("policy").filter(name=name).first()
     if found is None:
         raise NotFound(f"There is no feed {name[:128]!r}.")
@@ -150,7 +139,7 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
 
 
 def list_feeds(*, actor: Actor) -> list[UsageFeed]:
-    _require_admin(actor)
+    require_publisher(actor)
     return list(UsageFeed.objects.select_related("policy").order_by("name"))
 
 
@@ -333,8 +322,3 @@ def _check(name: str, capacity_cores: float, keeps_days: int, expires_after_s: i
         if not (math.isfinite(value) and least <= value <= most):
             message = f"must be from {least:,} to {most:,.0f}"
             raise Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
-
-
-def _require_admin(actor: Actor) -> None:
-    if not actor.is_admin:
-        raise NotAllowed("Only administrators decide what this site publishes.")
