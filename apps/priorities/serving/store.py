@@ -39,7 +39,6 @@ from apps.usage.models import is_collected
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
 
 logger = logging.getLogger(__name__)
-
 _FIRST_POLL_S = 10.0  # how long a new process waits for its first poll
 _POLL_AGAIN_S = 0.25  # shortest interval between polls that an unknown policy triggers
 _MOST_KEPT = 8
