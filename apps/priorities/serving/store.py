@@ -34,7 +34,7 @@ from apps.priorities.serving import disk_copies
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 from apps.priorities.snapshots import read_data, unpack_snapshot
-from apps.usage.models import is_collected
+from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]
 
@@ -83,11 +83,6 @@ class SourceAge:
     @property
     def is_collected(self) -> bool:
         return is_collected(self.kind)
-
-
-_SOURCES = f"""
-SELECT {", ".join(one.name for one in fields(SourceAge))} FROM usage_source WHERE archived_at IS NULL ORDER BY slug
-"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True)
@@ -181,10 +176,8 @@ class _Served:
 
     def _load_new(self, old: State) -> State:
         with connection.cursor() as cursor:
-            cursor.execute(f"{_NEWEST}; {_SOURCES}")  # one round trip
+            cursor.execute(_NEWEST)
             found_rows = cursor.fetchall()
-            cursor.nextset()
-            sources = tuple(SourceAge(*row) for row in cursor.fetchall())
         rows = [row[:6] for row in found_rows if row[6] is None]
         archived = {row[1]: row[6] for row in found_rows if row[6] is not None}
         policies = {row[1]: PolicyRow(*row[:5]) for row in rows}
@@ -205,6 +198,8 @@ class _Served:
                 served[slug] = found
         for slug in set(old.policies) - set(policies):
             disk_copies.delete_copies(slug)
+        names = [one.name for one in fields(SourceAge)]
+        sources = tuple(SourceAge(*row) for row in Source.objects.order_by("slug").values_list(*names))
         return State(policies, served, damaged, archived, sources, has_database=True, polled_s=time.monotonic())
 
 
