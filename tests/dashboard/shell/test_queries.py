@@ -13,7 +13,7 @@ from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 # In tests the first request for a snapshot polls for a newer one: a query that a server's thread runs.
-POLL = 1
+POLL = 2
 SESSION_AND_USER = 2
 FRAME = 3  # policies, grants, and one query for counts and versions
 OF_PASSWORD_PAGE = 1

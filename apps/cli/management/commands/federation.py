@@ -336,8 +336,7 @@ class Command(OperatorCommand):
         if options["fingerprint"] and clean_fingerprint(options["fingerprint"]) != found:
             raise CommandError("The key differs from --fingerprint: nothing was done.", returncode=REFUSED)
         if not options["fingerprint"] and not options["yes"]:
-            message = "Compare it with the fingerprint that the other site sends through another channel; then use "
-            "--fingerprint."
+            message = "Compare it with the fingerprint that the other site sends separately; then use --fingerprint."
             raise CommandError(message, returncode=REFUSED)
 
     def _usage_decided(self, unmapped: UnmappedUsage | None, options: dict[str, Any]) -> None:
