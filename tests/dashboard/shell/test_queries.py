@@ -12,7 +12,7 @@ from tests.dashboard.grid import Grid
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
-# In tests the first request for a snapshot polls for a newer one: a query that a server's thread runs.
+# In tests the first request for a snapshot polls for a newer one: queries that a server's thread runs.
 POLL = 2
 SESSION_AND_USER = 2
 FRAME = 3  # policies, grants, and one query for counts and versions
