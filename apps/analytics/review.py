@@ -16,7 +16,7 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.analytics.operators.tree_check import check_resolution
 from apps.analytics.review_checks import check_effect, check_unmapped
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
@@ -123,7 +123,7 @@ class ReviewPage:
 
     @cached_property
     def _visibility_before(self) -> Visibility:
-        return see(policy=self.review.policy, tree=self.review.before, at=self.now, actor=self.actor)
+        return load_visibility(policy=self.review.policy, tree=self.review.before, at=self.now, actor=self.actor)
 
     @cached_property
     def sees(self) -> Mask:

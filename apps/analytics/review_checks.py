@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.federation.models import Mount
-from apps.mapping.moves import DAYS, UnmappedUsage, moves_to_nowhere, usage_of_unmapped
+from apps.mapping.moves import DAYS, UnmappedUsage, moves_to_unmapped, usage_of_unmapped
 from apps.mapping.permissions import MapRights
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
@@ -23,7 +23,7 @@ def check_unmapped(review: Review, *, actor: Actor, at: datetime) -> list[Check]
     if not review.is_open or review.outcome is None or not len(review.moves.gone):
         return []
     rights = MapRights(review.policy, review.before, actor, at)
-    moves = moves_to_nowhere(review.policy, review.before, review.after)
+    moves = moves_to_unmapped(review.policy, review.before, review.after)
     unmapped = usage_of_unmapped([move for move in moves if rights.may_name(move.before)], at=at)
     return [_unmapped_check(unmapped, _mount_of(review), review)] if unmapped.accounts else []
 

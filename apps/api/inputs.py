@@ -18,7 +18,7 @@ from apps.api.authentication import actor_of
 from apps.api.errors import Refusal
 from apps.core import clock
 from apps.core.errors import FieldProblem
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.selectors import get_policy, read_instant, read_moment
 from apps.policies.tree.stored import load_tree
 
@@ -171,7 +171,7 @@ def entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
     actor = actor_of(request)
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
-    visibility = see(policy=policy, tree=tree, at=clock.now(), actor=actor)
+    visibility = load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor)
     return tree.uuid(visibility.require(tree.index_of_path(text)))
 
 
@@ -184,4 +184,4 @@ def visible_entry_uid(request: Request, policy_slug: str, text: str) -> UUID:
         i = tree.index_of_uid(UUID(text))
     except ValueError:
         i = tree.index_of_path(text)
-    return tree.uuid(see(policy=policy, tree=tree, at=clock.now(), actor=actor).require(i))
+    return tree.uuid(load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor).require(i))

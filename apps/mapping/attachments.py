@@ -17,11 +17,11 @@ from apps.accounts.models import Account, Token, User
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment, Claim
-from apps.mapping.moves import Wanted, find_moves, moves_of_people, refusal_of
+from apps.mapping.moves import ProposedMapping, find_moves, moves_by_owner, refusal_of
 from apps.mapping.permissions import WRITE, MapRights
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rulebook
-from apps.mapping.versions import Placement, keep_version, refuse_stale, who_took
+from apps.mapping.rules.rule_set import load_rule_set
+from apps.mapping.versions import Placement, get_attaching_user, refuse_stale, store_version
 from apps.policies.access.scope import require_scope
 from apps.policies.changesets.change_sets import clean_reason, require_reason
 from apps.policies.publishing.revisions import lock_policy
@@ -54,7 +54,7 @@ def attach_account(
     refuse_reserved(account.namespace, where="account")
     with transaction.atomic():
         rights = _locked(policy_slug, at=at, actor=actor)
-        no_place_for_accounts(rights, rights.require(entry_uid))
+        refuse_unmappable_entry(rights, rights.require(entry_uid))
         refuse_stale(rights.policy, version)
         found = Account.objects.filter(**account._asdict()).first()
         if found is None or not _is_free(rights, account):
@@ -75,7 +75,7 @@ def attach_account(
     return attachment
 
 
-def no_place_for_accounts(rights: MapRights, i: int) -> None:
+def refuse_unmappable_entry(rights: MapRights, i: int) -> None:
     if i == 0 or rights.tree.is_reserve[i]:
         raise _invalid("entry", _("can’t have accounts: choose an entry below the root that isn't a reserve"))
 
@@ -98,15 +98,15 @@ def detach_account(
         if not rights.may_map(i):
             raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
         refuse_stale(rights.policy, version)
-        _refuse_to_let_go(rights, attachment, at=at)
+        _refuse_detach(rights, attachment, at=at)
         _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), said, at=at, actor=actor)
         attachment.delete()
 
 
-def _refuse_to_let_go(rights: MapRights, attachment: Attachment, *, at: datetime) -> None:
-    moves = find_moves(rights, Wanted(places={attachment.account_id: None}), at=at)
-    took = who_took(rights.policy, attachment.account_id)
-    is_own = rights.actor.user is not None and took == rights.actor.user.pk
+def _refuse_detach(rights: MapRights, attachment: Attachment, *, at: datetime) -> None:
+    moves = find_moves(rights, ProposedMapping(places={attachment.account_id: None}), at=at)
+    attached_by = get_attaching_user(rights.policy, attachment.account_id)
+    is_own = rights.actor.user is not None and attached_by == rights.actor.user.pk
     refusal = refusal_of(rights, moves, attached={attachment.account_id} if is_own else ())
     if refusal:
         raise NotAllowed(refusal.text, code="not_yours")
@@ -145,7 +145,7 @@ def key_of(account: Account) -> AccountKey:
 
 def _is_free(rights: MapRights, account: AccountKey) -> bool:
     """Return whether the account is unmapped, mapped by a default rule, or mapped where the actor maps accounts."""
-    resolver = load_rulebook(rights.policy, rights.tree).on(rights.tree)
+    resolver = load_rule_set(rights.policy, rights.tree).on(rights.tree)
     decided = resolver.decide(account)
     return resolver.is_free(decided) or rights.may_map(decided[0].entry)
 
@@ -167,7 +167,7 @@ def _changed(
     actor: Actor,
 ) -> None:
     moved = Placement(attachment.account_id, *ends)
-    number = keep_version(rights.policy, attached=[moved], reason=reason, at=at, actor=actor)
+    number = store_version(rights.policy, attached=[moved], reason=reason, at=at, actor=actor)
     audit.record(
         actor=actor,
         verb=verb,
@@ -229,14 +229,14 @@ def list_my_accounts(*, actor: Actor) -> MyAccounts:
     )
 
 
-def take_own_accounts(*, user: User, at: datetime) -> int:
+def assign_own_accounts(*, user: User, at: datetime) -> int:
     """Assign unowned accounts with this user name to the user, from sources whose account names are login names."""
     trusted = Source.objects.filter(names_people=True).values("namespace")
     with transaction.atomic():
         free = Account.objects.select_for_update().filter(person=None, user_name=user.username, namespace__in=trusted)
         accounts = list(free) if user.is_active and user.username else []
         if accounts:
-            _give(accounts, user, Actor(user=user, via="page"), at, _("The source has login names."))
+            _assign_owner(accounts, user, Actor(user=user, via="page"), at, _("The source has login names."))
     return len(accounts)
 
 
@@ -255,7 +255,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=user.pk)  # enforces MOST_CLAIMS for concurrent requests
         if user_name == user.username:
-            take_own_accounts(user=user, at=at)
+            assign_own_accounts(user=user, at=at)
         if Account.objects.filter(person=user, namespace=namespace, user_name=user_name).exists():
             return True
         if Claim.objects.filter(user=user).count() >= MOST_CLAIMS:
@@ -268,7 +268,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
     return False
 
 
-def take_back_claim(*, claim_id: int, at: datetime, actor: Actor) -> None:
+def cancel_claim(*, claim_id: int, at: datetime, actor: Actor) -> None:
     user = _person(actor)
     with transaction.atomic():
         claim = Claim.objects.select_for_update().filter(pk=claim_id, user=user).first()
@@ -286,7 +286,7 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
     if not claims:
         return []
     found = []
-    resolver = load_rulebook(rights.policy, rights.tree).on(rights.tree)
+    resolver = load_rule_set(rights.policy, rights.tree).on(rights.tree)
     for claim in claims:
         accounts = [
             account
@@ -314,10 +314,10 @@ def decide_claim(
         if actor.user is not None and claim.user_id == actor.user.pk and not actor.is_admin:
             raise NotAllowed(_("Another person must confirm that an account is yours."))
         if confirm:
-            moves = moves_of_people(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
+            moves = moves_by_owner(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
             if refusal := refusal_of(rights, moves):
                 raise NotAllowed(refusal.text, code="not_yours")
-            _give(open_claim.accounts, claim.user, actor, at, said)
+            _assign_owner(open_claim.accounts, claim.user, actor, at, said)
         else:
             audit.record(
                 actor=actor,
@@ -331,7 +331,7 @@ def decide_claim(
         claim.delete()
 
 
-def _give(accounts: Sequence[Account], user: User, actor: Actor, at: datetime, reason: str) -> None:
+def _assign_owner(accounts: Sequence[Account], user: User, actor: Actor, at: datetime, reason: str) -> None:
     Account.objects.filter(pk__in=[account.pk for account in accounts]).update(person=user)
     names = [key_of(account)._asdict() for account in accounts]
     audit.record(

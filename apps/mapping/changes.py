@@ -19,23 +19,23 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals
 from apps.accounts.models import Account
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
-from apps.mapping.attachments import no_place_for_accounts
+from apps.mapping.attachments import refuse_unmappable_entry
 from apps.mapping.models import Attachment, MappingRule
-from apps.mapping.moves import Move, Wanted, find_moves, may_read, refusal_of, refusal_of_rules
+from apps.mapping.moves import Move, ProposedMapping, find_moves, may_read, refusal_of, refusal_of_rules
 from apps.mapping.permissions import WRITE, MapRights, rights_in
 from apps.mapping.rules.rule import Rule, rule_problems
 from apps.mapping.rules.rule_set import tier_of
 from apps.mapping.versions import (
     MappingState,
     Placement,
-    as_asked,
+    current_mapping,
+    get_attaching_user,
     get_version,
-    keep_version,
+    mapping_at_version,
     refuse_stale,
-    state_now,
-    state_of,
+    sort_by_tier,
+    store_version,
     version_of,
-    who_took,
 )
 from apps.policies.access.scope import require_scope
 from apps.policies.changesets.change_sets import require_reason
@@ -55,7 +55,7 @@ class Edit(Protocol):
     # Verb of the audit event.
     verb: ClassVar[str]
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted: ...
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping: ...
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class AddRule:
     to: int | None = None
     verb: ClassVar[str] = "mapping.changed"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
-        return Wanted(_put(state.rules, self.rule, self.to))
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
+        return ProposedMapping(_insert_rule(state.rules, self.rule, self.to))
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class ChangeRule:
     to: int | None = None
     verb: ClassVar[str] = "mapping.changed"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
-        old = chosen(rights, state.rules, self.at)
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
+        old = get_rule_at(rights, state.rules, self.at)
         to = self.to
         if to is None and tier_of(old) == tier_of(self.rule):
             to = self.at
-        return Wanted(_put((*state.rules[: self.at], *state.rules[self.at + 1 :]), self.rule, to))
+        return ProposedMapping(_insert_rule((*state.rules[: self.at], *state.rules[self.at + 1 :]), self.rule, to))
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class MoveRule:
     to: int
     verb: ClassVar[str] = "mapping.changed"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
-        rule = chosen(rights, state.rules, self.at)
-        return Wanted(_put((*state.rules[: self.at], *state.rules[self.at + 1 :]), rule, self.to))
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
+        rule = get_rule_at(rights, state.rules, self.at)
+        return ProposedMapping(_insert_rule((*state.rules[: self.at], *state.rules[self.at + 1 :]), rule, self.to))
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class RemoveRule:
     at: int
     verb: ClassVar[str] = "mapping.changed"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
-        chosen(rights, state.rules, self.at)
-        return Wanted((*state.rules[: self.at], *state.rules[self.at + 1 :]))
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
+        get_rule_at(rights, state.rules, self.at)
+        return ProposedMapping((*state.rules[: self.at], *state.rules[self.at + 1 :]))
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ class ReplaceRules:
     rules: Sequence[Rule]
     verb: ClassVar[str] = "mapping.changed"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
-        refuse_bad_rules(rights, self.rules, state.rules)
-        return Wanted(as_asked(self.rules))
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
+        refuse_invalid_rules(rights, self.rules, state.rules)
+        return ProposedMapping(sort_by_tier(self.rules))
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class Assign:
     places: Mapping[int, UUID]
     verb: ClassVar[str] = "mapping.assigned"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
         if not 0 < len(self.places) <= MOST_ASSIGNED:
             raise _invalid("accounts", _("must be 1 to %(most)d accounts") % {"most": MOST_ASSIGNED})
         for uid in set(self.places.values()):
-            no_place_for_accounts(rights, rights.require(uid))
-        return Wanted(places=self.places)
+            refuse_unmappable_entry(rights, rights.require(uid))
+        return ProposedMapping(places=self.places)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Detach:
     accounts: Sequence[int]
     verb: ClassVar[str] = "mapping.let_go"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
         tree = rights.tree
         for account in self.accounts:
             at = state.attached.get(account)
@@ -148,7 +148,7 @@ class Detach:
                 raise NotFound(_("Not found, or not visible to you."))
             if not rights.may_map(tree.index_of_uid(at) or 0):
                 raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
-        return Wanted(places=dict.fromkeys(self.accounts))
+        return ProposedMapping(places=dict.fromkeys(self.accounts))
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,9 @@ class Restore:
     number: int
     verb: ClassVar[str] = "mapping.restored"
 
-    def wanted(self, rights: MapRights, state: MappingState) -> Wanted:
+    def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
         get_version(rights.policy, self.number)
-        before = state_of(rights.policy, self.number)
+        before = mapping_at_version(rights.policy, self.number)
         there = Account.objects.filter(pk__in=list(before.attached)).values_list("pk", flat=True)
         places = {
             account: before.attached.get(account)
@@ -173,7 +173,7 @@ class Restore:
             message = _("%(n)s target entries of that version are archived: restore them first.")
             raise Conflict(message % {"n": len(set(gone))}, code="entry_gone")
         stated = [rule.stated for rule in before.rules]
-        return Wanted(before.rules if stated != [rule.stated for rule in state.rules] else None, places)
+        return ProposedMapping(before.rules if stated != [rule.stated for rule in state.rules] else None, places)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Plan:
 
     rights: MapRights
     version: int
-    wanted: Wanted
+    wanted: ProposedMapping
     moves: Sequence[Move]
     refusal: str = ""
     refusal_key: str = ""
@@ -204,7 +204,7 @@ class Plan:
     @property
     def core_s(self) -> float:
         """Recent usage of the readable moves, in core-seconds."""
-        return sum(move.stake.core_s for move in self.readable)
+        return sum(move.usage.core_s for move in self.readable)
 
 
 def preview_change(*, policy_slug: str, edit: Edit, at: datetime, actor: Actor) -> Plan:
@@ -229,7 +229,7 @@ def make_change(*, policy_slug: str, edit: Edit, reason: str, version: int | Non
         return _make(plan, edit, require_reason(reason), at=at, actor=actor)
 
 
-def chosen(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
+def get_rule_at(rights: MapRights, rules: Sequence[Rule], at: int) -> Rule:
     """Return the rule at an index; raise NotFound if there is none that the actor may read."""
     rule = rules[at] if 0 <= at < len(rules) else None
     if rule is None or not may_read_rule(rights, rule):
@@ -243,7 +243,7 @@ def may_read_rule(rights: MapRights, rule: Rule) -> bool:
     return rights.may_name(rights.tree.index_of_uid(rule.target_uid) or 0)
 
 
-def refuse_bad_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[Rule] = ()) -> None:
+def refuse_invalid_rules(rights: MapRights, rules: Sequence[Rule], known: Sequence[Rule] = ()) -> None:
     """Raise Invalid for invalid rules. known: stored rules, which stay valid if their entry or source was removed."""
     if len(rules) > MOST_RULES:
         raise Invalid(_("A policy has at most %(most)d mapping rules.") % {"most": MOST_RULES})
@@ -286,17 +286,17 @@ def _recorded(rights: MapRights, rule: Rule, at: datetime) -> Rule:
 
 
 def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
-    state = state_now(rights.policy)
+    state = current_mapping(rights.policy)
     wanted = edit.wanted(rights, state)
     if wanted.rules is not None:
-        refuse_bad_rules(rights, wanted.rules, state.rules)
+        refuse_invalid_rules(rights, wanted.rules, state.rules)
         wanted = replace(wanted, rules=with_reach(rights, wanted.rules, state.rules, at=at))
-    if not _says_something(wanted, state):
+    if not _changes_anything(wanted, state):
         raise Invalid(_("Already the current state: nothing would change."), code="nothing_to_change")
     moves = find_moves(rights, wanted, at=at)
     refusal = None if wanted.rules is None else refusal_of_rules(rights, state.rules, wanted.rules)
     if isinstance(edit, Assign):
-        _refuse_taken(rights, edit, moves)
+        _refuse_other_accounts(rights, edit, moves)
     attached = _attached_by(rights, edit.accounts) if isinstance(edit, Detach) else ()
     key, text = refusal or refusal_of(rights, moves, attached=attached) or ("", "")
     return Plan(rights, version_of(rights.policy), wanted, moves, text, key, state)
@@ -305,16 +305,18 @@ def _plan(rights: MapRights, edit: Edit, at: datetime) -> Plan:
 def _attached_by(rights: MapRights, accounts: Sequence[int]) -> set[int]:
     """Return which of the accounts the actor attached while they were unmapped."""
     user = rights.actor.user
-    return {account for account in accounts if user is not None and who_took(rights.policy, account) == user.pk}
+    return {
+        account for account in accounts if user is not None and get_attaching_user(rights.policy, account) == user.pk
+    }
 
 
-def _says_something(wanted: Wanted, state: MappingState) -> bool:
+def _changes_anything(wanted: ProposedMapping, state: MappingState) -> bool:
     if wanted.rules is not None and wanted.rules != state.rules:
         return True
     return any(state.attached.get(account) != uid for account, uid in (wanted.places or {}).items())
 
 
-def _refuse_taken(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> None:
+def _refuse_other_accounts(rights: MapRights, edit: Assign, moves: Sequence[Move]) -> None:
     """Refuse missing accounts and accounts of others with the same error, so that it reveals neither."""
     there = Account.objects.filter(pk__in=list(edit.places)).exclude(namespace__startswith=RESERVED)
     unfit = set(edit.places) - set(there.values_list("pk", flat=True))
@@ -331,7 +333,7 @@ def _make(plan: Plan, edit: Edit, reason: str, *, at: datetime, actor: Actor) ->
     if rules is not None:
         write_rules(policy, rules)
     attached = _write_places(policy, plan, reason, at=at, actor=actor)
-    number = keep_version(policy, rules=rules, attached=attached, reason=reason, at=at, actor=actor)
+    number = store_version(policy, rules=rules, attached=attached, reason=reason, at=at, actor=actor)
     ends = {one.after for one in attached if one.after is not None}
     audit.record(
         actor=actor,
@@ -383,7 +385,7 @@ def _write_places(policy: Policy, plan: Plan, reason: str, *, at: datetime, acto
     return changed
 
 
-def _put(rules: Sequence[Rule], rule: Rule, to: int | None) -> tuple[Rule, ...]:
+def _insert_rule(rules: Sequence[Rule], rule: Rule, to: int | None) -> tuple[Rule, ...]:
     """Insert a rule at an index, limited to the range of its tier; None: at the end of its tier."""
     first = sum(tier_of(one) < tier_of(rule) for one in rules)
     last = sum(tier_of(one) <= tier_of(rule) for one in rules)

@@ -63,7 +63,7 @@ class Activity:
         """Return whether there was no usage since then, and no job is running or pending."""
         return not any(one in self.open_at or self._used_after(one, since - HOUR) for one in accounts)
 
-    def came_back(self, accounts: Iterable[int], after: datetime) -> bool:
+    def has_new_activity(self, accounts: Iterable[int], after: datetime) -> bool:
         """Return whether an hour with usage started, or an unfinished job was submitted, after that instant."""
         return any(self._used_after(one, after) or self._submitted_after(one, after) for one in accounts)
 
@@ -76,14 +76,14 @@ class Activity:
         return submitted is not None and submitted > after
 
 
-class Gone(NamedTuple):
+class ArchivedEntry(NamedTuple):
     """An archived entry and the instant of its archiving."""
 
     uid: UUID
     at: datetime
 
 
-class Someone(NamedTuple):
+class SignInUser(NamedTuple):
     """A user in sign-in groups, the last sign-in, and their accounts."""
 
     person: Person
@@ -101,7 +101,7 @@ def load_activity(accounts: Sequence[int], *, since: datetime) -> Activity:
         return Activity(used, dict(cursor.fetchall()))
 
 
-def load_gone(policy: Policy, wanted: Iterable[tuple[UUID, str]]) -> dict[tuple[UUID, str], Gone]:
+def load_archived_entries(policy: Policy, wanted: Iterable[tuple[UUID, str]]) -> dict[tuple[UUID, str], ArchivedEntry]:
     """Return archived leaves by their former parent and name."""
     asked = set(wanted)
     if not asked:
@@ -109,11 +109,11 @@ def load_gone(policy: Policy, wanted: Iterable[tuple[UUID, str]]) -> dict[tuple[
     parents, names = {parent for parent, _ in asked}, {name for _, name in asked}
     with connection.cursor() as cursor:
         cursor.execute(_GONE, {"policy": policy.pk, "parents": list(parents), "names": list(names)})
-        found = {(parent, name): Gone(uid, at) for parent, name, uid, at in cursor.fetchall()}
+        found = {(parent, name): ArchivedEntry(uid, at) for parent, name, uid, at in cursor.fetchall()}
     return {place: gone for place, gone in found.items() if place in asked}
 
 
-def load_since(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
+def load_last_changed(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
     """Return when each entry was last changed."""
     if not uids:
         return {}
@@ -122,7 +122,7 @@ def load_since(policy: Policy, uids: Sequence[UUID]) -> dict[UUID, datetime]:
         return dict(cursor.fetchall())
 
 
-def made_by_rule(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
+def added_by_rule(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
     """Return which of these entries a membership rule added."""
     if not uids:
         return set()
@@ -131,7 +131,7 @@ def made_by_rule(policy: Policy, uids: Sequence[UUID]) -> set[UUID]:
         return {uid for (uid,) in cursor.fetchall()}
 
 
-def load_people(names: Sequence[str]) -> list[Someone]:
+def load_group_users(names: Sequence[str]) -> list[SignInUser]:
     """Return the active users who are in one of these sign-in groups."""
     if not names:
         return []
@@ -147,4 +147,6 @@ def load_people(names: Sequence[str]) -> list[Someone]:
     owned = Account.objects.filter(person__username__in=groups).order_by("pk")
     for username, *key in owned.values_list("person__username", *AccountKey._fields):
         theirs.setdefault(username, []).append(AccountKey(*key))
-    return [Someone(Person(name, frozenset(groups[name])), seen[name], tuple(theirs.get(name, ()))) for name in groups]
+    return [
+        SignInUser(Person(name, frozenset(groups[name])), seen[name], tuple(theirs.get(name, ()))) for name in groups
+    ]

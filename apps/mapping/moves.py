@@ -35,7 +35,7 @@ from apps.accounts.selectors import groups_of
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED, KnownAccounts, Resolver, decide_accounts
 from apps.mapping.rules.rule import Person, Rule
-from apps.mapping.rules.rule_set import load_rulebook, rulebook_of, tier_of
+from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, tier_of
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.models import Policy
@@ -78,7 +78,7 @@ def load_affected_usage(accounts: Sequence[int] | None = None, *, at: datetime) 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ProposedMapping:
     """The wanted mapping: rules (None: unchanged), and by account id the entry to attach to, or None to detach."""
 
     rules: tuple[Rule, ...] | None = None
@@ -97,13 +97,13 @@ class Move(NamedTuple):
     after: int
     was_free: bool
     is_free: bool
-    stake: AffectedUsage = NOTHING
+    usage: AffectedUsage = NOTHING
 
 
-def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]:
+def find_moves(rights: MapRights, wanted: ProposedMapping, *, at: datetime) -> list[Move]:
     """Return the moves that a wanted mapping causes, most usage first."""
-    book = load_rulebook(rights.policy, rights.tree)
-    then = book if wanted.rules is None else rulebook_of(rights.policy, rights.tree, wanted.rules)
+    rule_set = load_rule_set(rights.policy, rights.tree)
+    then = rule_set if wanted.rules is None else build_rule_set(rights.policy, rights.tree, wanted.rules)
     places = dict(wanted.places or {})
     accounts = Account.objects.order_by("id")
     if wanted.rules is None:
@@ -113,10 +113,10 @@ def find_moves(rights: MapRights, wanted: Wanted, *, at: datetime) -> list[Move]
         ids.append(pk)
         keys.append(AccountKey(*names))
     known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
-    moves = _between(book.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
+    moves = _between(rule_set.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
     stakes = load_affected_usage([move.account for move in moves], at=at) if moves else {}
-    told = [move._replace(stake=stakes.get(move.account, NOTHING)) for move in moves]
-    return sorted(told, key=lambda move: (-move.stake.core_s, move.key))
+    told = [move._replace(usage=stakes.get(move.account, NOTHING)) for move in moves]
+    return sorted(told, key=lambda move: (-move.usage.core_s, move.key))
 
 
 def may_read(rights: MapRights, move: Move) -> bool:
@@ -128,25 +128,25 @@ def may_read(rights: MapRights, move: Move) -> bool:
     return move.after != UNMAPPED and rights.holds(move.after, Verb.MAP_ACCOUNTS)
 
 
-def moves_of_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
+def moves_by_tree(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
     """Return the moves that a changed tree causes by its membership rules; `after` is an index in the changed tree."""
     rows = list(Account.objects.order_by("id").values_list("id", *AccountKey._fields).iterator(chunk_size=20_000))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
-    was, now = load_rulebook(policy, before).on(before), load_rulebook(policy, after).on(after)
+    was, now = load_rule_set(policy, before).on(before), load_rule_set(policy, after).on(after)
     return _between(was, now, ids, keys)
 
 
-def moves_of_people(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
+def moves_by_owner(rights: MapRights, owners: Mapping[int, User]) -> list[Move]:
     """Return the moves caused by new owners of accounts, by id, because rules may match owners' sign-in groups."""
-    book = load_rulebook(rights.policy, rights.tree)
+    rule_set = load_rule_set(rights.policy, rights.tree)
     rows = Account.objects.filter(pk__in=list(owners)).order_by("id").values_list("id", *AccountKey._fields)
     keys = {row[0]: AccountKey(*row[1:]) for row in rows}
-    persons = dict(book.known.persons)
+    persons = dict(rule_set.known.persons)
     for account, key in keys.items():
         owner = owners[account]
         persons[key] = Person(str(owner.username), frozenset(groups_of(owner)))
-    then = Resolver(book.rules, rights.tree, replace(book.known, persons=persons))
-    return _between(book.on(rights.tree), then, list(keys), list(keys.values()))
+    then = Resolver(rule_set.rules, rights.tree, replace(rule_set.known, persons=persons))
+    return _between(rule_set.on(rights.tree), then, list(keys), list(keys.values()))
 
 
 def _between(before: Resolver, after: Resolver, ids: Sequence[int], keys: Sequence[AccountKey]) -> list[Move]:
@@ -180,7 +180,7 @@ def refusal_of(rights: MapRights, moves: Sequence[Move], *, attached: Collection
     """
     if rights.may_map(0):
         return None
-    may = Remembered(rights.may_map)
+    may = RightsCache(rights.may_map)
     return _refusal(moves, may, may, attached)
 
 
@@ -192,7 +192,7 @@ def refusal_of_tree(before: MapRights, after: MapRights, moves: Sequence[Move]) 
     """
     if before.may_place(0):
         return None
-    return _refusal(moves, Remembered(before.may_place), Remembered(after.may_place), ())
+    return _refusal(moves, RightsCache(before.may_place), RightsCache(after.may_place), ())
 
 
 def _refusal(
@@ -281,7 +281,7 @@ def _may_add(rights: MapRights, rule: Rule) -> bool:
     return entry is not None and rights.holds(entry, Verb.EDIT_STRUCTURE)
 
 
-class Remembered(dict[int, bool]):
+class RightsCache(dict[int, bool]):
     """Cache of a right by entry; False for UNMAPPED."""
 
     def __init__(self, holds: Callable[[int], bool]) -> None:
@@ -310,17 +310,17 @@ def _with_places(
 def account_moves_of_tree(
     policy: Policy, before: TreeColumns, after: TreeColumns, actor: Actor, at: datetime
 ) -> AccountMoves:
-    moves = moves_of_tree(policy, before, after)
+    moves = moves_by_tree(policy, before, after)
     refusal = refusal_of_tree(MapRights(policy, before, actor, at), MapRights(policy, after, actor, at), moves)
-    new, n_stay = _staying(policy, before, after)
+    new, n_stay = _accounts_beyond_reach(policy, before, after)
     is_told = not n_stay or n_stay >= settings.FAIRSHARE_SMALLEST_GROUP
     return AccountMoves(len(moves), refusal.text if refusal else "", new, n_stay if is_told else None)
 
 
-def _staying(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[bool, int]:
+def _accounts_beyond_reach(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[bool, int]:
     """Return whether there are new rules with a limited reach, and how many matching accounts stay outside it."""
-    standing = set(load_rulebook(policy, before).rules)
-    resolver = load_rulebook(policy, after).on(after)
+    standing = set(load_rule_set(policy, before).rules)
+    resolver = load_rule_set(policy, after).on(after)
     new = [n for n, rule in enumerate(resolver.rules) if rule.reach_uid is not None and rule not in standing]
     if not new:
         return False, 0
@@ -351,9 +351,9 @@ class UnmappedUsage:
         return bool(self.accounts or self.n_peer_entries)
 
 
-def moves_to_nowhere(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
+def moves_to_unmapped(policy: Policy, before: TreeColumns, after: TreeColumns) -> list[Move]:
     """Return the moves of accounts that are mapped in the tree before and unmapped in the tree after."""
-    moves = moves_of_tree(policy, before, after)
+    moves = moves_by_tree(policy, before, after)
     return [move for move in moves if move.before not in _NO_ENTRY and move.after in _NO_ENTRY]
 
 

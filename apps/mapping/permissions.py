@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.access.scope import Rights, Verb, Visibility, rules_all, visible_entries
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, past_visibility_mask
@@ -33,25 +33,27 @@ def own_keys(actor: Actor) -> list[AccountKey]:
     return keys or [AccountKey("", actor.user.username)]
 
 
-def see(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights: Rights | None = None) -> Visibility:
+def load_visibility(
+    *, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor, rights: Rights | None = None
+) -> Visibility:
     """Return what the actor may see of any tree of the policy; own accounts are mapped by the current rules.
 
     rights: the actor's rights, if already loaded.
     """
-    resolver = load_rulebook(policy, tree, of=actor.user).on(tree) if actor.user is not None else None
+    resolver = load_rule_set(policy, tree, of=actor.user).on(tree) if actor.user is not None else None
     own = {resolver.resolve(key).entry for key in own_keys(actor)} - {UNMAPPED} if resolver is not None else set()
     return visible_entries(policy=policy, tree=tree, actor=actor, at=at, own_entries=sorted(own), rights=rights)
 
 
-def see_then(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
+def load_past_visibility(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Visibility:
     """Return what the actor may see of a past tree by current grants, read-only.
 
     Entries must have been visible then, and if they still exist, also now.
     """
-    then = see(policy=policy, tree=tree, at=at, actor=actor)
+    then = load_visibility(policy=policy, tree=tree, at=at, actor=actor)
     mask = then.mask
     if not then.all_visible:
-        mask = past_visibility_mask(then, see(policy=policy, tree=load_tree(policy), at=at, actor=actor))
+        mask = past_visibility_mask(then, load_visibility(policy=policy, tree=load_tree(policy), at=at, actor=actor))
     nothing = np.zeros(len(tree), dtype=np.bool_)
     return Visibility(tree, mask, nothing, bool(mask.all()), nothing, then.outright & mask, nothing)
 
@@ -60,7 +62,7 @@ def load_whole_tree(*, policy: Policy, number: int, at: datetime, actor: Actor) 
     """Load a past tree for actors who may see all of it: publishing a partial document by mistake would archive the
     rest."""
     tree = load_tree(policy, number)
-    if not see_then(policy=policy, tree=tree, at=at, actor=actor).all_visible:
+    if not load_past_visibility(policy=policy, tree=tree, at=at, actor=actor).all_visible:
         raise NotAllowed("You see only a part of this policy: request the tree of that part.", code="partial_view")
     return tree
 
@@ -79,7 +81,7 @@ class MapRights:
 
     @cached_property
     def sees(self) -> Visibility:
-        return see(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor, rights=self._rights)
+        return load_visibility(policy=self.policy, tree=self.tree, at=self.at, actor=self.actor, rights=self._rights)
 
     @cached_property
     def _rights(self) -> Rights:

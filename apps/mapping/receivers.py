@@ -6,9 +6,9 @@ from typing import Any
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.mapping.attachments import take_own_accounts
+from apps.mapping.attachments import assign_own_accounts
 
 
 def own_accounts_after_sign_in(sender: object, *, user: User, **_more: Any) -> None:
     """Assign accounts with the user's name, from sources whose account names are login names."""
-    take_own_accounts(user=user, at=clock.now())
+    assign_own_accounts(user=user, at=clock.now())

@@ -45,7 +45,7 @@ _COMPUTED = {
 
 # --- Preview ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Dependents:
     """Dependent rows: their kind and number."""
 
     what: str
@@ -61,7 +61,7 @@ class Removal:
     name: str
     archived_at: Annotated[datetime | None, "null: it is current"]
     action: Annotated[Action, "`remove` if nothing depends on it; `restore` if it is archived"]
-    rests: Annotated[list[Rest], "Dependent rows"]
+    rests: Annotated[list[Dependents], "Dependent rows"]
     effects: Annotated[list[str], "Effects of the action"]
 
 
@@ -73,7 +73,7 @@ def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
         Conflict: it is a peer's feed (`peer_source`).
     """
     row = _open(kind, slug, actor)
-    rests = _rests_on(row)
+    rests = _dependents_of(row)
     action: Action = "restore" if row.archived_at is not None else "archive" if rests else "remove"
     return Removal(kind, slug, row.name, row.archived_at, action, rests, [str(each) for each in _EFFECTS[kind, action]])
 
@@ -128,7 +128,7 @@ def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     row, said = _open("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
         policy = lock_policy(row.pk, also_archived=True)
-        _refuse_used(f"policy {slug!r}", _rests_on(policy))
+        _refuse_used(f"policy {slug!r}", _dependents_of(policy))
         _cancel_waiting(policy, at)
         for kind in (Revision, Entry, ChangeSet):
             kind._default_manager.filter(policy=policy).delete()
@@ -145,7 +145,7 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     row, said = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
         source = _locked_source(row.pk)
-        _refuse_used(f"usage source {slug!r}", _rests_on(source))
+        _refuse_used(f"usage source {slug!r}", _dependents_of(source))
         imports = Import.objects.filter(source=source)
         names = list(imports.values_list("stored_path", flat=True))
         imports.delete()
@@ -219,9 +219,9 @@ def _cancel_waiting(policy: Policy, at: datetime) -> None:
 
 
 # --- Dependent rows ---------------------------------------------------------------------------------------------------
-def _rests_on(row: Policy | Source) -> list[Rest]:
+def _dependents_of(row: Policy | Source) -> list[Dependents]:
     own = _of_policy(row) if isinstance(row, Policy) else _of_source(row)
-    return [Rest(what, n) for what, n in (*own, *_referring(row)) if n]
+    return [Dependents(what, n) for what, n in (*own, *_referring(row)) if n]
 
 
 def _remove_files(names: list[str]) -> None:
@@ -234,7 +234,7 @@ def _of_policy(policy: Policy) -> Iterator[tuple[str, int]]:
     open_states = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
     yield "open change sets", ChangeSet.objects.filter(policy=policy, state__in=open_states).count()
     yield "tokens", Token.objects.filter(policy_slug=policy.slug, revoked_at=None).count()
-    yield "runs at work", _at_work(subject_of(policy))
+    yield "runs at work", _count_running(subject_of(policy))
 
 
 def _of_source(source: Source) -> Iterator[tuple[str, int]]:
@@ -244,10 +244,10 @@ def _of_source(source: Source) -> Iterator[tuple[str, int]]:
     yield "unfinished imports", Import.objects.filter(unfinished, source=source).count()
     yield "tokens", Token.objects.filter(source_slug=source.slug, revoked_at=None).count()
     yield "entries of policies", Entry.objects.filter(until=None, scope_sources__contains=[source.slug]).count()
-    yield "runs at work", _at_work(f"source:{source.slug}")
+    yield "runs at work", _count_running(f"source:{source.slug}")
 
 
-def _at_work(subject: str) -> int:
+def _count_running(subject: str) -> int:
     return Run.objects.filter(subject=subject, state=Run.State.RUNNING).count()
 
 
@@ -263,7 +263,7 @@ def _referring(row: models.Model) -> Iterator[tuple[str, int]]:
         yield str(kind._meta.verbose_name_plural), kind._base_manager.filter(**{relation.field.name: row}).count()
 
 
-def _refuse_used(what: str, rests: list[Rest]) -> None:
+def _refuse_used(what: str, rests: list[Dependents]) -> None:
     if rests:
         listed = ", ".join(each.what for each in rests)
         raise Conflict(

@@ -14,13 +14,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.grid_names import common_name, group_of_fqan, is_dn
 from apps.accounts.models import Account
 from apps.mapping.changes import may_read_rule
-from apps.mapping.moves import NOTHING, AffectedUsage, Remembered, is_own, load_affected_usage
+from apps.mapping.moves import NOTHING, AffectedUsage, RightsCache, is_own, load_affected_usage
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.rules.problems import RuleProblem, problems_of
 from apps.mapping.rules.resolver import UNMAPPED, Decided, NameIndex, decide_accounts
 from apps.mapping.rules.rule import Rule, text_of
-from apps.mapping.rules.rule_set import Rulebook, load_rules, numbers_of, rulebook_of, tier_of
-from apps.mapping.versions import as_asked, version_of
+from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rules, numbers_of, tier_of
+from apps.mapping.versions import sort_by_tier, version_of
 from apps.policies.tree.columns import TreeColumns
 from apps.usage.models import Source
 
@@ -76,7 +76,7 @@ class Suggester:
         return order[:MOST]
 
     def _by_person(self, key: AccountKey) -> Iterator[Suggestion]:
-        groups = {folded(text) for text in _groups_of(key)}
+        groups = {normalise_name(text) for text in _groups_of(key)}
         for text, why in _persons_of(key):
             yield from self._named(text, why, groups)
 
@@ -89,10 +89,10 @@ class Suggester:
             (key.project, "project_name"),
         ):
             if text:
-                yield from self._named(text, why, {folded(text) for text in whole[:-1]})
+                yield from self._named(text, why, {normalise_name(text) for text in whole[:-1]})
 
     def _named(self, text: str, why: str, groups: set[str]) -> Iterator[Suggestion]:
-        found = self._names.find(folded(text))
+        found = self._names.find(normalise_name(text))
         found = [at for at in found if at > 0 and not self.tree.is_reserve[at]]
         steps = {entry: self._steps_up(entry, groups) for entry in found[:20]}
         nearest = min((n for n in steps.values() if n), default=0)
@@ -111,7 +111,7 @@ class Suggester:
     def _steps_up(self, entry: int, groups: set[str]) -> int:
         """Return the number of levels up to the nearest ancestor named like a group, 0 if there is none."""
         above = reversed(self.tree.ancestors(entry)[1:])
-        return next((n for n, at in enumerate(above, 1) if folded(text_of(self.tree.name[at])) in groups), 0)
+        return next((n for n, at in enumerate(above, 1) if normalise_name(text_of(self.tree.name[at])) in groups), 0)
 
     def _by_neighbours(self, key: AccountKey) -> Iterator[Suggestion]:
         for place in groups_of(key):
@@ -125,7 +125,7 @@ class Suggester:
 
     @cached_property
     def _names(self) -> NameIndex:
-        return NameIndex([folded(text_of(name)) for name in self.tree.name])
+        return NameIndex([normalise_name(text_of(name)) for name in self.tree.name])
 
 
 def groups_of(key: AccountKey) -> list[tuple[str, ...]]:
@@ -154,7 +154,7 @@ def find_neighbours(
     return found
 
 
-def folded(text: str) -> str:
+def normalise_name(text: str) -> str:
     """Remove case, diacritics and separators, so that `Åsa.Ek` and `asa-ek` become equal."""
     if text.isascii():
         return text.lower() if text.isalnum() else "".join(filter(str.isalnum, text)).lower()
@@ -192,7 +192,7 @@ _MOST_GUESSED = 2_000  # unmapped accounts with most usage that are searched for
 
 
 @dataclass(frozen=True)
-class RuleLine:
+class RuleRow:
     """A stored rule, in the order of evaluation, with its current matches. rule: None if the actor may not read it."""
 
     at: int
@@ -208,12 +208,12 @@ class RuleLine:
 
 
 @dataclass(frozen=True)
-class UnmappedLine:
+class UnmappedRow:
     """An unmapped account."""
 
     account: int
     key: AccountKey
-    stake: AffectedUsage
+    usage: AffectedUsage
     suggestions: Sequence[Suggestion]
 
 
@@ -226,8 +226,8 @@ class MappingPage:
 
     rights: MapRights
     version: int
-    rules: Sequence[RuleLine]
-    unmapped: Sequence[UnmappedLine]
+    rules: Sequence[RuleRow]
+    unmapped: Sequence[UnmappedRow]
     n_unmapped: int
     n_hidden: int
     unmapped_core_s: float
@@ -249,20 +249,22 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
     """Load the mapping page. after: number of unmapped accounts to skip."""
     rights = rights_in(policy_slug, at=at, actor=actor)
     rights.require_anywhere()
-    stored = as_asked(load_rules(rights.policy))
-    book = rulebook_of(rights.policy, rights.tree, stored)
+    stored = sort_by_tier(load_rules(rights.policy))
+    rule_set = build_rule_set(rights.policy, rights.tree, stored)
     accounts = Account.objects.exclude(namespace__startswith=RESERVED)  # peers report usage by entry, without rules
     rows = list(accounts.order_by("id").values_list("id", *AccountKey._fields))
     ids, keys = [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows]
-    decided = decide_accounts(rights.tree, book.rules, book.known, keys)
+    decided = decide_accounts(rights.tree, rule_set.rules, rule_set.known, keys)
     used, mine = load_affected_usage(at=at), set(ids)
-    stakes = {account: stake for account, stake in used.items() if account in mine}
-    waiting = _waiting(rights, {account: stake for account, stake in used.items() if account not in mine})
-    rules, by_members, attached = _rules(rights, stored, book, ids, decided, stakes)
-    rules = _with_problems(rights, stored, book, rules, {key.namespace for key in keys})
+    stakes = {account: usage for account, usage in used.items() if account in mine}
+    waiting = _waiting(rights, {account: usage for account, usage in used.items() if account not in mine})
+    rules, by_members, attached = _rules(rights, stored, rule_set, ids, decided, stakes)
+    rules = _with_problems(rights, stored, rule_set, rules, {key.namespace for key in keys})
     is_whole = rights.may_name(0)
     free = _unmapped(ids, keys, decided, stakes)
-    lines = _guessed(rights, free[:_MOST_GUESSED] if not is_whole else free[after : after + PAGE], keys, decided)
+    lines = _with_suggestions(
+        rights, free[:_MOST_GUESSED] if not is_whole else free[after : after + PAGE], keys, decided
+    )
     if not is_whole:
         lines = [line for line in lines if any(rights.may_map(one.entry) for one in line.suggestions)]
     n_read = len(free) if is_whole else len(lines)
@@ -274,10 +276,10 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         unmapped=shown,
         n_unmapped=n_read,
         n_hidden=len(free) - n_read,
-        unmapped_core_s=sum(stake.core_s for _id, _key, stake in free)
+        unmapped_core_s=sum(usage.core_s for _id, _key, usage in free)
         if is_whole
-        else sum(line.stake.core_s for line in lines),
-        total_core_s=sum(stake.core_s for stake in stakes.values()) if is_whole else None,
+        else sum(line.usage.core_s for line in lines),
+        total_core_s=sum(usage.core_s for usage in stakes.values()) if is_whole else None,
         n_accounts=len(ids),
         n_attached=attached[0],
         attached_core_s=attached[1],
@@ -294,20 +296,20 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
 def _rules(
     rights: MapRights,
     stored: Sequence[Rule],
-    book: Rulebook,
+    rule_set: RuleSet,
     ids: Sequence[int],
     decided: Sequence[Decided],
     stakes: dict[int, AffectedUsage],
-) -> tuple[list[RuleLine], tuple[int, float], tuple[int, float]]:
+) -> tuple[list[RuleRow], tuple[int, float], tuple[int, float]]:
     counts: Counter[int | None] = Counter()
     used: dict[int | None, float] = {}
-    reads = Remembered(rights.may_name)
+    reads = RightsCache(rights.may_name)
     is_whole = rights.may_name(0)
     for account, (match, number) in zip(ids, decided, strict=True):
         if match.entry != UNMAPPED and (is_whole or reads[match.entry]):
             counts[number] += 1
             used[number] = used.get(number, 0.0) + stakes.get(account, NOTHING).core_s
-    numbers = numbers_of(stored, book.rules)
+    numbers = numbers_of(stored, rule_set.rules)
     tiers = [tier_of(rule) for rule in stored]
     lines = []
     for at, rule in enumerate(stored):
@@ -316,22 +318,22 @@ def _rules(
         if may_read_rule(rights, rule):
             target = rights.tree.index_of_uid(rule.target_uid)
             may_edit = rights.may_map(0) or is_own(rights, rule)
-            lines.append(RuleLine(at, rule, tiers[at], target, counts[number], used.get(number, 0.0), may_edit, *edges))
+            lines.append(RuleRow(at, rule, tiers[at], target, counts[number], used.get(number, 0.0), may_edit, *edges))
         else:
-            lines.append(RuleLine(at, None, tiers[at], is_first=edges[0], is_last=edges[1]))
-    of_tree = set(range(len(book.rules))) - set(numbers)
+            lines.append(RuleRow(at, None, tiers[at], is_first=edges[0], is_last=edges[1]))
+    of_tree = set(range(len(rule_set.rules))) - set(numbers)
     by_members = sum(counts[number] for number in of_tree), sum(used.get(number, 0.0) for number in of_tree)
     return lines, by_members, (counts[None], used.get(None, 0.0))
 
 
 def _with_problems(
-    rights: MapRights, stored: Sequence[Rule], book: Rulebook, lines: Sequence[RuleLine], namespaces: set[str]
-) -> list[RuleLine]:
+    rights: MapRights, stored: Sequence[Rule], rule_set: RuleSet, lines: Sequence[RuleRow], namespaces: set[str]
+) -> list[RuleRow]:
     """Add the problems of each readable rule; problems that name entries only if the actor may read all of them."""
-    resolver = book.on(rights.tree)
+    resolver = rule_set.on(rights.tree)
     known = namespaces | set(Source.objects.values_list("namespace", flat=True))
     found = []
-    for line, number in zip(lines, numbers_of(stored, book.rules), strict=True):
+    for line, number in zip(lines, numbers_of(stored, rule_set.rules), strict=True):
         problems = [] if line.rule is None else problems_of(resolver, number, known)
         readable = [one for one in problems if all(map(rights.may_name, one.entries))]
         found.append(replace(line, problems=readable))
@@ -360,12 +362,12 @@ def _unmapped(
     return sorted(found, key=lambda one: (-one[2].core_s, one[1]))
 
 
-def _guessed(
+def _with_suggestions(
     rights: MapRights,
     free: Sequence[tuple[int, AccountKey, AffectedUsage]],
     keys: Sequence[AccountKey],
     decided: Sequence[Decided],
-) -> list[UnmappedLine]:
+) -> list[UnmappedRow]:
     """Add suggestions to unmapped accounts, only of entries that the actor sees."""
     if not free:
         return []
@@ -373,6 +375,6 @@ def _guessed(
     entries = (match.entry for match, _rule in decided)
     suggester = Suggester(rights.tree, find_neighbours(rights.tree, keys, entries, wanted))
     return [
-        UnmappedLine(account, key, stake, [one for one in suggester.suggest(key) if rights.sees.may_see(one.entry)])
-        for account, key, stake in free
+        UnmappedRow(account, key, usage, [one for one in suggester.suggest(key) if rights.sees.may_see(one.entry)])
+        for account, key, usage in free
     ]

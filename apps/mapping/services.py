@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
-from apps.mapping.changes import refuse_bad_rules, with_reach, write_rules
+from apps.mapping.changes import refuse_invalid_rules, with_reach, write_rules
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
-from apps.mapping.versions import as_asked, keep_version, version_of
+from apps.mapping.versions import sort_by_tier, store_version, version_of
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -32,13 +32,13 @@ def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: 
     rights = MapRights(policy, load_tree(policy), actor, at)
     if not (actor.is_admin and rights.may_map(0)):  # tokens may be limited to a subtree
         raise NotAllowed(_("Only an administrator can replace all mapping rules."))
-    stored = as_asked(list(load_rules(policy)))
-    refuse_bad_rules(rights, rules)
-    wanted = with_reach(rights, as_asked(rules), stored, at=at)
+    stored = sort_by_tier(list(load_rules(policy)))
+    refuse_invalid_rules(rights, rules)
+    wanted = with_reach(rights, sort_by_tier(rules), stored, at=at)
     if stored == wanted:
         return version_of(policy)
     write_rules(policy, wanted)
-    number = keep_version(policy, rules=wanted, reason=reason, at=at, actor=actor)
+    number = store_version(policy, rules=wanted, reason=reason, at=at, actor=actor)
     details = {"version": number, "rules": [rule.to_json() for rule in wanted[:100]]}
     audit.record(actor=actor, verb="mapping.changed", at=at, policy_slug=policy.slug, reason=reason, details=details)
     return number

@@ -11,4 +11,4 @@ from apps.mapping import membership_plan as membership
 @shared_task(name="apps.mapping.tasks.apply_rules_for_members")
 def apply_rules_for_members() -> int:
     """Apply membership rules; safe to run concurrently. Returns the number of changed policies."""
-    return len(membership.apply_members(at=clock.now()))
+    return len(membership.apply_membership_rules(at=clock.now()))

@@ -51,7 +51,7 @@ class MappingState:
     attached: Mapping[int, UUID]
 
 
-def as_asked(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+def sort_by_tier(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     """Sort rules by tier, the order in which they are tried: exact rules first, default rules last."""
     return tuple(sorted(rules, key=tier_of))
 
@@ -82,7 +82,7 @@ def version_number_at(policy: Policy, instant: datetime) -> int:
     return oldest if oldest is not None and oldest > 1 else 0
 
 
-def state_of(policy: Policy, number: int) -> MappingState:
+def mapping_at_version(policy: Policy, number: int) -> MappingState:
     """Return the mapping after a version: its rules, and the current attachments with all later changes undone."""
     return MappingState(rules_of(policy, number), _attached_of(policy, number))
 
@@ -90,16 +90,16 @@ def state_of(policy: Policy, number: int) -> MappingState:
 def rules_of(policy: Policy, number: int) -> tuple[Rule, ...]:
     kept = MappingVersion.objects.filter(policy=policy, number__lte=number, rules__isnull=False)
     found = kept.order_by("-number").values_list("rules", flat=True).first()
-    return as_asked([Rule.from_json(one) for one in found or ()])
+    return sort_by_tier([Rule.from_json(one) for one in found or ()])
 
 
-def state_now(policy: Policy) -> MappingState:
+def current_mapping(policy: Policy) -> MappingState:
     rows = Attachment.objects.filter(policy=policy).values_list("account_id", "entry_uid")
-    return MappingState(as_asked(load_rules(policy)), dict(rows))
+    return MappingState(sort_by_tier(load_rules(policy)), dict(rows))
 
 
 def _attached_of(policy: Policy, number: int) -> dict[int, UUID]:
-    found = dict(state_now(policy).attached)
+    found = dict(current_mapping(policy).attached)
     later = MappingVersion.objects.filter(policy=policy, number__gt=number).order_by("-number")
     for changes in later.values_list("attached", flat=True):
         for one in map(Placement.from_json, reversed(changes)):
@@ -119,7 +119,7 @@ def refuse_stale(policy: Policy, version: int | None) -> None:
         raise Stale(message, fields=[FieldProblem("version", message)])
 
 
-def keep_version(
+def store_version(
     policy: Policy,
     *,
     rules: Sequence[Rule] | None = None,
@@ -156,7 +156,7 @@ def get_version(policy: Policy, number: int) -> MappingVersion:
     return found
 
 
-def who_took(policy: Policy, account: int) -> int | None:
+def get_attaching_user(policy: Policy, account: int) -> int | None:
     """Return the id of the user who last attached this account while it was unattached."""
     taken = [{"account": account, "before": None}]
     rows = MappingVersion.objects.filter(policy=policy, attached__contains=taken).order_by("-number")
@@ -167,7 +167,7 @@ PAGE = 30
 
 
 @dataclass(frozen=True)
-class VersionLine:
+class VersionRow:
     """A version and its changes. In placements, the account is None if its row was deleted."""
 
     version: MappingVersion
@@ -178,7 +178,7 @@ class VersionLine:
     rules: Sequence[Rule]  # all rules after this version
 
 
-def list_version_lines(rights: MapRights, *, before: int | None = None, limit: int = PAGE) -> list[VersionLine]:
+def list_version_rows(rights: MapRights, *, before: int | None = None, limit: int = PAGE) -> list[VersionRow]:
     """List versions with their changes, newest first; only own ones without the right to read names at the root."""
     rights.require_anywhere()
     rows = MappingVersion.objects.filter(policy=rights.policy)
@@ -189,7 +189,7 @@ def list_version_lines(rights: MapRights, *, before: int | None = None, limit: i
     return [_line(rights, row) for row in rows.order_by("-number")[:limit]]
 
 
-def get_version_line(rights: MapRights, number: int) -> VersionLine:
+def get_version_row(rights: MapRights, number: int) -> VersionRow:
     rights.require_anywhere()
     found = get_version(rights.policy, number)
     user = rights.actor.user
@@ -198,14 +198,14 @@ def get_version_line(rights: MapRights, number: int) -> VersionLine:
     return _line(rights, found)
 
 
-def _line(rights: MapRights, row: MappingVersion) -> VersionLine:
+def _line(rights: MapRights, row: MappingVersion) -> VersionRow:
     after = rules_of(rights.policy, row.number)
     before = after if row.rules is None else rules_of(rights.policy, row.number - 1)
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     placements = [Placement.from_json(one) for one in row.attached]
     accounts = Account.objects.filter(pk__in=[one.account for one in placements]).values_list("pk", *AccountKey._fields)
     names = {pk: AccountKey(*key) for pk, *key in accounts}
-    return VersionLine(
+    return VersionRow(
         version=row,
         added=list(added.elements()),
         removed=list(removed.elements()),

@@ -19,7 +19,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind, Term, Terms
 from apps.notices.models import Rule
@@ -111,7 +111,7 @@ NEW = 0  # version of a rule that doesn't exist yet
 
 
 @dataclass(frozen=True, slots=True)
-class RuleLine:
+class RuleRow:
     """One rule in the list. path: "" unless the rule is at an entry."""
 
     rule: Rule
@@ -130,7 +130,7 @@ class Place:
     source: Source | None = None
 
 
-def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[RuleLine]:
+def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[RuleRow]:
     """Rules that the actor may see: the site's, and those of visible policies and entries."""
     found = Rule.objects.select_related("policy", "source").order_by("kind", "pk")
     known = {policy.pk: policy for policy in list_policies(actor=actor) if policy_slug in ("", policy.slug)}
@@ -147,7 +147,7 @@ def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[Rul
     return lines
 
 
-def get_rule(*, id: int, at: datetime, actor: Actor) -> RuleLine:
+def get_rule(*, id: int, at: datetime, actor: Actor) -> RuleRow:
     rule = Rule.objects.select_related("policy", "source").filter(pk=id).first() if 0 < id < 2**63 else None
     known = rule is not None and (rule.policy is None or rule.policy in list_policies(actor=actor))
     line = _line(rule, {}, at, actor) if rule is not None and known and rule.kind in kinds() else None
@@ -217,7 +217,7 @@ def may_set(place: Place, at: datetime, actor: Actor) -> bool:
     i = 0 if place.entry_uid is None else tree.index_of_uid(place.entry_uid)
     if i is None:
         return rules_all(actor)
-    sees = see(policy=place.policy, tree=tree, at=at, actor=actor)
+    sees = load_visibility(policy=place.policy, tree=tree, at=at, actor=actor)
     return sees.may_see(i) and sees.may_divide(i)
 
 
@@ -229,7 +229,7 @@ def require_place(place: Place, at: datetime, actor: Actor) -> None:
     require_scope(actor, WRITE)
     if place.policy is not None and place.entry_uid is not None:
         tree = load_tree(place.policy)
-        see(policy=place.policy, tree=tree, at=at, actor=actor).require(tree.index_of_uid(place.entry_uid))
+        load_visibility(policy=place.policy, tree=tree, at=at, actor=actor).require(tree.index_of_uid(place.entry_uid))
     if not may_set(place, at, actor):
         raise NotAllowed(
             "Administrators set this for the site and its sources; managers of an entry set it below that entry."
@@ -272,19 +272,19 @@ def _require_fit(kind: Kind, place: Place) -> None:
         raise Invalid(f"{kind.name} {message}.", fields=[FieldProblem("kind", message)])
 
 
-def _line(rule: Rule, sights: dict[int, Visibility], at: datetime, actor: Actor) -> RuleLine | None:
+def _line(rule: Rule, sights: dict[int, Visibility], at: datetime, actor: Actor) -> RuleRow | None:
     kind, path = kinds()[rule.kind], ""
     if rule.policy is None:
         may = may_set(Place(source=rule.source), at, actor)
-        return RuleLine(rule, kind, terms_of(kind, rule), path, may)
+        return RuleRow(rule, kind, terms_of(kind, rule), path, may)
     if rule.policy.pk not in sights:
-        sights[rule.policy.pk] = see(policy=rule.policy, tree=load_tree(rule.policy), at=at, actor=actor)
+        sights[rule.policy.pk] = load_visibility(policy=rule.policy, tree=load_tree(rule.policy), at=at, actor=actor)
     sees = sights[rule.policy.pk]
     i = 0 if rule.entry_uid is None else sees.tree.index_of_uid(rule.entry_uid)
     if i is None or not sees.may_see(i):
         return None
     path = sees.tree.path(i) if rule.entry_uid else ""
-    return RuleLine(rule, kind, terms_of(kind, rule), path, actor.has_scope(WRITE) and sees.may_divide(i))
+    return RuleRow(rule, kind, terms_of(kind, rule), path, actor.has_scope(WRITE) and sees.may_divide(i))
 
 
 def _is_unbound(actor: Actor) -> bool:

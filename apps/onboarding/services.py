@@ -21,9 +21,9 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.mapping.rules.problems import RuleProblem, problems_of
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule, entry_name, text_of
-from apps.mapping.rules.rule_set import load_rules, numbers_of, rulebook_of
+from apps.mapping.rules.rule_set import build_rule_set, load_rules, numbers_of
 from apps.mapping.services import set_rules
-from apps.mapping.versions import as_asked
+from apps.mapping.versions import sort_by_tier
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy, get_revision
@@ -111,8 +111,8 @@ class Mapped:
 def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
     """Count accounts that the current rules map to entries of this tree."""
     keys = [key for key in load_account_index(use_cache=False).keys if not is_reserved(key.namespace)]
-    stored = as_asked(load_rules(policy))
-    resolver = rulebook_of(policy, tree, stored).on(tree)
+    stored = sort_by_tier(load_rules(policy))
+    resolver = build_rule_set(policy, tree, stored).on(tree)
     n_mapped = int((resolver.resolve_many(keys) != UNMAPPED).sum())
     namespaces = {key.namespace for key in keys} | set(Source.objects.values_list("namespace", flat=True))
     numbers = enumerate(numbers_of(stored, resolver.rules), 1)

@@ -22,7 +22,7 @@ from apps.core import blobs
 from apps.core.errors import Conflict, DomainError, Invalid
 from apps.engine.errors import BadParameter, BadTree
 from apps.mapping.rules.resolver import UNMAPPED, match_accounts
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
@@ -242,7 +242,7 @@ def _changes_of(policy: Policy, proposed: ProposedChange, inputs: Inputs) -> Cha
         if isinstance(each, AddedAdjustment)
     ]
     corrections = (*(each for each in inputs.corrections if each.uid not in gone), *more)
-    return Changes(proposed.tree, proposed.settings, load_rulebook(policy, proposed.tree), corrections)
+    return Changes(proposed.tree, proposed.settings, load_rule_set(policy, proposed.tree), corrections)
 
 
 def _from_at(settings: PolicySettings, as_of: datetime) -> datetime:
@@ -307,8 +307,8 @@ def _current_entries(after: TreeColumns, snapshot: ServedSnapshot) -> npt.NDArra
 
 def _entries_after(review: Review, snapshot: ServedSnapshot) -> npt.NDArray[np.int32]:
     """Entries of the same accounts by the rules, as indices of the tree after the change."""
-    book = load_rulebook(review.policy, review.after)
-    matches = match_accounts(review.after, book.rules, book.known, snapshot.index.places.keys)
+    rule_set = load_rule_set(review.policy, review.after)
+    matches = match_accounts(review.after, rule_set.rules, rule_set.known, snapshot.index.places.keys)
     entries = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
     return np.where(entries == 0, np.int32(UNMAPPED), entries)
 

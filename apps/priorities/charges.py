@@ -17,7 +17,7 @@ from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
@@ -205,8 +205,8 @@ class _Reader:
         """The account's entry by the current rules; UNMAPPED if there is none."""
         if account.pk not in self._entries:
             key = AccountKey(*(getattr(account, name) for name in AccountKey._fields))
-            book = load_rulebook(self.policy, self.view.tree)
-            entry = book.on(self.view.tree).resolve(key).entry
+            rule_set = load_rule_set(self.policy, self.view.tree)
+            entry = rule_set.on(self.view.tree).resolve(key).entry
             self._entries[account.pk] = UNMAPPED if entry == 0 else entry
         return self._entries[account.pk]
 

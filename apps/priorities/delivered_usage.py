@@ -27,7 +27,7 @@ from apps.accounts.account_ids import AccountIndex, AccountKey, load_account_ind
 from apps.accounts.models import Account
 from apps.engine import sweep
 from apps.mapping.rules.resolver import UNMAPPED, place_accounts
-from apps.mapping.rules.rule_set import Rulebook, load_rulebook
+from apps.mapping.rules.rule_set import RuleSet, load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import indexes_in
@@ -153,7 +153,7 @@ def _load_usage(cut: Sequence[datetime]) -> tuple[list[tuple[int, int, float]], 
 def _entries_of_accounts(policy: Policy, tree: TreeColumns, account_ids: set[int]) -> dict[int, int]:
     """The entry of each account by the current rules."""
     accounts = list(Account.objects.filter(pk__in=account_ids).values_list("id", *AccountKey._fields))
-    resolver = load_rulebook(policy, tree).on(tree)
+    resolver = load_rule_set(policy, tree).on(tree)
     entries = resolver.resolve_many([AccountKey(*row[1:]) for row in accounts])
     return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))
 
@@ -197,8 +197,8 @@ def load_by_site(
         edges = _edges(from_at, to_at, cuts)
         periods = sums.load_pieces(edges, use_cache=may_cache)
         origin_of = dict(Source.objects.values_list("pk", "origin"))
-        book, account_index = load_rulebook(policy, tree), load_account_index(use_cache=may_cache)
-    return _cache.of(_Inputs(tree, book, account_index, periods, origin_of), keeps=may_cache and bool(tree.digest))
+        rule_set, account_index = load_rule_set(policy, tree), load_account_index(use_cache=may_cache)
+    return _cache.of(_Inputs(tree, rule_set, account_index, periods, origin_of), keeps=may_cache and bool(tree.digest))
 
 
 def _edges(from_at: datetime | None, to_at: datetime, cuts: Sequence[datetime]) -> list[int]:
@@ -213,7 +213,7 @@ class _Inputs:
     """Everything that a result depends on, read in one transaction."""
 
     tree: TreeColumns
-    book: Rulebook
+    rule_set: RuleSet
     account_index: AccountIndex
     periods: Sequence[Sequence[Piece]]
     origin_of: Mapping[int, str]
@@ -222,11 +222,11 @@ class _Inputs:
     def key(self) -> Hashable:
         """Cache key. Numbers of pieces are unique; the account index is identified by its keys, see `_Cache`."""
         numbers = tuple(tuple(piece.number for piece in period) for period in self.periods)
-        known = self.tree.digest, self.book.rules, self.book.known.digest
+        known = self.tree.digest, self.rule_set.rules, self.rule_set.known.digest
         return *known, id(self.account_index.keys), numbers, tuple(sorted(self.origin_of.items()))
 
     def compute(self) -> BySite:
-        entry, _joins = place_accounts(self.tree, self.book.rules, self.book.known, self.account_index.keys)
+        entry, _joins = place_accounts(self.tree, self.rule_set.rules, self.rule_set.known, self.account_index.keys)
         origins = ("", *sorted({origin for origin in self.origin_of.values() if origin}))
         own = np.zeros((len(self.periods), len(origins), len(self.tree)))
         first: dict[str, int] = {}

@@ -20,8 +20,8 @@ from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.mapping.models import Attachment
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rulebook
-from apps.mapping.versions import Placement, keep_version
+from apps.mapping.rules.rule_set import load_rule_set
+from apps.mapping.versions import Placement, store_version
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.publishing.revisions import lock_policy
@@ -130,7 +130,7 @@ def _attach_to_entries(policy: Policy, accounts: Sequence[Account], reason: str,
     if not policy.head_number:
         return 0
     tree = load_tree(policy)
-    resolver = load_rulebook(policy, tree).on(tree)
+    resolver = load_rule_set(policy, tree).on(tree)
     attached = set(Attachment.objects.filter(policy=policy).values_list("account_id", flat=True))
     made = []
     for account in accounts:
@@ -149,7 +149,7 @@ def _attach_to_entries(policy: Policy, accounts: Sequence[Account], reason: str,
             )
     Attachment.objects.bulk_create(made, batch_size=5_000)
     placed = [Placement(one.account_id, None, one.entry_uid) for one in made]
-    keep_version(policy, attached=placed, reason=reason, at=at, actor=actor)
+    store_version(policy, attached=placed, reason=reason, at=at, actor=actor)
     return len(made)
 
 

@@ -141,7 +141,7 @@ def load_listing(scheduler: Scheduler) -> Listing | None:
 
 
 # --- The difference ---------------------------------------------------------------------------------------------------
-Wanted = dict[Key, tuple[str, int]]  # shares, and index of the entry in the tree
+ProposedMapping = dict[Key, tuple[str, int]]  # shares, and index of the entry in the tree
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class ShareDifference:
     cluster: str
     given: TreeColumns
     fitted: TreeColumns
-    wanted: Wanted
+    wanted: ProposedMapping
     outside: frozenset[Key]  # associations of the policy that are not carried
     listing: Listing
     kind: str

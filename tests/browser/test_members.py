@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.policies.models import Adjustment
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
@@ -29,7 +29,7 @@ def test_a_membership_rule_is_created_without_scripts(grid: Grid, visit: Open) -
     window.follow("#rules button[value=publish]")
     for part in ("biom*", "1", "user", "90"):
         assert part in page.inner_text("[data-testid=rule]")
-    apply_members(at=clock.now())
+    apply_membership_rules(at=clock.now())
     page.reload()
     assert "carol" in page.inner_text("#people")
 

@@ -174,10 +174,10 @@ def test_claims_are_limited_and_can_be_withdrawn(site: Site, monkeypatch: pytest
         attachments.claim_account(namespace="c1", user_name="c", at=AS_OF, actor=ann)
     first = Claim.objects.order_by("pk")[0]
     with pytest.raises(NotFound):
-        attachments.take_back_claim(
+        attachments.cancel_claim(
             claim_id=first.pk, at=AS_OF, actor=Actor(user=User.objects.create_user("x"), via="page")
         )
-    attachments.take_back_claim(claim_id=first.pk, at=AS_OF, actor=ann)
+    attachments.cancel_claim(claim_id=first.pk, at=AS_OF, actor=ann)
     assert Claim.objects.count() == 1
 
 
@@ -207,12 +207,12 @@ def test_a_preview_counts_new_members_and_names_visible_ones(site: Site, as_eva:
 
 
 def test_the_page_lists_recent_changes_by_rules(site: Site, as_eva: Actor) -> None:
-    from apps.mapping.membership_plan import apply_members
+    from apps.mapping.membership_plan import apply_membership_rules
 
     set_members(site, "/physics", {"group": "students", "archive_after_days": 30})
     site.job("zoe", "students", 3)
-    apply_members(at=AS_OF)
-    apply_members(at=AS_OF + timedelta(days=31))
+    apply_membership_rules(at=AS_OF)
+    apply_membership_rules(at=AS_OF + timedelta(days=31))
     site.recompute()
     page = get_members_page(policy_slug=site.slug, uid=UUID(uid_of(site, "/physics")), actor=as_eva)
     assert [(event.name, event.what, event.is_here) for event in page.lately] == [

@@ -28,10 +28,10 @@ from apps.mapping.changes import (
     preview_change,
 )
 from apps.mapping.models import Attachment, MappingRule, MappingVersion
-from apps.mapping.moves import Wanted, find_moves, refusal_of
+from apps.mapping.moves import ProposedMapping, find_moves, refusal_of
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
-from apps.mapping.versions import MappingState, get_version, state_now, state_of, version_at, version_of
+from apps.mapping.versions import MappingState, current_mapping, get_version, state_of, version_at, version_of
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.priorities.recompute.staleness import is_stale
@@ -83,7 +83,7 @@ def moves(site: Site, plan: Plan) -> list[tuple[str, str, str, float]]:
     def path(entry: int) -> str:
         return tree.path(entry) if entry >= 0 else ""
 
-    return [(one.key.user_name, path(one.before), path(one.after), one.stake.core_s / 3600) for one in plan.moves]
+    return [(one.key.user_name, path(one.before), path(one.after), one.usage.core_s / 3600) for one in plan.moves]
 
 
 def stated(state: MappingState) -> tuple[list[Rule], dict[int, UUID]]:
@@ -164,7 +164,7 @@ def test_a_change_needs_a_reason_an_effect_and_the_current_version(site: Site) -
     with pytest.raises(Stale):
         change(site, RemoveRule(0), version=seen)
     with pytest.raises(Invalid) as nothing:
-        change(site, ReplaceRules(state_now(site.policy).rules))
+        change(site, ReplaceRules(current_mapping(site.policy).rules))
     assert nothing.value.code == "nothing_to_change"
     with pytest.raises(Invalid) as bad:
         change(site, AddRule(Rule("glob", UUID(int=5))))
@@ -197,7 +197,7 @@ def test_several_accounts_are_mapped_in_one_version(site: Site, mona: Actor) -> 
 
 def test_past_mappings_are_stored_and_can_be_restored(site: Site) -> None:
     site.job("guest7", "visitors", 5)
-    first, rules = version_of(site.policy), state_now(site.policy).rules
+    first, rules = version_of(site.policy), current_mapping(site.policy).rules
     bob, dan = UUID(uid_of(site, "/physics/bob")), UUID(uid_of(site, "/biology/dan"))
     guest = account("guest7")
     second = change(site, Assign({account("guest7"): bob}))
@@ -214,8 +214,8 @@ def test_past_mappings_are_stored_and_can_be_restored(site: Site) -> None:
     ]
     assert [len(state_of(site.policy, n).rules) for n in (first, second, third, fourth)] == [1, 1, 2, 2]
     number = change(site, Restore(second), reason="As in spring.")
-    assert state_now(site.policy).rules == rules
-    assert dict(state_now(site.policy).attached) == {guest: bob}
+    assert current_mapping(site.policy).rules == rules
+    assert dict(current_mapping(site.policy).attached) == {guest: bob}
     assert state_of(site.policy, fourth).attached == {guest: dan}, "the past stays what it was"
     assert version_of(site.policy) == number
     with pytest.raises(Invalid) as nothing:
@@ -358,7 +358,7 @@ def test_accounts_attached_by_others_cannot_be_detached_by_a_lead(site: Site, le
         "of one account, and it counts at an entry outside your rights"
     )
     rights = rights_in(site.slug, at=AS_OF, actor=lena)
-    why = refusal_of(rights, find_moves(rights, Wanted(places={account("carol"): None}), at=AS_OF))
+    why = refusal_of(rights, find_moves(rights, ProposedMapping(places={account("carol"): None}), at=AS_OF))
     assert why is not None
     assert (why.key, why.text) == ("pushes", pushed.value.message)
 
@@ -369,7 +369,7 @@ def test_a_lead_restores_only_changes_within_their_rights(site: Site, lena: Acto
     change(site, Assign({account("guest7"): UUID(uid_of(site, "/physics/bob"))}), lena)
     change(site, Assign({account("guest7"): UUID(uid_of(site, "/physics/alice"))}), lena)
     change(site, Restore(before + 1), lena)
-    assert dict(state_now(site.policy).attached).popitem()[1] == UUID(uid_of(site, "/physics/bob"))
+    assert dict(current_mapping(site.policy).attached).popitem()[1] == UUID(uid_of(site, "/physics/bob"))
     change(site, AddRule(site.rule("/biology", user_pattern="x*", suffix="")))
     assert refused(site, Restore(before + 1), lena) == "rules_of_others"
 

@@ -19,7 +19,7 @@ from apps.accounts.account_ids import AccountKey, account_ids
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
 from apps.mapping import membership_plan as membership
-from apps.mapping.membership_plan import Plan, apply_members
+from apps.mapping.membership_plan import Plan, apply_membership_rules
 from apps.mapping.rules.resolver import KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import in_order, rules_of_tree
@@ -184,7 +184,7 @@ def joined(n: int) -> str:
 
 def test_a_user_who_runs_a_job_becomes_a_member_with_the_shares_of_the_rule(students: Site) -> None:
     students.job("zoe", "students", 3)
-    (revision,) = apply_members(at=AS_OF)
+    (revision,) = apply_membership_rules(at=AS_OF)
     tree = load_tree(students.policy, revision.number)
     zoe = tree.index_of_path("/physics/zoe")
     assert zoe is not None
@@ -200,7 +200,7 @@ def test_before_joining_an_account_counts_at_the_entry_with_a_newcomer_factor(st
     before = store.newest(students.slug)
     (answer,) = before.lookup(["zoe"])
     assert (answer["entry"], answer["provisional"]) == ("/physics", True)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     students.recompute()
     (answer,) = store.newest(students.slug).lookup([AccountQuery("zoe", "students")])
     assert (answer["entry"], answer.get("provisional")) == ("/physics/zoe", None)
@@ -209,25 +209,25 @@ def test_before_joining_an_account_counts_at_the_entry_with_a_newcomer_factor(st
 def test_a_second_run_adds_no_member_twice(students: Site) -> None:
     students.job("zoe", "students", 3)
     students.job("yan", "students", 3)
-    assert len(apply_members(at=AS_OF)) == 1
-    assert apply_members(at=AS_OF) == []
+    assert len(apply_membership_rules(at=AS_OF)) == 1
+    assert apply_membership_rules(at=AS_OF) == []
     assert {"/physics/zoe", "/physics/yan"} <= paths(students)
 
 
 def test_an_idle_member_is_archived_and_restored_as_the_same_entry(students: Site) -> None:
     students.job("zoe", "students", 3)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     uid = uid_of(students, "/physics/zoe")
     change(students, {"op": "set_shares", "entry": "/physics/zoe", "shares": 7})
-    assert apply_members(at=AS_OF + 29 * DAY) == []
-    (revision,) = apply_members(at=AS_OF + 31 * DAY)
+    assert apply_membership_rules(at=AS_OF + 29 * DAY) == []
+    (revision,) = apply_membership_rules(at=AS_OF + 31 * DAY)
     idle = revision.reason
     assert re.findall(r"\d+", idle) == ["1"]
     assert idle != joined(1)
     assert "/physics/zoe" not in paths(students)
-    assert apply_members(at=AS_OF + 32 * DAY) == [], "old usage brings nobody back"
+    assert apply_membership_rules(at=AS_OF + 32 * DAY) == [], "old usage brings nobody back"
     students.job("zoe", "students", 1, ago_h=-24 * 33)
-    (revision,) = apply_members(at=AS_OF + 34 * DAY)
+    (revision,) = apply_membership_rules(at=AS_OF + 34 * DAY)
     assert re.findall(r"\d+", revision.reason) == ["1"]
     assert revision.reason not in (idle, joined(1)), "it came back"
     assert uid_of(students, "/physics/zoe") == uid
@@ -237,9 +237,9 @@ def test_an_idle_member_is_archived_and_restored_as_the_same_entry(students: Sit
 
 def test_a_waiting_job_keeps_or_restores_a_member(students: Site) -> None:
     students.job("zoe", "students", 3)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     students.running("zoe", "students", cpus=1, since_h=1)
-    assert apply_members(at=AS_OF + 90 * DAY) == []
+    assert apply_membership_rules(at=AS_OF + 90 * DAY) == []
 
 
 def test_manually_added_members_are_archived_too_unless_dated_or_locked(site: Site) -> None:
@@ -248,7 +248,7 @@ def test_manually_added_members_are_archived_too_unless_dated_or_locked(site: Si
     change(site, {"op": "lock", "entry": "/physics/bob", "locked": True}, at=AS_OF - 90 * DAY)
     set_members(site, "/physics", {"group": "physics", "archive_after_days": 10})
     change(site, {"op": "add", "parent": "/physics", "name": "robot", "kind": "user"})
-    apply_members(at=AS_OF + 100 * DAY)
+    apply_membership_rules(at=AS_OF + 100 * DAY)
     assert "/physics/alice" not in paths(site)
     assert {"/physics/bob", "/physics/robot"} <= paths(site)
 
@@ -256,7 +256,7 @@ def test_manually_added_members_are_archived_too_unless_dated_or_locked(site: Si
 def test_old_usage_adds_no_member(students: Site) -> None:
     students.job("old", "students", 5, ago_h=24 * 40)
     students.job("new", "students", 5, ago_h=24 * 5)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     assert "/physics/new" in paths(students)
     assert "/physics/old" not in paths(students)
 
@@ -264,7 +264,7 @@ def test_old_usage_adds_no_member(students: Site) -> None:
 def test_without_an_idle_limit_every_user_ever_seen_is_a_member(site: Site) -> None:
     set_members(site, "/physics", {"group": "students"})
     site.job("old", "students", 5, ago_h=24 * 400)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     assert "/physics/old" in paths(site)
 
 
@@ -274,19 +274,19 @@ def test_each_rules_use_the_same_mechanism(site: Site) -> None:
     )
     site.map(each, site.rule())
     site.job("zoe", "late", 1)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     assert "/physics/zoe" in paths(site)
-    (revision,) = apply_members(at=AS_OF + 6 * DAY)
+    (revision,) = apply_membership_rules(at=AS_OF + 6 * DAY)
     assert "/physics/zoe" not in paths(site), revision.reason
 
 
 def test_a_manually_archived_member_stays_archived_until_the_next_job(students: Site) -> None:
     students.job("zoe", "students", 3)
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     change(students, {"op": "archive", "entry": "/physics/zoe"})
-    assert apply_members(at=AS_OF + timedelta(hours=1)) == []
+    assert apply_membership_rules(at=AS_OF + timedelta(hours=1)) == []
     students.job("zoe", "students", 1, ago_h=-5)
-    apply_members(at=AS_OF + timedelta(hours=6))
+    apply_membership_rules(at=AS_OF + timedelta(hours=6))
     assert "/physics/zoe" in paths(students)
 
 
@@ -296,7 +296,7 @@ def test_members_of_a_sign_in_group_become_children_with_their_accounts(site: Si
     User.objects.create_user("berta")
     User.objects.filter(username="anna").update(date_joined=AS_OF - DAY)
     set_members(site, "/physics", {"people": "oidc:physics", "archive_after_days": 30})
-    apply_members(at=AS_OF)
+    apply_membership_rules(at=AS_OF)
     assert "/physics/anna" in paths(site)
     assert "/physics/berta" not in paths(site)
     site.job("u4711", "whatever", 4)
@@ -304,10 +304,10 @@ def test_members_of_a_sign_in_group_become_children_with_their_accounts(site: Si
     site.recompute()
     (answer,) = store.newest(site.slug).lookup(["u4711"])
     assert answer["entry"] == "/physics/anna"
-    apply_members(at=AS_OF + 29 * DAY)
+    apply_membership_rules(at=AS_OF + 29 * DAY)
     assert "/physics/anna" in paths(site)
     anna.groups.clear()
-    apply_members(at=AS_OF + 60 * DAY)
+    apply_membership_rules(at=AS_OF + 60 * DAY)
     assert "/physics/anna" not in paths(site), "left the group, and nobody touched the entry for 30 days"
 
 
@@ -329,20 +329,20 @@ def test_a_run_has_a_limit_and_the_next_one_continues(students: Site, monkeypatc
     monkeypatch.setattr(membership, "MOST_OPERATIONS", 3)
     for n in range(5):
         students.job(f"u{n}", "students", 1)
-    (first,) = apply_members(at=AS_OF)
+    (first,) = apply_membership_rules(at=AS_OF)
     assert first.n_changed == 3
     assert first.reason == joined(3)
     assert "3" in joined(3)
-    (second,) = apply_members(at=AS_OF)
+    (second,) = apply_membership_rules(at=AS_OF)
     assert second.n_changed == 2
-    assert apply_members(at=AS_OF) == []
+    assert apply_membership_rules(at=AS_OF) == []
 
 
 def test_an_existing_entry_of_the_same_name_blocks_a_member_silently(students: Site) -> None:
     change(students, {"op": "add", "parent": "/physics", "name": "keep", "kind": "reserve", "shares": 1})
     students.job("keep", "students", 1)
     before = AuditEvent.objects.count()
-    assert apply_members(at=AS_OF) == []
+    assert apply_membership_rules(at=AS_OF) == []
     assert AuditEvent.objects.count() == before
 
 
@@ -357,7 +357,7 @@ def test_two_concurrent_runs_add_every_member_once(site: Site) -> None:
     def run() -> None:
         try:
             start.wait(timeout=30)
-            found.append(apply_members(at=AS_OF))
+            found.append(apply_membership_rules(at=AS_OF))
         finally:
             connection.close()
 
@@ -383,13 +383,13 @@ def test_a_run_that_dies_changes_nothing(site: Site, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(membership, "publish_automatic", dies)
     with pytest.raises(KeyboardInterrupt):
-        apply_members(at=AS_OF)
+        apply_membership_rules(at=AS_OF)
     monkeypatch.setattr(membership, "publish_automatic", publish)
     assert "/physics/zoe" not in paths(site)
-    assert len(apply_members(at=AS_OF)) == 1
+    assert len(apply_membership_rules(at=AS_OF)) == 1
     assert "/physics/zoe" in paths(site)
 
 
 def test_accounts_without_jobs_join_with_their_first_job(students: Site) -> None:
     account_ids([AccountKey(students.source.namespace, "idle", "students")], at=AS_OF)
-    assert apply_members(at=AS_OF) == []
+    assert apply_membership_rules(at=AS_OF) == []

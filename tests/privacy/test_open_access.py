@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Invalid, NotAllowed
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.access.authority import GrantChange, GrantTerms
 from apps.policies.access.delegation import change_grant, end_grant, give_grant, tag_of
 from apps.policies.access.holders import explain_access, list_grants, name_of
@@ -52,7 +52,7 @@ def test_a_subtree_is_opened_to_all_users_until_a_day(site: Site) -> None:  # no
     own = ("/physics", "/physics/alice")
     assert told(site, site.alice) == dict.fromkeys(("/", *own, "/biology", "/biology/carol"), True)
     tree = open_view(policy_slug="grid", actor=by(site.nobody)).tree
-    later = see(policy=site.policy, tree=tree, at=AT + timedelta(days=10), actor=by(site.nobody))
+    later = load_visibility(policy=site.policy, tree=tree, at=AT + timedelta(days=10), actor=by(site.nobody))
     assert not later.mask.any()
 
 
@@ -71,14 +71,19 @@ def test_opening_names_its_audience_and_is_audited(site: Site) -> None:  # noqa:
     lines = list_grants(policy_slug="grid", entry_uid=site.uid("/biology"), at=AT, actor=by(site.admin))
     assert [line.grant.reason for line in lines if line.grant.people == EVERYBODY] == ["The department wants it open."]
     found = explain_access(
-        policy_slug="grid", entry_uid=site.uid("/biology"), username="", at=AT, actor=by(site.nobody), visibility=see
+        policy_slug="grid",
+        entry_uid=site.uid("/biology"),
+        username="",
+        at=AT,
+        actor=by(site.nobody),
+        visibility=load_visibility,
     )
     [answer] = [each for each in found.verbs if each.verb == Verb.VIEW_MEMBERS]
     assert answer.is_held
     assert answer.grounds[0].grant == grant
     end_grant(policy_slug="grid", grant_id=grant.pk, tag=tag_of(grant), reason="closed", at=AT, actor=by(site.admin))
     tree = open_view(policy_slug="grid", actor=by(site.nobody)).tree
-    assert not see(policy=site.policy, tree=tree, at=AT, actor=by(site.nobody)).mask.any()
+    assert not load_visibility(policy=site.policy, tree=tree, at=AT, actor=by(site.nobody)).mask.any()
 
 
 def assert_only_sight(refused: Invalid) -> None:

@@ -23,11 +23,11 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.request_cache import cache_for_request
 from apps.engine.algorithms import compute
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.mapping.services import set_rules
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.scope import Verb
@@ -102,7 +102,7 @@ def make_world() -> dict[str, Actor]:
             created_at=AT - timedelta(days=9),
             reason="test",
         )
-    apply_members(at=AT)
+    apply_membership_rules(at=AT)
     actors["admin"] = Actor(user=User.objects.create_superuser("admin"), via="page")
     return actors
 
@@ -133,7 +133,7 @@ class State:
         policy = Policy.objects.get(slug=SLUG)
         tree = load_tree(policy)
         keys = [AccountKey(*row) for row in Account.objects.values_list(*AccountKey._fields)]
-        resolver = load_rulebook(policy, tree).on(tree)
+        resolver = load_rule_set(policy, tree).on(tree)
         places = {key: resolver.resolve(key).entry for key in keys}
         own = np.zeros(len(tree))
         for key, place in places.items():

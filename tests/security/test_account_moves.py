@@ -15,7 +15,7 @@ from apps.accounts.models import Account
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import NotAllowed
 from apps.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
@@ -72,7 +72,7 @@ def test_a_rule_of_a_delegate_for_all_users_maps_only_free_accounts(people: dict
     before, cleo = tops(), people["cleo"]
     outside = Outside.of(State.now(), cleo)
     publish(cleo, EVERYBODY)
-    apply_members(at=AT)
+    apply_membership_rules(at=AT)
     after = State.now()
     outside.require_unchanged(after)
     assert {user for user, top in tops().items() if top != before[user]} == {"guest", "wanda"}

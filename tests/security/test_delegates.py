@@ -27,7 +27,7 @@ from apps.core.errors import DomainError
 from apps.mapping import changes as mapping_changes
 from apps.mapping.attachments import attach_account, claim_account, decide_claim, detach_account
 from apps.mapping.changes import make_change, preview_change
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS
 from apps.mapping.rules.rule import Rule
@@ -194,7 +194,7 @@ class Delegates(RuleBasedStateMachine):
             told, is_done = [error.message, *((field.where, field.message) for field in error.fields)], False
         outside.require_untold(json.dumps(told, cls=DjangoJSONEncoder, default=str) if told else "", said=str(said))
         if is_done and not only_reads:
-            apply_members(at=self.at)
+            apply_membership_rules(at=self.at)
             outside.require_unchanged(self._look(), corrected=corrected)
 
     def _outside(self, name: str) -> Outside:
@@ -419,7 +419,7 @@ class Delegates(RuleBasedStateMachine):
         key = next(key for key in state.places if (key.user_name, key.group_name) == (f"{name}2", group))
         if group in ("physics", "biology", "climate", "bio-new"):
             assert state.top(key) == group.replace("bio-new", "biology"), f"{group} counts at {state.top(key)}"
-        if apply_members(at=self.at):
+        if apply_membership_rules(at=self.at):
             self._look()
 
 

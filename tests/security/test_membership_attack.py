@@ -50,10 +50,10 @@ print(json.dumps(make_token(NewToken(name="cleo", scopes=scopes, user=user), at=
 _WORK = """
 from apps.accounts.actor import COMMAND
 from apps.core.clock import now
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.services import work_run_now
-apply_members(at=now())
+apply_membership_rules(at=now())
 work_run_now(request_recompute(policy_slug="parts", at=now(), actor=COMMAND).pk)
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.actor import Actor
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.allocations.services import AllocationTerms, give_allocation
 from tests.terminal.conftest import Terminal
 from tests.terminal.test_callout import DONE, REFUSED, SOURCE
@@ -55,7 +55,7 @@ def test_quota_of_a_group_and_its_descendants(terminal: Terminal, tmp_path: Path
         ),
         at=site.at,
         actor=Actor(user=site.admin, via="web"),
-        visibility=see,
+        visibility=load_visibility,
     )
     terminal.keep(site.token("priorities:read", "policies:read"))
     for group in ("/physics", "/physics/alice"):

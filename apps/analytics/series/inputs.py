@@ -32,7 +32,7 @@ from apps.engine.algorithms.inputs import Compared, Prepared, compare_usage, pre
 from apps.mapping.models import Mapping as MappingRow
 from apps.mapping.rules.resolver import UNMAPPED, match_accounts, place_accounts
 from apps.mapping.rules.rule import Rule
-from apps.mapping.rules.rule_set import Rulebook, load_rulebook, people_digest, rulebook_of
+from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set, people_digest
 from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.document_merge import indexes_of
@@ -58,8 +58,8 @@ class HeadMapping:
 
 def head_mapping(policy: Policy, keys: Sequence[AccountKey]) -> HeadMapping:
     tree = load_tree(policy)
-    book = load_rulebook(policy, tree)
-    entry, _joins = place_accounts(tree, book.rules, book.known, keys)
+    rule_set = load_rule_set(policy, tree)
+    entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, keys)
     return HeadMapping(tree, entry)
 
 
@@ -96,9 +96,9 @@ def maps_unmapped_accounts(policy: Policy, built: Mapping[str, Any]) -> bool:
         return bool((indexes_of(head.uid, load_tree(policy, built["head"])) < 0).any())
     if not ids:
         return False
-    book = load_rulebook(policy, head)
+    rule_set = load_rule_set(policy, head)
     keys = [AccountKey(*row) for row in Account.objects.filter(pk__in=ids).values_list(*AccountKey._fields)]
-    return any(match.entry > 0 for match in match_accounts(head, book.rules, book.known, keys))
+    return any(match.entry > 0 for match in match_accounts(head, rule_set.rules, rule_set.known, keys))
 
 
 # --- Values of a day under one revision -------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class RevisionContext:
     settings: PolicySettings
     sources: Sequence[SourceRow]
     corrections: tuple[Correction, ...]
-    book: Rulebook
+    rule_set: RuleSet
     entry: I4
     local_only: tuple[UUID, ...] = ()
 
@@ -285,23 +285,23 @@ def build_context(
     previous: context of another revision with the same shared inputs; its account mapping is reused where it is equal.
     """
     tree = load_tree(policy, number)
-    book = rulebook_of(policy, tree, shared.rules)
-    if previous is not None and _has_same_mapping(previous, tree, book):
+    rule_set = build_rule_set(policy, tree, shared.rules)
+    if previous is not None and _has_same_mapping(previous, tree, rule_set):
         entry = previous.entry
     else:
-        entry, _joins = place_accounts(tree, book.rules, book.known, shared.keys)
+        entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, shared.keys)
         entry = entry if shared.head is None else fill_from_head(entry, tree, shared.head)
     settings, corrections = PolicySettings.from_stored(stored), load_corrections(policy, number)
-    return RevisionContext(number, tree, settings, shared.sources, corrections, book, entry, local_only)
+    return RevisionContext(number, tree, settings, shared.sources, corrections, rule_set, entry, local_only)
 
 
-def _has_same_mapping(before: RevisionContext, tree: TreeColumns, book: Rulebook) -> bool:
+def _has_same_mapping(before: RevisionContext, tree: TreeColumns, rule_set: RuleSet) -> bool:
     """Whether both revisions map every account to the same index: most revisions change only shares or settings."""
     other = before.tree
     columns = ("uid", "parent", "kind_code", "is_group", "inherit")
     return (
-        book.rules == before.book.rules
-        and book.known.digest == before.book.known.digest
+        rule_set.rules == before.rule_set.rules
+        and rule_set.known.digest == before.rule_set.known.digest
         and len(tree) == len(other)
         and tree.kind_names == other.kind_names
         and all(np.array_equal(getattr(tree, name), getattr(other, name)) for name in columns)

@@ -20,7 +20,7 @@ from apps.core import clock
 from apps.notices import rules, selectors
 from apps.notices.kinds import kinds
 from apps.notices.models import Notice
-from apps.notices.rules import NEW, Place, RuleLine
+from apps.notices.rules import NEW, Place, RuleRow
 from apps.notices.selectors import NoticeLine
 from apps.notices.statements.selectors import (
     AMOUNTS,
@@ -80,11 +80,11 @@ class RuleSerializer(serializers.Serializer[Any]):
     etag = serializers.SerializerMethodField(help_text="Value for If-Match")
 
     @extend_schema_field(serializers.CharField())
-    def get_title(self, line: RuleLine) -> str:
+    def get_title(self, line: RuleRow) -> str:
         return str(line.kind.title)
 
     @extend_schema_field(serializers.CharField())
-    def get_etag(self, line: RuleLine) -> str:
+    def get_etag(self, line: RuleRow) -> str:
         return f'"{line.rule.version}"'
 
 

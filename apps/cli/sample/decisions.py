@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import NewToken, make_token
 from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, switch_webhook
 from apps.policies.allocations.capacities import CapacityTerms, state_capacity
@@ -102,7 +102,7 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
         at=on(at, 5, 14, 25),
         actor=actors["maria"],
     )
-    apply_members(at=on(at, 2, 8, 10))
+    apply_membership_rules(at=on(at, 2, 8, 10))
     _schedule(uid_of, decided_at=on(at, 2, 10, 45), effective_at=on(at, -12, 6, 0), admin=actors["admin"])
     _propose(uid_of, at=on(at, 2, 15, 5), manager=actors["maria"], admin=actors["admin"])
     ask_upward(

@@ -24,7 +24,7 @@ from apps.dashboard.access import presenters as access_lines
 from apps.dashboard.access.forms import EndForm, GrantForm, TermsForm
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms
@@ -98,7 +98,9 @@ def why(request: HttpRequest, policy: str) -> HttpResponse:
 def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Fragment of an entry's page: the actor's rights at the entry, and the grants at it and above it."""
     now, actor = clock.now(), actor_of(request)
-    own = access.explain_access(policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, visibility=see)
+    own = access.explain_access(
+        policy_slug=policy, entry_uid=uid, username="", at=now, actor=actor, visibility=load_visibility
+    )
     at_or_above = {step.uid for step in own.steps}
     lines = access.list_grants(policy_slug=policy, at=now, actor=actor)
     wanted = [line for line in lines if line.grant.entry_uid in at_or_above and line.state is not GrantState.EXPIRED]
@@ -145,7 +147,7 @@ def _why_context(request: HttpRequest, policy: Policy, now: datetime, default: s
     try:
         uid = entry_uid(request, policy, path)
         found = access.explain_access(
-            policy_slug=policy.slug, entry_uid=uid, username=person, at=now, actor=actor, visibility=see
+            policy_slug=policy.slug, entry_uid=uid, username=person, at=now, actor=actor, visibility=load_visibility
         )
         context["why"] = access_lines.draw_why(found, now)
         context["path"] = found.path
@@ -158,7 +160,7 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
     """UID of the entry with a path; raises Invalid if the actor sees no such entry."""
     path, actor, tree = "/" + text.strip().strip("/"), actor_of(request), load_tree(policy)
     index = tree.index_of_path(path)
-    if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
+    if index is not None and load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
         return tree.uuid(index)
     message = _("No visible entry %(path)s.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])

@@ -37,7 +37,7 @@ from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.allocations import capacities as capacity_services
 from apps.policies.allocations import services
 from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
@@ -64,13 +64,13 @@ def allocation(request: HttpRequest, policy: str, allocation: UUID) -> HttpRespo
     """Change or withdraw one allocation; `tag` identifies the state of it that the page showed."""
     now, actor = clock.now(), actor_of(request)
     found, path = services.get_allocation(
-        policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=see
+        policy_slug=policy, allocation_uid=allocation, at=now, actor=actor, visibility=load_visibility
     )
     changed, gone = AllocationForm(initial=_initial(found)), WithdrawForm()
     if request.method != "POST":
         return _allocation_page(request, found, path, changed, gone)
     action = read_action(request)
-    row = {"policy_slug": policy, "allocation_uid": allocation, "tag": action.tag, "visibility": see}
+    row = {"policy_slug": policy, "allocation_uid": allocation, "tag": action.tag, "visibility": load_visibility}
     form: AllocationForm | WithdrawForm
     service: Callable[..., Any]
     if action.step == "withdraw":
@@ -137,7 +137,13 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
     rest = rest if rest in RESTS else RESTS[0]
     queried = period_from_query(request, now)
     query = ConversionQuery(parent_uid=parent, period=queried.period, zone=zone(), rest=rest)
-    whole: dict[str, Any] = {"policy_slug": policy, "query": query, "at": now, "actor": actor, "visibility": see}
+    whole: dict[str, Any] = {
+        "policy_slug": policy,
+        "query": query,
+        "at": now,
+        "actor": actor,
+        "visibility": load_visibility,
+    }
     form = DraftForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         at_end = form.cleaned_data["at_end"] or None
@@ -190,7 +196,7 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
         i = tree.index_of_uid(UUID(text)) if text else 0
     except ValueError:
         i = None
-    sees = see(policy=policy, tree=tree, at=clock.now(), actor=actor_of(request))
+    sees = load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor_of(request))
     return tree.uuid(sees.require(i))
 
 
@@ -243,7 +249,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     now, actor = clock.now(), actor_of(request)
     found = get_policy(slug=policy, actor=actor)
     tree = load_tree(found)
-    see(policy=found, tree=tree, at=now, actor=actor).require(0)
+    load_visibility(policy=found, tree=tree, at=now, actor=actor).require(0)
     form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
     if form.is_valid():
         try:
@@ -255,7 +261,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         else:
             messages.success(request, _("Saved"))
             return SeeOther(_capacities_url(policy))
-    rows = capacity_services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=see)
+    rows = capacity_services.list_capacities(policy_slug=policy, at=now, actor=actor, visibility=load_visibility)
     year = whole_year(today(now))
     context = {
         "policy": policy,
@@ -275,7 +281,7 @@ def capacity(request: HttpRequest, policy: str, capacity_id: int) -> HttpRespons
     """Change or remove one capacity; a removed one no longer applies to its past days either."""
     now, actor = clock.now(), actor_of(request)
     found = capacity_services.get_capacity(
-        policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, visibility=see
+        policy_slug=policy, capacity_id=capacity_id, at=now, actor=actor, visibility=load_visibility
     )
     changed, gone = CapacityForm(initial=_capacity_initial(found)), WithdrawForm()
     if request.method != "POST":

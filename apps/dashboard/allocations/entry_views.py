@@ -37,7 +37,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.allocations.services import AllocationTerms, change_dates, give_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import AT_END, Dates
@@ -83,7 +83,9 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         given = form.cleaned_data
         try:
             terms, actor = AllocationTerms(**given), actor_of(request)
-            give_allocation(policy_slug=policy, entry_uid=uid, terms=terms, at=clock.now(), actor=actor, visibility=see)
+            give_allocation(
+                policy_slug=policy, entry_uid=uid, terms=terms, at=clock.now(), actor=actor, visibility=load_visibility
+            )
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         else:

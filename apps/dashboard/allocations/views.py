@@ -33,7 +33,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.allocations.conversion import ConversionQuery, try_core_hours
 from apps.policies.allocations.services import AllocationTerms, give_allocation
 from apps.policies.selectors import get_policy
@@ -73,7 +73,7 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
                 ),
                 at=now,
                 actor=actor_of(request),
-                visibility=see,
+                visibility=load_visibility,
             )
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
@@ -266,7 +266,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
             core_h=read_amount(typed),
             at=clock.now(),
             actor=actor_of(request),
-            visibility=see,
+            visibility=load_visibility,
         )
     except ValueError as problem:
         return {**context, "trial_problem": str(problem), "trial_code": "number"}
@@ -302,7 +302,7 @@ def _entry(request: HttpRequest, policy: str, text: str) -> UUID:
     found = get_policy(slug=policy, actor=actor)
     tree = load_tree(found)
     i = tree.index_of_path(path)
-    if i is None or not see(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
+    if i is None or not load_visibility(policy=found, tree=tree, at=clock.now(), actor=actor).may_see(i):
         message = _("No visible entry %(path)s.") % {"path": path[:200]}
         raise Invalid(message, fields=[FieldProblem("entry", message)])
     return tree.uuid(i)

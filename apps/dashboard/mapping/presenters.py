@@ -21,8 +21,8 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import Rule
-from apps.mapping.selectors import MappingPage, RuleLine, Suggestion, UnmappedLine
-from apps.mapping.versions import VersionLine
+from apps.mapping.selectors import MappingPage, RuleRow, Suggestion, UnmappedRow
+from apps.mapping.versions import VersionRow
 
 MOST_MOVES = 50
 MOST_ATTACHED = 100
@@ -49,13 +49,13 @@ WHY = {
 
 
 @dataclass(frozen=True)
-class AccountWords:
+class AccountLabel:
     name: str
     details: str
 
 
 @dataclass(frozen=True)
-class EntryWords:
+class EntryLabel:
     """Text and URL of an entry, or a text for no entry (`is_none`)."""
 
     text: str
@@ -63,7 +63,7 @@ class EntryWords:
     is_none: bool = False
 
 
-def account_words(key: AccountKey) -> AccountWords:
+def account_words(key: AccountKey) -> AccountLabel:
     name = key.user_name or key.dn or key.group_name
     details = [key.namespace]
     if key.group_name and key.group_name != name:
@@ -74,19 +74,19 @@ def account_words(key: AccountKey) -> AccountWords:
         details.append(f"FQAN {key.fqan}")
     if key.project:
         details.append(_("project %(name)s") % {"name": key.project})
-    return AccountWords(name, ", ".join(details))
+    return AccountLabel(name, ", ".join(details))
 
 
-def entry_words(rights: MapRights, entry: int) -> EntryWords:
+def entry_words(rights: MapRights, entry: int) -> EntryLabel:
     """Text of an entry's index; a placeholder if it is UNMAPPED or the actor does not see it."""
     if entry == UNMAPPED:
-        return EntryWords(_("unmapped"), is_none=True)
+        return EntryLabel(_("unmapped"), is_none=True)
     if not rights.sees.may_see(entry):
-        return EntryWords(_("outside your rights"), is_none=True)
+        return EntryLabel(_("outside your rights"), is_none=True)
     if entry == 0:
-        return EntryWords(_("a new child of the whole policy"))
+        return EntryLabel(_("a new child of the whole policy"))
     tree = rights.tree
-    return EntryWords(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
+    return EntryLabel(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
 
 
 def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
@@ -121,13 +121,13 @@ def suffix_words(rule: Rule) -> str:
     return ", ".join(words)
 
 
-def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> dict[str, Any]:
+def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {"at": line.at, "n": line.at + 1, "is_read": line.rule is not None}
     if line.rule is None:
         return found
-    place = EntryWords(_("an archived entry: skipped"), is_none=True)
+    place = EntryLabel(_("an archived entry: skipped"), is_none=True)
     if line.target is not None:
-        whole = EntryWords(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
+        whole = EntryLabel(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
         place = whole if line.target == 0 else entry_words(page.rights, line.target)
     reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
@@ -147,16 +147,16 @@ def rule_line(page: MappingPage, line: RuleLine, sources: Mapping[str, str]) -> 
     }
 
 
-def unmapped_line(page: MappingPage, line: UnmappedLine, most_core_s: float) -> dict[str, Any]:
+def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> dict[str, Any]:
     guesses = [guess_words(page.rights, one) for one in line.suggestions]
     return {
         "account": line.account,
         "words": account_words(line.key),
-        "jobs": presentation.count(round(line.stake.jobs)),
-        "core_h": presentation.core_hours(line.stake.core_s),
-        "core_s": line.stake.core_s,
-        "bar": round(1 + 69 * line.stake.core_s / most_core_s, 1) if most_core_s and line.stake.core_s else 0,
-        "last_at": line.stake.last_at,
+        "jobs": presentation.count(round(line.usage.jobs)),
+        "core_h": presentation.core_hours(line.usage.core_s),
+        "core_s": line.usage.core_s,
+        "bar": round(1 + 69 * line.usage.core_s / most_core_s, 1) if most_core_s and line.usage.core_s else 0,
+        "last_at": line.usage.last_at,
         "guess": guesses[0] if guesses else None,
         "others": guesses[1:],
     }
@@ -235,7 +235,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
                 "words": account_words(move.key),
                 "before": entry_words(rights, move.before),
                 "after": entry_words(rights, move.after),
-                "core_h": presentation.core_hours(move.stake.core_s),
+                "core_h": presentation.core_hours(move.usage.core_s),
             }
             for move in moves[:MOST_MOVES]
         ],
@@ -247,17 +247,17 @@ def plan_context(plan: Plan) -> dict[str, Any]:
 
 def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
     """Sums of moves by group before and after, largest usage first."""
-    found: dict[tuple[EntryWords, EntryWords], list[Move]] = {}
+    found: dict[tuple[EntryLabel, EntryLabel], list[Move]] = {}
     for move in moves:
         ends = entry_words(rights, _group_of(rights, move.before)), entry_words(rights, _group_of(rights, move.after))
         found.setdefault(ends, []).append(move)
-    order = sorted(found.items(), key=lambda item: -sum(move.stake.core_s for move in item[1]))
+    order = sorted(found.items(), key=lambda item: -sum(move.usage.core_s for move in item[1]))
     return [
         {
             "before": before,
             "after": after,
             "n": presentation.count(len(members)),
-            "core_h": presentation.core_hours(sum(move.stake.core_s for move in members)),
+            "core_h": presentation.core_hours(sum(move.usage.core_s for move in members)),
         }
         for (before, after), members in order[:20]
     ]
@@ -271,7 +271,7 @@ def _group_of(rights: MapRights, entry: int) -> int:
     return above if above > 0 or not is_member else entry
 
 
-def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str]) -> dict[str, Any]:
+def version_line(rights: MapRights, line: VersionRow, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "version": line.version,
         "words": version_words(line),
@@ -282,7 +282,7 @@ def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str
         "removed": [_version_rule(rights, rule, sources) for rule in line.removed],
         "placements": [
             {
-                "words": account_words(key) if key is not None else AccountWords(_("a removed account"), ""),
+                "words": account_words(key) if key is not None else AccountLabel(_("a removed account"), ""),
                 "before": _entry_words_of_uid(rights, one.before),
                 "after": _entry_words_of_uid(rights, one.after),
             }
@@ -292,7 +292,7 @@ def version_line(rights: MapRights, line: VersionLine, sources: Mapping[str, str
     }
 
 
-def version_words(line: VersionLine) -> str:
+def version_words(line: VersionRow) -> str:
     counts = [
         (len(line.added), ngettext("%(n)s rule added", "%(n)s rules added", len(line.added))),
         (len(line.removed), ngettext("%(n)s rule removed", "%(n)s rules removed", len(line.removed))),
@@ -320,10 +320,10 @@ def _version_rule(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> 
     }
 
 
-def _entry_words_of_uid(rights: MapRights, uid: UUID | None) -> EntryWords:
+def _entry_words_of_uid(rights: MapRights, uid: UUID | None) -> EntryLabel:
     if uid is None:
-        return EntryWords(_("where rules map to"), is_none=True)
+        return EntryLabel(_("where rules map to"), is_none=True)
     entry = rights.tree.index_of_uid(uid)
     if entry is None:
-        return EntryWords(_("an archived entry"), is_none=True)
-    return EntryWords(rights.tree.name[0]) if entry == 0 else entry_words(rights, entry)
+        return EntryLabel(_("an archived entry"), is_none=True)
+    return EntryLabel(rights.tree.name[0]) if entry == 0 else entry_words(rights, entry)

@@ -32,13 +32,13 @@ from apps.mapping.changes import (
     Plan,
     RemoveRule,
     Restore,
-    chosen,
+    get_rule_at,
     make_change,
     preview_change,
 )
 from apps.mapping.permissions import MapRights, rights_in
 from apps.mapping.selectors import MappingPage, get_mapping_page
-from apps.mapping.versions import get_version_line, list_version_lines, state_now, version_of
+from apps.mapping.versions import current_mapping, get_version_row, list_version_rows, version_of
 from apps.policies.models import Policy
 from apps.usage.selectors import list_source_names
 
@@ -124,7 +124,7 @@ def _page(request: HttpRequest, policy: str) -> MappingPage:
 
 
 def _unmapped_context(page: MappingPage) -> dict[str, Any]:
-    most = max((line.stake.core_s for line in page.unmapped), default=0.0)
+    most = max((line.usage.core_s for line in page.unmapped), default=0.0)
     return {
         **_base(page),
         "unmapped": [mapping_lines.unmapped_line(page, line, most) for line in page.unmapped],
@@ -169,9 +169,9 @@ Fields = Sequence[tuple[str, str]]
 def rule(request: HttpRequest, policy: str) -> HttpResponse:
     """Preview and save a new rule, or a change of the rule whose index is `?rule=`."""
     rights, which = _rights(request, policy), (request.POST or request.GET).get("rule", "new")
-    stored = state_now(rights.policy).rules
+    stored = current_mapping(rights.policy).rules
     at = None if which == "new" else _number(which)
-    old = None if at is None else chosen(rights, stored, at)
+    old = None if at is None else get_rule_at(rights, stored, at)
     sources = sorted(source_names(request).items(), key=lambda item: item[1])
     initial = {"shares": "1"} if old is None or at is None else initial_of(old, rights.tree, at)
     form = RuleForm(request.POST or None, initial=initial, tree=rights.tree, sources=sources)
@@ -209,7 +209,7 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         raise NotFound(_("Reload the page and try again."))
     edit, step = edits[way]
     rights = _rights(request, policy)
-    rule = chosen(rights, state_now(rights.policy).rules, at)
+    rule = get_rule_at(rights, current_mapping(rights.policy).rules, at)
     words = mapping_lines.rule_words(rule, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
     question = f"{step}: {_('Rule %(n)s') % {'n': at + 1}}"
@@ -249,7 +249,7 @@ def detach(request: HttpRequest, policy: str) -> HttpResponse:
 def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     """Show the changes of one version; POST restores the mapping as it was after that version."""
     rights = _rights(request, policy)
-    line = get_version_line(rights, number)
+    line = get_version_row(rights, number)
     if request.method == "POST":
         question = f"{_('Restore')}: {_('Version %(n)s') % {'n': number}}"
         words = _("Creates a new version.")

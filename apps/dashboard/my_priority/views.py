@@ -278,7 +278,7 @@ def claim(request: HttpRequest) -> HttpResponse:
 def withdraw_claim(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
     claim_id = read_whole(text) or 0
-    attachments.take_back_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
+    attachments.cancel_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Withdrawn"))
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 

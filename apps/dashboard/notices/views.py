@@ -24,12 +24,12 @@ from apps.dashboard.notices.presenters import draw, headline, url_of
 from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.notices import rules as rule_services
 from apps.notices import selectors
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind
-from apps.notices.rules import NEW, Place, RuleLine
+from apps.notices.rules import NEW, Place, RuleRow
 from apps.notices.watches import list_watches, stop_watching
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
@@ -227,7 +227,7 @@ def stop_watch(request: HttpRequest, watch: int) -> HttpResponse:
     return SeeOther(reverse("dashboard:notice-rules"))
 
 
-def draw_rule(line: RuleLine) -> dict[str, Any]:
+def draw_rule(line: RuleRow) -> dict[str, Any]:
     rule = line.rule
     limits = [(term.name, term.label, line.terms[term.name], term.unit) for term in line.kind.terms]
     place = Place(rule.policy, rule.entry_uid, rule.source)
@@ -277,7 +277,7 @@ def _set_rule(form: RuleForm, place: Place, actor: Actor) -> bool:
     return True
 
 
-def _existing_rule(kind: Kind, place: Place, actor: Actor) -> RuleLine | None:
+def _existing_rule(kind: Kind, place: Place, actor: Actor) -> RuleRow | None:
     lines = rule_services.list_rules(at=clock.now(), actor=actor)
     return next(
         (
@@ -305,7 +305,7 @@ def entry_uid(policy_slug: str, path: str, actor: Actor) -> Any:
     policy = get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     i = tree.index_of_path(path)
-    if i is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(i):
+    if i is not None and load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(i):
         return tree.uuid(i)
     message = _("There is no entry %(path)s in this policy.") % {"path": path[:200]}
     raise Invalid(message, fields=[FieldProblem("entry", message)])
@@ -320,7 +320,7 @@ def divided_policies(actor: Actor) -> list[tuple[str, str]]:
     """Policies in which the actor manages the shares of at least one group."""
     found = []
     for policy in list_policies(actor=actor):
-        sees = see(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
+        sees = load_visibility(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
         if sees.divided.any():
             found.append((policy.slug, policy.name))
     return found

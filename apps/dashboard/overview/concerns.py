@@ -26,7 +26,7 @@ from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import Condition, age_of, condition_of
 from apps.mapping.attachments import key_of, list_claims
 from apps.mapping.permissions import MapRights
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.notices.selectors import list_open_notices
 from apps.policies.access.holders import name_of
 from apps.policies.models import ChangeSet
@@ -207,7 +207,7 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
     if not claims:
         return
     n, first = len(claims), claims[0]
-    entry = load_rulebook(view.policy, view.tree).on(view.tree).resolve(key_of(first.accounts[0])).entry
+    entry = load_rule_set(view.policy, view.tree).on(view.tree).resolve(key_of(first.accounts[0])).entry
     url = reverse("dashboard:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
     title = ngettext("%(n)s account is claimed", "%(n)s accounts are claimed", n) % {"n": n}
     text = _("%(who)s claims %(account)s") % {

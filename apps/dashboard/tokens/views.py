@@ -31,7 +31,7 @@ from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.sign_in.session import asks_password, is_fresh
 from apps.dashboard.terminal import installing
 from apps.dashboard.tokens.forms import ConfirmForm, TokenForm
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies import selectors as policies
 from apps.policies.tree.stored import load_tree
 from apps.usage import selectors as usage
@@ -359,7 +359,7 @@ def _entry_uid(request: HttpRequest, policy_slug: str, path: str) -> UUID | None
     policy = policies.get_policy(slug=policy_slug, actor=actor)
     tree = load_tree(policy)
     index = tree.index_of_path(path)
-    if index is not None and see(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
+    if index is not None and load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(index):
         return tree.uuid(index)
     message = _("There is no entry %(path)s in this policy.") % {"path": path}
     raise Invalid(message, fields=[FieldProblem("entry", message)])

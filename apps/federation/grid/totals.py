@@ -21,7 +21,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
 from apps.federation.grid.sites import SiteColumn, load_sites
 from apps.federation.models import Mount, Publication
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.settings import PolicySettings
@@ -118,7 +118,7 @@ def list_grid_entries(*, actor: Actor, at: datetime) -> list[GridChoice]:
         if not shared or policy.head_number < 1:
             continue
         tree = load_tree(policy)
-        mask = see(policy=policy, tree=tree, at=at, actor=actor).mask
+        mask = load_visibility(policy=policy, tree=tree, at=at, actor=actor).mask
         places = ((tree.index_of_uid(uid), why) for uid, why in shared.items())
         found += sorted(
             (

@@ -24,7 +24,7 @@ from apps.federation.models import Mount
 from apps.federation.mounts.landing import apply_document
 from apps.federation.publishing import own_name
 from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
-from apps.mapping.moves import Move, UnmappedUsage, moves_to_nowhere, usage_of_unmapped
+from apps.mapping.moves import Move, UnmappedUsage, moves_to_unmapped, usage_of_unmapped
 from apps.policies.access.scope import Rights, Verb, rules_all
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
@@ -281,7 +281,9 @@ def unmapped_by_document(policy: Policy, mount_uid: UUID, document: PolicyDocume
         landing = apply_document(tree, mount_uid, document, owned_elsewhere=lambda uids: ())
     except BadDocument:
         return UnmappedUsage()
-    return usage_of_unmapped(moves_to_nowhere(policy, tree, landing.tree), at=at) if landing.n_gone else UnmappedUsage()
+    return (
+        usage_of_unmapped(moves_to_unmapped(policy, tree, landing.tree), at=at) if landing.n_gone else UnmappedUsage()
+    )
 
 
 def keep_usage(policy: Policy, revision: Revision) -> None:
@@ -292,7 +294,7 @@ def keep_usage(policy: Policy, revision: Revision) -> None:
     if not mounts:
         return
     before, after = load_tree(policy, revision.number - 1), load_tree(policy, revision.number)
-    for uid, accounts in _by_mount(before, moves_to_nowhere(policy, before, after)).items():
+    for uid, accounts in _by_mount(before, moves_to_unmapped(policy, before, after)).items():
         if uid in mounts and may_have_accounts(after, uid):
             _keep(policy, mounts[uid], accounts, at=revision.published_at)
 

@@ -21,7 +21,7 @@ from apps.core.errors import NotFound
 from apps.federation.documents.wire_usage import RunningRows, State
 from apps.federation.models import FeedHour, FeedMark, UsageFeed
 from apps.mapping.rules.resolver import place_accounts
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -84,8 +84,8 @@ class Sums:
 def load_feed_accounts(policy: Policy, tree: TreeColumns, i: int, *, remembers: bool) -> FeedAccounts:
     """Load the accounts of an entry and its subtree by the rules of a recompute. remembers: use_cache of the index."""
     roll = load_account_index(use_cache=remembers)
-    book = load_rulebook(policy, tree)
-    entry, _joins = place_accounts(tree, book.rules, book.known, roll.keys)
+    rule_set = load_rule_set(policy, tree)
+    entry, _joins = place_accounts(tree, rule_set.rules, rule_set.known, roll.keys)
     is_sent = (entry >= 0) & tree.subtree_mask(i)[entry]
     nodes, place = np.unique(entry[is_sent], return_inverse=True)
     uids = np.ascontiguousarray(tree.uid[nodes]).reshape(len(nodes), 16)

@@ -266,7 +266,7 @@ _MOST_PLACED = 8
 _Key = tuple[str, tuple[Rule, ...], int]
 
 
-class _Placed:
+class _MatchCache:
     """Cache of decisions for the last few combinations of tree, rules and known accounts."""
 
     def __init__(self) -> None:
@@ -280,7 +280,7 @@ class _Placed:
             return self._known.setdefault(key, {})
 
 
-_placed = _Placed()
+_placed = _MatchCache()
 
 
 def match_accounts(
@@ -312,7 +312,7 @@ def place_accounts(
     entry = np.fromiter((match.entry for match in matches), dtype=np.int32, count=len(matches))
     joins = np.fromiter((-1 if one.joins is None else one.joins for one in matches), np.int32, count=len(matches))
     entry = np.where(entry == 0, np.int32(UNMAPPED), entry)
-    _last.placed = _PlacedAll(keys, asked, entry, joins)
+    _last.placed = _AllMatches(keys, asked, entry, joins)
     return entry, joins
 
 
@@ -332,7 +332,7 @@ def places_of(keys: Sequence[AccountKey], entry: I4, joins: I4, rules: tuple[Rul
 
 
 @dataclass(frozen=True, eq=False)
-class _PlacedAll:
+class _AllMatches:
     """The mapping of all accounts; `keys` is compared by identity."""
 
     keys: Sequence[AccountKey]
@@ -341,14 +341,14 @@ class _PlacedAll:
     joins: I4
 
 
-class _Last(threading.local):
+class _LastResults(threading.local):
     """Results of this thread's last recompute, because accounts seldom change between two recomputes of a policy."""
 
-    placed: _PlacedAll | None = None
+    placed: _AllMatches | None = None
     places: tuple[Sequence[AccountKey], I4, I4, AccountPlaces] | None = None
 
 
-_last = _Last()
+_last = _LastResults()
 
 
 # --- Slurm accounts ---------------------------------------------------------------------------------------------------

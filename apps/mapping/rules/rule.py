@@ -108,11 +108,13 @@ class Rule:
             fqan_pattern=canonical_fqan(fqan) or fqan if fqan else "",
         )
 
-    def takes_person(self, person: Person | None) -> bool:
-        return not self.people or (person is not None and any(_agrees(self.people, group) for group in person.groups))
+    def matches_owner(self, person: Person | None) -> bool:
+        return not self.people or (
+            person is not None and any(_pattern_matches(self.people, group) for group in person.groups)
+        )
 
     def matches(self, key: AccountKey, person: Person | None = None) -> bool:
-        if not self.takes_person(person):
+        if not self.matches_owner(person):
             return False
         if self.namespace and self.namespace != key.namespace:
             return False
@@ -122,9 +124,9 @@ class Rule:
             named = not self.user_pattern or self.user_pattern in (key.user_name, key.dn)
             return named and self.group_pattern in ("", key.group_name) and self.fqan_pattern in ("", key.fqan)
         return (
-            _agrees(self.user_pattern, key.user_name, key.dn)
-            and _agrees(self.group_pattern, key.group_name)
-            and _fqan_agrees(self.fqan_pattern, key.fqan)
+            _pattern_matches(self.user_pattern, key.user_name, key.dn)
+            and _pattern_matches(self.group_pattern, key.group_name)
+            and _fqan_matches(self.fqan_pattern, key.fqan)
         )
 
     def names_below(self, key: AccountKey, person: Person | None = None) -> list[str]:
@@ -140,7 +142,7 @@ class Rule:
         ]
 
 
-def has_wild(pattern: str) -> bool:
+def has_wildcard(pattern: str) -> bool:
     return bool(_WILD.search(pattern))
 
 
@@ -149,15 +151,15 @@ def _glob(pattern: str) -> Callable[[str], object]:
     return re.compile(translate(pattern)).match
 
 
-def _agrees(pattern: str, *texts: str) -> bool:
+def _pattern_matches(pattern: str, *texts: str) -> bool:
     return not pattern or any(text and _glob(pattern)(text) for text in texts)
 
 
-def _fqan_agrees(pattern: str, fqan: str) -> bool:
+def _fqan_matches(pattern: str, fqan: str) -> bool:
     """Match an FQAN or what it is below: `/atlas` also matches `/atlas/Role=production`."""
     if not pattern:
         return True
-    return bool(fqan) and (_agrees(pattern, fqan) or fqan.startswith(pattern.rstrip("/") + "/"))
+    return bool(fqan) and (_pattern_matches(pattern, fqan) or fqan.startswith(pattern.rstrip("/") + "/"))
 
 
 def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
@@ -259,7 +261,7 @@ class RuleIndex:
         self._always: list[int] = []
         self._by: dict[_Place, list[int]] = {}
         for number, rule in enumerate(rules):
-            place = _place_of(rule)
+            place = _index_key(rule)
             if place is None:
                 self._always.append(number)
             else:
@@ -274,10 +276,10 @@ class RuleIndex:
         """Return the indices of rules that may match the account, in the order of the rules."""
         if not self._by:
             return self._always
-        found = {number for place in self._asked(key, person) for number in self._by.get(place, ())}
+        found = {number for place in self._candidates(key, person) for number in self._by.get(place, ())}
         return sorted([*self._always, *found]) if found else self._always
 
-    def _asked(self, key: AccountKey, person: Person | None) -> Iterator[_Place]:
+    def _candidates(self, key: AccountKey, person: Person | None) -> Iterator[_Place]:
         fields = [("user", key.user_name), ("user", key.dn), ("group", key.group_name), ("fqan", key.fqan)]
         for field, text in fields:
             if text:
@@ -291,16 +293,16 @@ class RuleIndex:
             yield "people", "is", group
 
 
-def _place_of(rule: Rule) -> _Place | None:
+def _index_key(rule: Rule) -> _Place | None:
     """Return the rule's index key, or None if no property is certain."""
     if rule.kind == "default":  # ignores its patterns
         return ("namespace", "is", rule.namespace) if rule.namespace else None
     patterns = (("user", rule.user_pattern), ("group", rule.group_pattern), ("people", rule.people))
     for field, pattern in patterns:
-        if pattern and (rule.kind == "exact" or not has_wild(pattern)):
+        if pattern and (rule.kind == "exact" or not has_wildcard(pattern)):
             return field, "is", pattern
     for field, pattern in (*patterns[:2], ("fqan", rule.fqan_pattern)):
-        begins, ends = _certain(pattern)
+        begins, ends = _fixed_affixes(pattern)
         if begins:
             return field, "begins", begins
         if ends and field != "fqan":  # an FQAN pattern also matches longer FQANs
@@ -308,7 +310,7 @@ def _place_of(rule: Rule) -> _Place | None:
     return ("namespace", "is", rule.namespace) if rule.namespace else None
 
 
-def _certain(pattern: str) -> tuple[str, str]:
+def _fixed_affixes(pattern: str) -> tuple[str, str]:
     """Return the prefix and suffix that every text matching a glob has."""
     begins = next((pattern[:at] for at, one in enumerate(pattern) if one in "*?["), pattern)
     last = max((pattern.rfind(one) for one in "*?"), default=-1)

@@ -54,7 +54,7 @@ _NO_SOURCE = "\0"  # a namespace that no account has
 
 
 @dataclass(frozen=True, eq=False)
-class Rulebook:
+class RuleSet:
     """The rules of a policy and one of its trees, with what is known of single accounts."""
 
     rules: tuple[Rule, ...]
@@ -64,20 +64,20 @@ class Rulebook:
         return Resolver(self.rules, tree, self.known)
 
     @property
-    def has_members(self) -> bool:
+    def has_membership_rules(self) -> bool:
         return any(rule.kind == "each" for rule in self.rules)
 
 
-def load_rulebook(policy: Policy, tree: TreeColumns, *, of: User | None = None) -> Rulebook:
+def load_rule_set(policy: Policy, tree: TreeColumns, *, of: User | None = None) -> RuleSet:
     """Load the current rule set. of: load only this user's accounts."""
-    return rulebook_of(policy, tree, load_rules(policy), of=of)
+    return build_rule_set(policy, tree, load_rules(policy), of=of)
 
 
-def rulebook_of(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> Rulebook:
+def build_rule_set(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> RuleSet:
     """Build the rule set with other stored rules, for a preview."""
     namespaces = _namespaces(tree, stored)
     rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
-    return Rulebook(rules, load_known(policy, rules, of=of))
+    return RuleSet(rules, load_known_accounts(policy, rules, of=of))
 
 
 def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> list[Rule]:
@@ -103,7 +103,7 @@ def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...
 
 
 def numbers_of(stored: Sequence[Rule], rules: Sequence[Rule]) -> list[int]:
-    """Return the index of each stored rule among all rules. stored: sorted by `as_asked`."""
+    """Return the index of each stored rule among all rules. stored: sorted by `sort_by_tier`."""
     n_exact, n_of_tree = sum(tier_of(rule) == 0 for rule in stored), len(rules) - len(stored)
     return [at if at < n_exact else at + n_of_tree for at in range(len(stored))]
 
@@ -129,9 +129,9 @@ def rule_of(tree: TreeColumns, i: int, members: MembershipRule, namespaces: Mapp
         written_at=members.written_at,
         reach_uid=None if reaches_all else UUID(members.reach) if members.reach else uid,
         namespace=namespaces.get(members.source, _NO_SOURCE) if members.source else "",
-        group_pattern=_only_stars(members.group),
-        fqan_pattern=_only_stars(members.fqan),
-        people=_only_stars(_group(members.people)),
+        group_pattern=_escape_brackets(members.group),
+        fqan_pattern=_escape_brackets(members.fqan),
+        people=_escape_brackets(_group(members.people)),
         member_shares=members.shares,
         member_kind=members.kind,
         archive_after_idle_days=members.archive_after_days,
@@ -143,9 +143,9 @@ def member_rules(tree: TreeColumns, i: int) -> list[tuple[MembershipRule, int | 
     return [(members, reach_of(tree, rule_of(tree, i, members, {}), i)) for members in tree.members.get(i, ())]
 
 
-def load_known(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:
+def load_known_accounts(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:
     """Load attached accounts, and accounts whose owner is in a sign-in group that the rules name."""
-    names = people_named(rules)
+    names = list_matched_groups(rules)
     persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None
     if of is not None:
         persons = None if persons is None else persons.filter(person=of)
@@ -174,7 +174,7 @@ def _read_attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:
     return places | {canonical(key): uid for key, uid in places.items() if canonical(key) not in places}
 
 
-def people_named(rules: Iterable[Rule]) -> list[str]:
+def list_matched_groups(rules: Iterable[Rule]) -> list[str]:
     """Return the sign-in groups that the rules match."""
     patterns = {rule.people for rule in rules if rule.people}
     if not patterns:
@@ -190,7 +190,7 @@ def people_digest(tree: TreeColumns) -> str:
     """
     if not any(rule.people for rules in tree.members.values() for rule in rules):
         return ""
-    names = people_named(rules_of_tree(tree, {}))
+    names = list_matched_groups(rules_of_tree(tree, {}))
     with connection.cursor() as cursor:
         cursor.execute(_PEOPLE, [names])
         return str(cursor.fetchone()[0])
@@ -218,6 +218,6 @@ def _group(people: str) -> str:
         return people
 
 
-def _only_stars(pattern: str) -> str:
+def _escape_brackets(pattern: str) -> str:
     """Escape [ in a pattern: membership rules allow * and ?, but no character sets."""
     return pattern.replace("[", "[[]")

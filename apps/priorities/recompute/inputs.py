@@ -25,8 +25,8 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.engine import decay
 from apps.mapping.models import MappingVersion
 from apps.mapping.rules.resolver import KnownAccounts
-from apps.mapping.rules.rule_set import Rulebook, load_rulebook, people_digest, rulebook_of
-from apps.mapping.versions import MappingState, state_of, version_number_at, version_of
+from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set, people_digest
+from apps.mapping.versions import MappingState, mapping_at_version, version_number_at, version_of
 from apps.policies.models import Adjustment, Policy, Revision
 from apps.policies.selectors import get_revision
 from apps.policies.tree.columns import TreeColumns
@@ -131,12 +131,12 @@ class PolicyState:
     mapping_version: int
     mapping: MappingState | None = None
 
-    def rulebook(self, policy: Policy, tree: TreeColumns) -> Rulebook:
+    def rule_set(self, policy: Policy, tree: TreeColumns) -> RuleSet:
         """Mapping rules of this state. Membership in sign-in groups is always today's: its past isn't stored."""
         if self.mapping is None:
-            return load_rulebook(policy, tree)
-        book = rulebook_of(policy, tree, self.mapping.rules)
-        return Rulebook(book.rules, KnownAccounts(_entries_of_attached(self.mapping), book.known.persons))
+            return load_rule_set(policy, tree)
+        rule_set = build_rule_set(policy, tree, self.mapping.rules)
+        return RuleSet(rule_set.rules, KnownAccounts(_entries_of_attached(self.mapping), rule_set.known.persons))
 
 
 def current_state(policy: Policy) -> PolicyState:
@@ -151,7 +151,7 @@ def state_at(policy: Policy, instant: datetime) -> PolicyState:
     """The revision and mapping that were current at an instant. Call `refuse_before_first` first."""
     revision = get_revision(policy=policy, at=instant)
     number = version_number_at(policy, instant)
-    mapping = state_of(policy, number) if number else MappingState((), {})
+    mapping = mapping_at_version(policy, number) if number else MappingState((), {})
     return PolicyState(revision.number, revision.settings, number, mapping)
 
 
@@ -168,7 +168,7 @@ def refuse_before_first(policy: Policy, instant: datetime) -> None:
         raise Invalid(message % values, code="before_first_revision", fields=[problem])
 
 
-def find_later_changes(policy: Policy, state: PolicyState, book: Rulebook, instant: datetime) -> dict[str, Any]:
+def find_later_changes(policy: Policy, state: PolicyState, rule_set: RuleSet, instant: datetime) -> dict[str, Any]:
     """How inputs read today differ from those known at a past instant, as JSON; see `records.notes_of`.
 
     reported_after: when the last live snapshot up to the instant was computed; null if none is stored. usage_from:
@@ -192,7 +192,7 @@ def find_later_changes(policy: Policy, state: PolicyState, book: Rulebook, insta
         "corrections": later.count(),
         "first_usage_at": None if first_at is not None and first_at < instant else _or_null(first_at),
         "has_usage": first_at is not None and first_at < instant,
-        "has_mapping": bool(book.rules or book.known.places),
+        "has_mapping": bool(rule_set.rules or rule_set.known.places),
         "mapping_at": _or_null(mapping_at),
     }
 

@@ -136,14 +136,14 @@ def load_inputs(
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
         accounts = load_account_index(use_cache=may_cache)
         tree = load_tree(policy, fingerprint.revision)
-        book = state.rulebook(policy, tree)
+        rule_set = state.rule_set(policy, tree)
         return Inputs(
             policy_pk=policy.pk,
             fingerprint=fingerprint,
             settings=settings,
             tree=tree,
-            rules=book.rules,
-            known=book.known,
+            rules=rule_set.rules,
+            known=rule_set.known,
             sources=sources,
             classes={row.id: row for row in classes},
             account_ids=accounts.ids,
@@ -153,7 +153,7 @@ def load_inputs(
             ),
             opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
             corrections=load_corrections(policy, fingerprint.revision),
-            known_later=find_later_changes(policy, state, book, as_of) if is_past else None,
+            known_later=find_later_changes(policy, state, rule_set, as_of) if is_past else None,
         )
 
 

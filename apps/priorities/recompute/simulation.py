@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
-from apps.mapping.rules.rule_set import Rulebook
+from apps.mapping.rules.rule_set import RuleSet
 from apps.policies.settings import PolicySettings, refusing_failed_packages
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (
@@ -58,7 +58,7 @@ class Changes:
 
     tree: TreeColumns | None = None
     settings: PolicySettings | None = None
-    rule_set: Rulebook | None = None
+    rule_set: RuleSet | None = None
     corrections: tuple[Correction, ...] | None = None
     without_sources: frozenset[int] = frozenset()
     is_idle: bool = False

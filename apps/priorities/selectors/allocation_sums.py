@@ -107,7 +107,7 @@ class TableSums:
         return sorted({min(edge, self.view.now) for each in periods for edge in each})
 
     def counted_time(self, i: int) -> CountedTime:
-        """The periods that an entry's numbers cover, cached for entries with equal days and time of joining."""
+        """The periods that an entry's numbers cover, cached for entries with equal days and time of users_to_add."""
         since = None if i in self.days else self.joined.get(self.view.tree.uuid(i))
         periods = self._whole_period if i not in self.days else tuple(self.periods(i))
         key = (since, *periods)

@@ -13,7 +13,7 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.changesets.draft_tree import DraftTree, Place, Status
@@ -106,7 +106,11 @@ class DraftView:
     @cached_property
     def visibility(self) -> Visibility:
         found = visible_entries(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
-        return found if found.all_visible else see(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
+        return (
+            found
+            if found.all_visible
+            else load_visibility(policy=self.policy, tree=self.base, actor=self.actor, at=self.at)
+        )
 
     @cached_property
     def mask(self) -> Mask | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
-from apps.mapping.permissions import see_then
+from apps.mapping.permissions import load_past_visibility
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import Adjustment, ChangeSet, Entry, Policy, Revision
 from apps.policies.publishing.revert import revisions_reverted
@@ -193,7 +193,7 @@ def diff_revisions(
 
 
 def _mask(policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Mask:
-    return see_then(policy=policy, tree=tree, at=at, actor=actor).mask
+    return load_past_visibility(policy=policy, tree=tree, at=at, actor=actor).mask
 
 
 def _corrections(

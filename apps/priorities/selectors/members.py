@@ -16,13 +16,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import NotAllowed
 from apps.mapping.attachments import OpenClaim, list_attachments, list_claims
-from apps.mapping.membership_activity import load_people
-from apps.mapping.membership_plan import Census, plan_joining
+from apps.mapping.membership_activity import load_group_users
+from apps.mapping.membership_plan import MembershipState, plan_additions
 from apps.mapping.models import Attachment
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
-from apps.mapping.rules.rule_set import Rulebook, load_rulebook, member_rules, people_named
+from apps.mapping.rules.rule_set import RuleSet, list_matched_groups, load_rule_set, member_rules
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.drafts import may_edit
@@ -155,14 +155,16 @@ def preview_members(
     author = guard.author(working, view.tree.node(i))
     current = view.tree.members.get(i, ())
     after = _with_members(view.tree, i, record_reach(members, standing=current, author=author, tree=working))
-    book = load_rulebook(view.policy, after)
-    own = [rule for rule in book.rules if rule.kind == "each" and rule.target_uid == entry_uid]
-    census = _census_of(after, book, own)
-    joining = {place: one for place, one in census.joining().items() if one.entry == i}
-    back, joined = plan_joining(view.policy, census, joining, at=at)
-    matched, n_taken, here = _count_matched(view, census, i)
+    rule_set = load_rule_set(view.policy, after)
+    own = [rule for rule in rule_set.rules if rule.kind == "each" and rule.target_uid == entry_uid]
+    membership = _membership_state_of(after, rule_set, own)
+    users_to_add = {place: one for place, one in membership.users_to_add().items() if one.entry == i}
+    back, joined = plan_additions(view.policy, membership, users_to_add, at=at)
+    matched, n_taken, here = _count_matched(view, membership, i)
     sees_all_names = actor.is_admin
-    named = [one.name for one in joining.values() if sees_all_names or (one.accounts and set(one.accounts) <= here)]
+    named = [
+        one.name for one in users_to_add.values() if sees_all_names or (one.accounts and set(one.accounts) <= here)
+    ]
     added = {operation["name"] for operation in joined}
     names = [name for name in sorted(named) if name in added][:_MOST_NAMES]
     return MembersPreview(len(joined), len(back), matched, n_taken, names)
@@ -173,8 +175,8 @@ def _with_members(tree: TreeColumns, i: int, members: Sequence[MembershipRule]) 
     return replace(tree, members={**others, i: tuple(members)} if members else others, digest="")
 
 
-def _census_of(tree: TreeColumns, book: Rulebook, own: Sequence[Rule]) -> Census:
-    """A census of only those accounts and people that may match one of these rules."""
+def _membership_state_of(tree: TreeColumns, rule_set: RuleSet, own: Sequence[Rule]) -> MembershipState:
+    """A membership of only those accounts and people that may match one of these rules."""
     wanted = Q(pk__in=[])
     for rule in own:
         condition = Q()
@@ -185,23 +187,23 @@ def _census_of(tree: TreeColumns, book: Rulebook, own: Sequence[Rule]) -> Census
         if rule.fqan_pattern:
             condition &= Q(fqan__regex=f"^{_regex(rule.fqan_pattern.rstrip('/'))}(/.*)?$")
         if rule.people:
-            condition &= Q(person__groups__name__in=people_named([rule]))
+            condition &= Q(person__groups__name__in=list_matched_groups([rule]))
         wanted |= condition
     found = Account.objects.filter(wanted).distinct().order_by("id") if own else Account.objects.none()
     rows = list(found.values_list("id", *AccountKey._fields))
-    people = load_people(people_named(own))
-    return Census(tree, book, [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows], people)
+    people = load_group_users(list_matched_groups(own))
+    return MembershipState(tree, rule_set, [row[0] for row in rows], [AccountKey(*row[1:]) for row in rows], people)
 
 
-def _count_matched(view: PolicyView, census: Census, i: int) -> tuple[int, int, set[int]]:
+def _count_matched(view: PolicyView, membership: MembershipState, i: int) -> tuple[int, int, set[int]]:
     """Number of accounts matched, number of these at other entries now, and ids of those at or below this entry."""
-    book = load_rulebook(view.policy, view.tree)
-    resolver, below = book.on(view.tree), view.tree.subtree_mask(i)
+    rule_set = load_rule_set(view.policy, view.tree)
+    resolver, below = rule_set.on(view.tree), view.tree.subtree_mask(i)
     n_matched = n_taken = 0
     here: set[int] = set()
-    for account, key, match in zip(census.ids, census.keys, census.matches, strict=True):
+    for account, key, match in zip(membership.ids, membership.keys, membership.matches, strict=True):
         number = match.joins if match.joins is not None else match.member
-        if number is None or census.book.rules[number].target_uid != census.tree.uuid(i):
+        if number is None or membership.rule_set.rules[number].target_uid != membership.tree.uuid(i):
             continue
         n_matched += 1
         now, decided = resolver.decide(key)

@@ -17,7 +17,7 @@ from apps.accounts.request_cache import store_for_request
 from apps.core import clock
 from apps.core.errors import Unavailable
 from apps.engine.algorithms.inputs import prepare
-from apps.mapping.permissions import see, see_then
+from apps.mapping.permissions import load_past_visibility, load_visibility
 from apps.mapping.versions import version_number_at
 from apps.policies.access.scope import Visibility, visible_entries
 from apps.policies.models import Policy, Revision
@@ -60,9 +60,9 @@ class PolicyView:
     @cached_property
     def visibility(self) -> Visibility:
         if self.asked is not None:
-            return see_then(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
+            return load_past_visibility(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
         if self.snapshot is None:
-            return see(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
+            return load_visibility(policy=self.policy, tree=self.tree, at=self.now, actor=self.actor)
         return visible_entries(
             policy=self.policy, tree=self.tree, actor=self.actor, at=self.now, own_entries=self.own_entries
         )

@@ -13,7 +13,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot, UnmappedUsage
@@ -94,7 +94,7 @@ def _count_unmapped(unmapped: list[AccountKey]) -> int:
     for policy in Policy.objects.filter(head_number__gt=0):
         if unmapped:
             tree = load_tree(policy)
-            resolver = load_rulebook(policy, tree).on(tree)
+            resolver = load_rule_set(policy, tree).on(tree)
             unmapped = [key for key in unmapped if resolver.resolve(key).entry == UNMAPPED]
     return len(unmapped)
 

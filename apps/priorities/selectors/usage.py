@@ -23,7 +23,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.allocations.capacities import capacities_of
 from apps.policies.allocations.records import HOUR, Period, begins_at, day_of
 from apps.policies.allocations.services import allocations_of, givable
@@ -297,7 +297,7 @@ def get_import_effect(usage_import: Import, *, policy_slug: str, actor: Actor) -
         return None
     keys = [AccountKey(usage_import.source.namespace, *names) for names in result["names"]]
     tree = view.tree
-    places = load_rulebook(view.policy, tree).on(tree).resolve_many(keys)
+    places = load_rule_set(view.policy, tree).on(tree).resolve_many(keys)
     added, unmapped = np.zeros(len(tree)), 0.0
     for place, core_s in zip(places.tolist(), result["core_s_of_names"], strict=True):
         if place == UNMAPPED:

@@ -17,7 +17,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
-from apps.mapping.permissions import see_then
+from apps.mapping.permissions import load_past_visibility
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask
@@ -188,7 +188,7 @@ def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
     last = view.policy.head_number if is_here else known["left"] - 1
     tree = load_tree(view.policy, last)
     i = tree.index_of_uid(uid)
-    if i is None or not see_then(policy=view.policy, tree=tree, at=view.now, actor=view.actor).may_see(i):
+    if i is None or not load_past_visibility(policy=view.policy, tree=tree, at=view.now, actor=view.actor).may_see(i):
         return plain
     values = {"n": view.revision, "name": tree.name[i], "first": known["first"], "last": last}
     if known["first"] > view.revision:

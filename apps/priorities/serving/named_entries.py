@@ -15,7 +15,7 @@ from typing import NamedTuple
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.grid_names import is_dn
 from apps.mapping.rules.resolver import NameIndex, Resolver, account_of_entry
-from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wild, text_of
+from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
 
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")
@@ -201,7 +201,7 @@ def _invert(rule: Rule, target: int) -> _InverseRule:
         fixed["namespace"] = rule.namespace
     patterns = {"user_name": rule.user_pattern, "group_name": rule.group_pattern, "fqan": rule.fqan_pattern}
     for name, pattern in patterns.items():
-        if pattern and (rule.kind == "exact" or not has_wild(pattern)):
+        if pattern and (rule.kind == "exact" or not has_wildcard(pattern)):
             fixed[name] = pattern
         elif pattern and name != "user_name":
             examples[name] = _WILDCARD.sub(_example, pattern)

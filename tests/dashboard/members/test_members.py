@@ -10,7 +10,7 @@ from django.test import Client
 
 from apps.accounts.models import Account, User
 from apps.core import clock
-from apps.mapping.membership_plan import apply_members
+from apps.mapping.membership_plan import apply_membership_rules
 from apps.mapping.models import Attachment, Claim
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
@@ -59,7 +59,7 @@ def test_a_membership_rule_is_previewed_published_and_applied(admin: Client, gri
     assert (made.group, made.shares, made.kind, made.archive_after_days) == ("biom*", 2.5, "user", 30)
     for part in ("biom*", "2.5", "user", "30"):
         assert part in text_of(read(answer).item("rule"))
-    apply_members(at=clock.now())
+    apply_membership_rules(at=clock.now())
     assert grid.tree.index_of_path("/atlas/carol") is not None
     done_by_rule = read(admin.get(page)).items("by-rule")
     assert {one.attributes["data-key"] for one in done_by_rule} == {"joined"}

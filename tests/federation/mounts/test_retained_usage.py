@@ -18,7 +18,7 @@ from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
 from apps.federation.mounts.services import make_mount, preview
 from apps.mapping.attachments import key_of
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import ChangeSet
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import Node
@@ -72,7 +72,7 @@ def fetch(mount: Mount) -> str:
 def entry_of(user: str, site: Site) -> str | None:
     site.policy.refresh_from_db()
     tree = load_tree(site.policy)
-    entry = load_rulebook(site.policy, tree).on(tree).resolve(key_of(Account.objects.get(user_name=user))).entry
+    entry = load_rule_set(site.policy, tree).on(tree).resolve(key_of(Account.objects.get(user_name=user))).entry
     return None if entry < 0 else tree.path(entry)
 
 

@@ -16,7 +16,7 @@ from apps.federation.documents.wire_usage import State, UsageDocument, read_usag
 from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds.feeds import SignedFeed, issue_usage, make_feed
 from apps.mapping.rules.rule import Rule
-from apps.mapping.rules.rule_set import load_rulebook
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.mapping.services import set_rules
 from apps.policies import services
 from apps.policies.models import Policy
@@ -112,7 +112,7 @@ class Teller:
         """Bucket by bucket, by the present rules."""
         self.policy.refresh_from_db()
         tree = load_tree(self.policy)
-        resolver = load_rulebook(self.policy, tree).on(tree)
+        resolver = load_rule_set(self.policy, tree).on(tree)
         root = tree.index_of_uid(self.feed.entry_uid)
         sums: dict[int, dict[UUID, list[float]]] = defaultdict(dict)
         for bucket in Bucket.objects.filter(source__origin="", hour_at__lte=at).select_related("account"):

@@ -15,7 +15,7 @@ from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.v1.allocations.views import READ_WRITE, ReasonFilterSerializer
 from apps.api.views import APIView
 from apps.core import clock
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.allocations import capacities
 from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
 from apps.policies.allocations.records import LONGEST_TEXT
@@ -61,7 +61,9 @@ class CapacityListView(APIView):
     @extend_schema(operation_id="list_capacities", responses=list_schema(CapacitySerializer))
     def get(self, request: Request, policy: str) -> Response:
         """Capacities by first day and site. Their sum is available for allocation and delivery."""
-        found = capacities.list_capacities(policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=see)
+        found = capacities.list_capacities(
+            policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=load_visibility
+        )
         return list_response(CapacitySerializer(found, many=True).data)
 
     @extend_schema(operation_id="state_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
@@ -119,7 +121,7 @@ class CapacityDetailView(APIView):
 
 def _found(request: Request, policy: str, capacity: int) -> Capacity:
     return capacities.get_capacity(
-        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), visibility=see
+        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), visibility=load_visibility
     )
 
 

@@ -27,7 +27,7 @@ from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.allocations import services
 from apps.policies.allocations.conversion import (
     RESTS,
@@ -214,7 +214,13 @@ class AllocationListView(APIView):
         entry = visible_entry_uid(request, policy, given["entry"]) if "entry" in given else None
         period = read_period(given, default=Period(FIRST_DAY, LAST_DAY))
         found = services.list_allocations(
-            policy_slug=policy, entry_uid=entry, below=given["below"], period=period, at=at, actor=actor, visibility=see
+            policy_slug=policy,
+            entry_uid=entry,
+            below=given["below"],
+            period=period,
+            at=at,
+            actor=actor,
+            visibility=load_visibility,
         )
         start = max(read_cursor(given) or 0, 0)
         next_start = start + PAGE if len(found) > start + PAGE else None
@@ -228,7 +234,12 @@ class AllocationListView(APIView):
         given, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = visible_entry_uid(request, policy, given.pop("entry"))
         made = services.give_allocation(
-            policy_slug=policy, entry_uid=entry, terms=AllocationTerms(**given), at=at, actor=actor, visibility=see
+            policy_slug=policy,
+            entry_uid=entry,
+            terms=AllocationTerms(**given),
+            at=at,
+            actor=actor,
+            visibility=load_visibility,
         )
         return _answer(request, policy, made.uid, 201)
 
@@ -259,7 +270,7 @@ class AllocationDetailView(APIView):
             change=AllocationChange(**given),
             at=at,
             actor=actor,
-            visibility=see,
+            visibility=load_visibility,
         )
         return _answer(request, policy, allocation)
 
@@ -274,7 +285,13 @@ class AllocationDetailView(APIView):
         _found(request, policy, allocation)
         tag, given = require_if_match(request, "allocation"), read_query(ReasonFilterSerializer, request)
         services.withdraw_allocation(
-            policy_slug=policy, allocation_uid=allocation, tag=tag, **given, at=at, actor=actor, visibility=see
+            policy_slug=policy,
+            allocation_uid=allocation,
+            tag=tag,
+            **given,
+            at=at,
+            actor=actor,
+            visibility=load_visibility,
         )
         return Response(status=204)
 
@@ -318,7 +335,7 @@ class AllocationSharesView(APIView):
             ),
             at=clock.now(),
             actor=actor_of(request),
-            visibility=see,
+            visibility=load_visibility,
         )
         return Response(ConversionSerializer(found).data)
 
@@ -338,7 +355,7 @@ class AllocationSharesView(APIView):
             reason=given["reason"],
             at=clock.now(),
             actor=actor_of(request),
-            visibility=see,
+            visibility=load_visibility,
         )
         return Response(DraftSerializer(draft).data, status=201)
 
@@ -370,7 +387,11 @@ def this_year() -> Period:
 
 def _found(request: Request, policy: str, allocation: UUID) -> tuple[Allocation, str]:
     return services.get_allocation(
-        policy_slug=policy, allocation_uid=allocation, at=clock.now(), actor=actor_of(request), visibility=see
+        policy_slug=policy,
+        allocation_uid=allocation,
+        at=clock.now(),
+        actor=actor_of(request),
+        visibility=load_visibility,
     )
 
 

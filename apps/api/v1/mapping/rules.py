@@ -69,7 +69,7 @@ from apps.mapping.changes import (
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import PAGE, get_mapping_page
-from apps.mapping.versions import get_version_line, list_version_lines, version_at
+from apps.mapping.versions import get_version_row, list_version_rows, version_at
 
 # --- Rules ------------------------------------------------------------------------------------------------------------
 _READ: Scopes = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
@@ -224,13 +224,13 @@ class MappingVersionListView(APIView):
         if "at" in given:
             rights.require_anywhere()
             try:
-                line = get_version_line(rights, version_at(rights.policy, given["at"]).number)
+                line = get_version_row(rights, version_at(rights.policy, given["at"]).number)
             except NotFound:
                 return list_response([])
             return list_response([version_json(line)])
         before = read_cursor(given)
         before = None if before is None else max(min(before, 2**31 - 1), 0)
-        found = list_version_lines(rights, before=before, limit=_VERSIONS + 1)
+        found = list_version_rows(rights, before=before, limit=_VERSIONS + 1)
         page, last = first_page(found, _VERSIONS, lambda line: line.version.number)
         return list_response([version_json(line) for line in page], last)
 
@@ -242,7 +242,7 @@ class MappingVersionDetailView(APIView):
     def get(self, request: Request, policy: str, version: int) -> Response:
         """One version: its changes, and all rules after it, as far as the caller may read them."""
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-        line = get_version_line(rights, version)
+        line = get_version_row(rights, version)
         rules = line.rules if rights.may_name(0) else []
         return Response({**version_json(line), "rules": [stated_json(rule) for rule in rules]})
 
@@ -260,7 +260,7 @@ class MappingRestoreView(APIView):
         """Restore rules and attached accounts as they were after a version. This makes a new version."""
         seen = _seen(request, policy)
         rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-        get_version_line(rights, version)
+        get_version_row(rights, version)
         return _made(
             request, policy, Restore(version), read_body(MappingReasonSerializer, request)["reason"], seen, status=201
         )

@@ -17,8 +17,8 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
-from apps.mapping.selectors import RuleLine, Suggestion, UnmappedLine
-from apps.mapping.versions import VersionLine
+from apps.mapping.selectors import RuleRow, Suggestion, UnmappedRow
+from apps.mapping.versions import VersionRow
 
 MOST_MOVES = 1_000
 
@@ -280,7 +280,7 @@ def stated_json(rule: Rule) -> dict[str, Any]:
     }
 
 
-def rule_json(rights: MapRights, line: RuleLine, rule: Rule) -> dict[str, Any]:
+def rule_json(rights: MapRights, line: RuleRow, rule: Rule) -> dict[str, Any]:
     path = None if line.target is None else rights.tree.path(line.target)
     reach = None if line.target is None else reach_of(rights.tree, rule, line.target)
     return {
@@ -301,12 +301,12 @@ def account_json(key: AccountKey) -> dict[str, str]:
     return dict(zip(AccountNameSerializer().fields, key, strict=True))
 
 
-def unmapped_json(rights: MapRights, line: UnmappedLine) -> dict[str, Any]:
+def unmapped_json(rights: MapRights, line: UnmappedRow) -> dict[str, Any]:
     return {
         "account": account_json(line.key),
-        "core_s": line.stake.core_s,
-        "jobs": line.stake.jobs,
-        "last_at": line.stake.last_at,
+        "core_s": line.usage.core_s,
+        "jobs": line.usage.jobs,
+        "last_at": line.usage.last_at,
         "suggestions": [_suggestion(rights, one) for one in line.suggestions],
     }
 
@@ -323,14 +323,14 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "account": account_json(move.key),
                 "before": _path(plan.rights, move.before),
                 "after": _path(plan.rights, move.after),
-                "core_s": move.stake.core_s,
+                "core_s": move.usage.core_s,
             }
             for move in plan.readable[:MOST_MOVES]
         ],
     }
 
 
-def version_json(line: VersionLine) -> dict[str, Any]:
+def version_json(line: VersionRow) -> dict[str, Any]:
     row = line.version
     return {
         "version": row.number,

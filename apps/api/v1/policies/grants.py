@@ -14,7 +14,7 @@ from apps.api.inputs import entry_uid, if_match_header, read_body, read_query, r
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
-from apps.mapping.permissions import see
+from apps.mapping.permissions import load_visibility
 from apps.policies.access import delegation
 from apps.policies.access import holders as access
 from apps.policies.access.authority import GrantChange, GrantTerms
@@ -233,7 +233,7 @@ class AccessView(APIView):
             username=given["person"],
             at=clock.now(),
             actor=actor_of(request),
-            visibility=see,
+            visibility=load_visibility,
         )
         return Response(AccessSerializer(answer).data)
 
