@@ -102,7 +102,7 @@ def _forget_all() -> None:
 
     account_sums.cached_sums = account_sums.AccountSums()
     delivered_by_site._cache = delivered_by_site._Cache()
-    placing._placed, placing._last = placing._MatchCache(), placing._Last()
+    placing._placed, placing._last = placing._MatchCache(), placing._LastResults()
     account_index._cached = account_index._CachedIndex()
     trees.tree_cache.clear()
     store.forget()

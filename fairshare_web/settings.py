@@ -219,7 +219,7 @@ CELERY_BEAT_SCHEDULE = {
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "fetch-mounts": {"task": "apps.federation.tasks.fetch_due_mounts", "schedule": float(FAIRSHARE_SWEEP_S)},
     "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
-    "let-records-go": {"task": "apps.usage.tasks.let_records_go", "schedule": 3600.0},
+    "let-records-go": {"task": "apps.usage.tasks.remove_old_records", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
     "prune-passes": {"task": "apps.schedulers.tasks.prune_passes", "schedule": 3600.0},
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},

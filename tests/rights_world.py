@@ -39,15 +39,15 @@ from apps.notices.watches import watch_entry
 from apps.notices.webhooks import make_webhook
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import tag_of
-from apps.policies.allocations.capacities import CapacityTerms, state_capacity
+from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
-from apps.policies.allocations.services import AllocationTerms, change_dates, give_allocation
+from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation
 from apps.policies.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group
-from apps.policies.requests.share_requests import RequestTerms, ask_upward
+from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
@@ -231,7 +231,7 @@ class World:
         year = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
         terms = AllocationTerms(core_h=10, reason="core-hours for him", **year)
         pia = Actor(user=self.site.pia, via="page")
-        made = give_allocation(
+        made = create_allocation(
             policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), terms=terms, at=AT, actor=pia
         )
         self.objects["allocation_tag"] = tag_of_allocation(made)
@@ -240,7 +240,7 @@ class World:
 
     def _capacity(self) -> int:
         Capacity.objects.all().delete()
-        made = state_capacity(
+        made = add_capacity(
             policy_slug="grid",
             terms=CapacityTerms(cores=1, starts_on=date(2026, 1, 1), note="the old box", reason="x"),
             at=AT,
@@ -285,7 +285,7 @@ class World:
         pia = Actor(user=self.site.pia, via="page")
         terms, reason = RequestTerms(shares=shares), "more for physics"
         physics = self.site.uid("/physics")
-        return ask_upward(policy_slug="grid", entry_uid=physics, terms=terms, reason=reason, at=AT, actor=pia).pk
+        return request_shares(policy_slug="grid", entry_uid=physics, terms=terms, reason=reason, at=AT, actor=pia).pk
 
     def _notice(self) -> int:
         """That the guest's role at /physics/bob ends."""

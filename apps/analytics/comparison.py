@@ -17,7 +17,7 @@ from apps.engine.algorithms import PriorityResult, all_algorithms, read_algorith
 from apps.engine.analysis.tree_resolution import exact_ahead
 from apps.engine.errors import BadParameter
 from apps.policies.access.scope import rules_all
-from apps.policies.settings import PolicySettings, refuse_misfit
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
 
@@ -170,7 +170,7 @@ def _misfit(view: PolicyView, settings: Mapping[str, Any]) -> str:
     if settings["name"] not in all_algorithms():
         return f"{settings['name']} isn't installed here any more."
     try:
-        refuse_misfit(view.tree, settings)
+        refuse_unsuitable_tree(view.tree, settings)
     except Invalid as error:
         if error.code != "no_inherit":
             return error.message

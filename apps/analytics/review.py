@@ -24,7 +24,7 @@ from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.revision_diff import TargetChanges
-from apps.priorities.change_effect_runs import Effect, check_groups, effect_ahead
+from apps.priorities.change_effect_runs import Effect, check_groups, get_effect
 from apps.priorities.recompute.simulation import Projection
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -36,7 +36,7 @@ I8 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class StatedEdit:
+class EditLine:
     """One operation with the entry before and after it (None if there is none). of_total: change of the entry's global
     target, None if it has none. A hidden edit has no other data.
     """
@@ -136,11 +136,11 @@ class ReviewPage:
 
     # --- Parts --------------------------------------------------------------------------------------------------------
     @cached_property
-    def edits(self) -> list[StatedEdit]:
+    def edits(self) -> list[EditLine]:
         return [self._edit(index, operation) for index, operation in enumerate(self.review.change_set.operations)]
 
     @cached_property
-    def rewritten(self) -> dict[int, list[StatedEdit]]:
+    def rewritten(self) -> dict[int, list[EditLine]]:
         """By operation index: siblings whose shares the operation reduces to set a percentage."""
         return {
             index: [
@@ -206,7 +206,7 @@ class ReviewPage:
 
     @cached_property
     def effect(self) -> Effect:
-        return effect_ahead(self.review.change_set, at=self.now)
+        return get_effect(self.review.change_set, at=self.now)
 
     # --- Ranks --------------------------------------------------------------------------------------------------------
     @cached_property
@@ -271,10 +271,10 @@ class ReviewPage:
         return np.asarray(added | ((before >= 0) & visibility.outright[before]), dtype=np.bool_)
 
     # --- Lines --------------------------------------------------------------------------------------------------------
-    def _edit(self, index: int, operation: Mapping[str, Any]) -> StatedEdit:
+    def _edit(self, index: int, operation: Mapping[str, Any]) -> EditLine:
         named = operation.get("entry") or operation.get("uid")
         if not named:
-            return StatedEdit(index, operation, None, "", "", None, None, None, False)
+            return EditLine(index, operation, None, "", "", None, None, None, False)
         uid = UUID(str(named))
         i, j = self.review.after.index_of_uid(uid), self.review.before.index_of_uid(uid)
         changes = self.review.outcome.changes if self.review.outcome else {}
@@ -282,10 +282,10 @@ class ReviewPage:
         after = changes[uid][1] if uid in changes else before
         hidden = not (self.sees[i] if i is not None else self.sees_before[j] if j is not None else False)
         if hidden:
-            return StatedEdit(index, {"op": ""}, None, "", "", None, None, None, True)
+            return EditLine(index, {"op": ""}, None, "", "", None, None, None, True)
         tree, at = (self.review.after, i) if i is not None else (self.review.before, j)
         name, path = (tree.name[at], tree.path(at)) if at is not None else ("", "")
-        return StatedEdit(index, operation, uid, name, path, before, after, self._of_total(i, j), False)
+        return EditLine(index, operation, uid, name, path, before, after, self._of_total(i, j), False)
 
     def _of_total(self, i: int | None, j: int | None) -> float | None:
         moves = self.review.moves
@@ -297,7 +297,7 @@ class ReviewPage:
         return -float(np.nan_to_num(moves.gone_old_global[at[0]])) if len(at) else None
 
     @cached_property
-    def _stated(self) -> set[UUID]:
+    def _edit_line(self) -> set[UUID]:
         return set(self.review.outcome.changes) if self.review.outcome else set()
 
     def _target(self, i: int) -> TargetLine:
@@ -348,7 +348,7 @@ class ReviewPage:
         step = max(path, key=lambda at: sign * _proportion(moves, at), default=None)
         if step is None or sign * _proportion(moves, step) <= 0 or not forward:
             return ("settings" if self.review.changed_settings else "others"), -1
-        if tree.uuid(step) not in self._stated:
+        if tree.uuid(step) not in self._edit_line:
             return ("enlarged" if forward > 0 else "diluted"), step
         if step == i:
             return "own_shares", step

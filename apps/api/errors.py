@@ -17,7 +17,7 @@ from rest_framework.response import Response
 
 from apps.api.rendering import dumps
 from apps.api.requests import request_id
-from apps.core.disk_space import no_room_message
+from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, FieldProblem, NotFound, Unavailable, status_of
 from apps.engine.errors import PackageFailed
 
@@ -112,7 +112,7 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response | Htt
         error = Unavailable(f"{error.message}.", code=error.code)
     if isinstance(error, DomainError):
         return domain_problem(request, error)
-    if message := no_room_message(error):
+    if message := disk_full_message(error):
         log.error("%s %s: %s", request.method, request.path, message)
         return disk_problem(request, message)
     if isinstance(error, OperationalError | InterfaceError):
@@ -192,7 +192,7 @@ def bad_request(request: HttpRequest, error: Exception | None = None) -> HttpRes
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer an unhandled exception, which Django has logged. Called in its `except`: `sys.exc_info` has the cause."""
     error = sys.exc_info()[1]
-    if message := no_room_message(error):
+    if message := disk_full_message(error):
         return disk_problem(request, message)
     if isinstance(error, OperationalError | InterfaceError):
         return database_problem(request)

@@ -118,7 +118,7 @@ class AnswerFrom(Enum):
     SNAPSHOTS = "the database for tokens and kept snapshots"
 
 
-class HandedOver(HttpResponse):
+class NeedsWorkerThread(HttpResponse):
     """Not an answer: the server repeats the request in a thread that may use more resources."""
 
 
@@ -152,12 +152,12 @@ class LookupMiddleware:
     def _measured(self, request: HttpRequest, policy_slug: str, suffix: str) -> HttpResponseBase:
         started_s = perf_counter()
         response = self._answer(request, policy_slug, suffix)
-        if not isinstance(response, HandedOver):
+        if not isinstance(response, NeedsWorkerThread):
             views.count_lookup(response.status_code, perf_counter() - started_s)
         return response
 
     def _pass_on(self, request: HttpRequest) -> HttpResponseBase:
-        return HandedOver() if ANSWER_FROM in request.META else self.get_response(request)
+        return NeedsWorkerThread() if ANSWER_FROM in request.META else self.get_response(request)
 
     def _answer(self, request: HttpRequest, policy_slug: str, suffix: str) -> HttpResponseBase:
         try:
@@ -166,12 +166,12 @@ class LookupMiddleware:
                 return self._pass_on(request)
             is_from_memory = request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY
             if is_from_memory and not _is_in_memory(policy_slug, suffix, text):
-                return HandedOver()
+                return NeedsWorkerThread()
             user, bounds = tokens.verify(text, at=clock.now(), refresh=not is_from_memory)
             if not may_look_up(user, bounds):  # self:read needs the database for the user's accounts
                 return self._pass_on(request)
             if is_from_memory and not visibility.is_known(user, bounds, store.newest(policy_slug)):
-                return HandedOver()
+                return NeedsWorkerThread()
             return look_up(request, policy_slug, suffix, user, bounds)
         except DomainError as error:
             return errors.domain_problem(request, error)

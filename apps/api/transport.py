@@ -36,7 +36,7 @@ class TransportMiddleware:
         response = self._refuse(request) or self.get_response(request)
         if response.status_code == 304:
             del response["Content-Type"]
-        keep_private(response)
+        forbid_caching(response)
         return response
 
     def _refuse(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -52,7 +52,7 @@ class TransportMiddleware:
         return None
 
 
-def keep_private(response: HttpResponseBase) -> None:
+def forbid_caching(response: HttpResponseBase) -> None:
     """Forbid caching of a response unless it is marked as public."""
     if "public" in response.get("Cache-Control", ""):
         return

@@ -44,7 +44,7 @@ def full_disks() -> list[FullDisk]:
     return list(found.values())
 
 
-def no_room_message(error: BaseException | None) -> str:
+def disk_full_message(error: BaseException | None) -> str:
     """Message for an error that a full disk may have caused; "" for all others."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:

@@ -37,7 +37,7 @@ from apps.priorities.adjustments import (
     AdjustmentLine,
     AdjustmentPreview,
     AdjustmentsPage,
-    Standing,
+    EntryNumbers,
     get_adjustments_page,
     preview_adjustment,
 )
@@ -183,7 +183,7 @@ def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, An
     }
 
 
-def _standing(one: Standing, target: float | None) -> dict[str, Any]:
+def _standing(one: EntryNumbers, target: float | None) -> dict[str, Any]:
     balance: Balance = presentation.balance(one.actual, target, has_usage=one.state != "idle")
     return {
         "usage": presentation.core_hours(one.usage),

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.review import words as change_words
+from apps.dashboard.review import words as change_text
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment, private
 from apps.policies.settings import PolicySettings
@@ -71,7 +71,7 @@ def line_of(policy_slug: str, job: ChargedJob) -> ChargeLine:
         number=number_of(job),
         who=who_of(job),
         when=record.start_at or record.submit_at,
-        state=state_words(job),
+        state=state_text(job),
         charged=hours(job.charge.charged),
         now=hours(job.counted_global if job.counted_local is None else job.counted_local),
     )
@@ -100,7 +100,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
             for row in charge.lines
         ],
         "weighed": hours(sum(row.weighed for row in charge.lines)),
-        "rules": [change_words.value_words([rule], "class_factors") for rule in charge.class_rules],
+        "rules": [change_text.value_text([rule], "class_factors") for rule in charge.class_rules],
         "class_factor": presentation.shares_short(charge.class_factor),
         "site_factor": presentation.shares_short(charge.site_factor),
         "charged": hours(charge.charged),
@@ -112,7 +112,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
         "scopes": _scopes(job),
         "window": page.settings.window,
         "as_of": page.as_of,
-        "run_words": _run_words(job),
+        "run_text": _run_text(job),
     }
 
 
@@ -138,7 +138,7 @@ def who_of(job: ChargedJob) -> str:
     return job.account.user_name or job.account.dn or job.account.group_name
 
 
-def state_words(job: ChargedJob) -> str:
+def state_text(job: ChargedJob) -> str:
     if job.record.is_charge:
         return _("a charge without a job")
     if job.record.note == "vanished":
@@ -147,7 +147,7 @@ def state_words(job: ChargedJob) -> str:
     return labels.get(job.record.state, job.record.state)
 
 
-def _run_words(job: ChargedJob) -> str:
+def _run_text(job: ChargedJob) -> str:
     record = job.record
     if record.state == "pending":
         return _("Waiting: demand, not usage.")

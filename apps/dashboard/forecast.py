@@ -176,7 +176,7 @@ def _rank(place: RankRange, of: int) -> str:
 
 def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, back_if: Recovery) -> ChangeLine:
     """When the level reaches its target; for a level below it, until when it stays below."""
-    before, after = (when_words(each, tried.instant(each)) for each in (back, back_if))
+    before, after = (when_text(each, tried.instant(each)) for each in (back, back_if))
     words = {"name": shown.name}
     actual, target = shown.actual, shown.target
     if tried.scenario.target is not None or actual is None or target is None or actual >= target:
@@ -190,7 +190,7 @@ def target_line(tried: ScenarioResult, shown: ForecastLevel, back: Recovery, bac
     return ChangeLine("under_until", _("%(name)s under its target until") % words, before, after)
 
 
-def when_words(found: Recovery, at: datetime | None) -> str:
+def when_text(found: Recovery, at: datetime | None) -> str:
     """A date, or a short reason why there is none. at: the instant, if there is one."""
     if found.outcome == "on_target":
         return _("now")

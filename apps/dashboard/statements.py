@@ -52,7 +52,7 @@ HEADER = (
 @dataclass(frozen=True, slots=True)
 class DrawnStatement:
     month: str
-    month_words: str
+    month_text: str
     name: str
     url: str
     amounts: Sequence[tuple[str, str]]  # label, core-hours
@@ -71,7 +71,7 @@ def draw(page: StatementPage, line: StatementLine, *, is_part: bool = False) -> 
     ]
     return DrawnStatement(
         month=line.month.text,
-        month_words=month_words(line.month),
+        month_text=month_text(line.month),
         name=line.name,
         url=page_url(page.policy_slug, line) + f"?month={line.month.text}",
         amounts=amounts,
@@ -89,7 +89,7 @@ def page_url(policy_slug: str, line: StatementLine) -> str:
     return reverse("dashboard:statements", kwargs={"policy": policy_slug, "uid": line.uid, "name": name})
 
 
-def month_words(month: Month) -> str:
+def month_text(month: Month) -> str:
     return str(formats.date_format(month.first_on, "F Y"))
 
 
@@ -118,7 +118,7 @@ def note(line: StatementLine) -> str:
 
 def verdict(line: StatementLine) -> str:
     """Summary of the month in one sentence."""
-    given = {"name": line.name, "month": month_words(line.month)}
+    given = {"name": line.name, "month": month_text(line.month)}
     if line.is_suppressed:
         return f"{line.name}, {given['month']}: {_('not shown: fewer than five active members')}"
     figures = line.figures

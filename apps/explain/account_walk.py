@@ -15,7 +15,7 @@ from apps.explain.my_priority import MyPriority, get_my_priority, unranked_messa
 from apps.explain.walk import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
 from apps.priorities.records import Moment
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
-from apps.priorities.sentences import Message, say, text_of
+from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import instant
 from apps.priorities.snapshots import json_number
@@ -56,10 +56,14 @@ def rank_messages(
 ) -> list[Message]:
     """The rank, and the level that is the main reason for it."""
     if rank is None:
-        return why_unranked or [say("rank.none")]
+        return why_unranked or [build_message("rank.none")]
     if deciding is None:
-        return [say("rank.place", rank=rank, of=of)]
-    return [say("rank.decided" if explained_by == "levels" else "rank.factor", rank=rank, of=of, name=deciding.name)]
+        return [build_message("rank.place", rank=rank, of=of)]
+    return [
+        build_message(
+            "rank.decided" if explained_by == "levels" else "rank.factor", rank=rank, of=of, name=deciding.name
+        )
+    ]
 
 
 def moment_json(moment: Moment | None) -> dict[str, Any] | None:

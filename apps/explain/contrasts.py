@@ -19,7 +19,7 @@ from apps.explain.walk import WalkStep, step_at, step_json, without_numbers
 from apps.policies.settings import refusing_failed_packages
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
-from apps.priorities.sentences import Message, say, text_of, unit_of_metric
+from apps.priorities.sentences import Message, build_message, text_of, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.visibility import own_queries
@@ -230,7 +230,7 @@ def _compare(look: VisibleSnapshot, one: int, other: int) -> Comparison:
         *_rounded(look, found),
     ]
     if found.turn is not None:
-        messages += _turn(snapshot, steps, turn) if turn is not None else [say("turn.suppressed")]
+        messages += _turn(snapshot, steps, turn) if turn is not None else [build_message("turn.suppressed")]
     return Comparison(look, *sides, found, steps[0], steps[1], turn, messages)
 
 
@@ -249,7 +249,7 @@ def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) 
     same = one.name == other.name
     if found.ahead is None:
         return [
-            say(
+            build_message(
                 "contrast.tie",
                 ahead=one.path if same else one.name,
                 behind=other.path if same else other.name,
@@ -259,7 +259,7 @@ def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) 
         ]
     ahead, behind = (one, other) if found.ahead == one.index else (other, one)
     return [
-        say(
+        build_message(
             "contrast.ahead",
             ahead=ahead.path if same else ahead.name,
             behind=behind.path if same else behind.name,
@@ -277,12 +277,15 @@ def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | Non
     standing = [_standing(step) for step in steps if step is not None]
     ahead, behind = steps
     if found.decided_by == "own_order":
-        return [say("contrast.own_order", algorithm=algorithm), *standing]
+        return [build_message("contrast.own_order", algorithm=algorithm), *standing]
     if ahead is None or behind is None:
-        ended = say("contrast.ended", level=found.level)
-        return [ended if found.decided_by == "level" else say("contrast.one_number", algorithm=algorithm), *standing]
+        ended = build_message("contrast.ended", level=found.level)
+        return [
+            ended if found.decided_by == "level" else build_message("contrast.one_number", algorithm=algorithm),
+            *standing,
+        ]
     between = {"level": found.level, "ahead": ahead.name, "behind": behind.name, "algorithm": algorithm}
-    return [say(f"contrast.{found.decided_by}", **between), *standing]
+    return [build_message(f"contrast.{found.decided_by}", **between), *standing]
 
 
 def _rounded(look: VisibleSnapshot, found: Contrast) -> list[Message]:
@@ -292,8 +295,8 @@ def _rounded(look: VisibleSnapshot, found: Contrast) -> list[Message]:
         if look.shows_numbers[one.entry] and look.shows_numbers[other.entry]:
             names = {"ahead": look.snapshot.tree.name[one.entry], "behind": look.snapshot.tree.name[other.entry]}
             numbers = {"priority": one.priority, "other_priority": other.priority, "part": one.scalar}
-            messages.append(say("contrast.rounded", level=level, **names, **numbers))
-    return [*messages, say("contrast.rounded_tie")] if messages and found.decided_by == "tie" else messages
+            messages.append(build_message("contrast.rounded", level=level, **names, **numbers))
+    return [*messages, build_message("contrast.rounded_tie")] if messages and found.decided_by == "tie" else messages
 
 
 def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Message]:
@@ -302,17 +305,19 @@ def _factors(found: Contrast, sides: tuple[Side, Side]) -> list[Message]:
         return []
     ahead, behind = sides if found.ahead == sides[0].index else sides[::-1]
     return [
-        say("contrast.factors", ahead=ahead.name, behind=behind.name, factor=ahead.factor, other_factor=behind.factor)
+        build_message(
+            "contrast.factors", ahead=ahead.name, behind=behind.name, factor=ahead.factor, other_factor=behind.factor
+        )
     ]
 
 
 def _standing(step: WalkStep) -> Message:
     facts = {"name": step.name, "parent": step.parent_name, "target": step.target}
     if step.is_suppressed:
-        return say("contrast.one.suppressed", **facts)
+        return build_message("contrast.one.suppressed", **facts)
     state = "on" if step.state == "unknown" else step.state
     points = abs(step.deviation_points or 0.0)
-    return say(f"contrast.one.{state}", **facts, actual=step.actual, points=points)
+    return build_message(f"contrast.one.{state}", **facts, actual=step.actual, points=points)
 
 
 def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) -> list[Message]:
@@ -321,13 +326,19 @@ def _turn(snapshot: ServedSnapshot, steps: list[WalkStep | None], turn: Turn) ->
     unit = unit_of_metric(snapshot.settings.metric["weights"])
     messages = []
     if ahead is not None and turn.ahead_gains_usage is not None:
-        messages.append(say("turn.ahead_gains", name=ahead.name, hours=turn.ahead_gains_usage / 3600, unit=unit))
+        messages.append(
+            build_message("turn.ahead_gains", name=ahead.name, hours=turn.ahead_gains_usage / 3600, unit=unit)
+        )
     if behind is not None and turn.behind_sheds_usage is not None:
-        messages.append(say("turn.behind_sheds", name=behind.name, hours=turn.behind_sheds_usage / 3600, unit=unit))
+        messages.append(
+            build_message("turn.behind_sheds", name=behind.name, hours=turn.behind_sheds_usage / 3600, unit=unit)
+        )
     if ahead is not None and turn.ahead_shares_at_most is not None:
         wished = turn.ahead_shares_at_most
-        messages.append(say("turn.ahead_shares", name=ahead.name, wished_shares=wished, shares=ahead.shares))
+        messages.append(build_message("turn.ahead_shares", name=ahead.name, wished_shares=wished, shares=ahead.shares))
     if behind is not None and turn.behind_shares_at_least is not None:
         wished = turn.behind_shares_at_least
-        messages.append(say("turn.behind_shares", name=behind.name, wished_shares=wished, shares=behind.shares))
-    return messages or [say("turn.none")]
+        messages.append(
+            build_message("turn.behind_shares", name=behind.name, wished_shares=wished, shares=behind.shares)
+        )
+    return messages or [build_message("turn.none")]

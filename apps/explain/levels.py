@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms import Explanation, PriorityResult
-from apps.priorities.sentences import Message, say
+from apps.priorities.sentences import Message, build_message
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import Values
 
@@ -176,11 +176,15 @@ def effect_messages(effect: Effect | None) -> list[Message]:
         return []
     facts = {"above": effect.above, "ratio": effect.ratio, "factor": effect.factor, "other_factor": effect.factor_above}
     if effect.ratio is None:
-        return [say("effect.no_shares" if effect.above is not None else "effect.no_shares_above", factor=effect.factor)]
+        return [
+            build_message(
+                "effect.no_shares" if effect.above is not None else "effect.no_shares_above", factor=effect.factor
+            )
+        ]
     key = "same" if effect.is_same else "lowers" if effect.lowers else "raises"
-    messages = [say(f"effect.{key}", **facts)]
+    messages = [build_message(f"effect.{key}", **facts)]
     if effect.exponent is not None and effect.exponent < 1:
-        messages.append(say("effect.bent", own_ratio=effect.own_ratio, k=effect.exponent, above=effect.above))
+        messages.append(build_message("effect.bent", own_ratio=effect.own_ratio, k=effect.exponent, above=effect.above))
     return messages
 
 

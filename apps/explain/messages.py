@@ -10,7 +10,7 @@ from typing import Any, Literal
 from apps.explain.levels import effect_messages
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep, ahead_message, equal_messages, level_messages, local_only_message
-from apps.priorities.sentences import Message, say, text_of
+from apps.priorities.sentences import Message, build_message, text_of
 
 # --- Expected date and advice ----------------------------------------------------------------------------------------
 NEAR_FRONT = 0.1  # fraction of the other leaves ahead up to which fairshare is no reason to wait
@@ -68,21 +68,23 @@ def when_messages(mine: MyPriority, outlook: Outlook | None = None) -> list[Mess
     if mine.moment is not None:
         return []
     if mine.error:
-        return [say(f"when.{mine.error}")]
+        return [build_message(f"when.{mine.error}")]
     if mine.rank is None:
-        return [say("when.newcomer")] if mine.provisional else []
+        return [build_message("when.newcomer")] if mine.provisional else []
     if is_near_front(mine):
-        return [say("when.front", n=mine.rank - 1, of=mine.of) if mine.rank > 1 else say("when.first")]
+        return [
+            build_message("when.front", n=mine.rank - 1, of=mine.of) if mine.rank > 1 else build_message("when.first")
+        ]
     if mine.is_decided_above:
-        return [say("when.above")]
+        return [build_message("when.above")]
     deciding = _deciding(mine)
     if deciding is None:
-        return [say("when.equal")]
+        return [build_message("when.equal")]
     if has_no_shares(deciding):
-        return [say("when.no_shares", parent=deciding.parent_name)]
+        return [build_message("when.no_shares", parent=deciding.parent_name)]
     is_you = deciding is mine.walk[-1]
     if deciding.state != "over":
-        return [say("when.you_not_over") if is_you else say("when.not_over", name=deciding.name)]
+        return [build_message("when.you_not_over") if is_you else build_message("when.not_over", name=deciding.name)]
     return [_date(deciding, outlook, is_you)]
 
 
@@ -103,15 +105,17 @@ def has_no_shares(step: WalkStep) -> bool:
 def _date(deciding: WalkStep, outlook: Outlook | None, is_you: bool) -> Message:
     """The date for a level over its target: at the usual pace, or if that is too late at the quietest pace."""
     if outlook is None or outlook.outcome == "on_target":
-        return say("when.unknown")
+        return build_message("when.unknown")
     if outlook.outcome == "never_if_nobody_runs":
-        return say("when.nobody_runs", parent=deciding.parent_name)
+        return build_message("when.nobody_runs", parent=deciding.parent_name)
     whose = "you_recover" if is_you else "recovers"
     named: dict[str, Any] = {} if is_you else {"name": deciding.name}
     if outlook.is_soon(outlook.at):
         if outlook.earliest is None or outlook.latest is None:
-            return say(f"when.{whose}", **named, on=outlook.at)
-        return say(f"when.{whose}_between", **named, on=outlook.at, earliest=outlook.earliest, latest=outlook.latest)
+            return build_message(f"when.{whose}", **named, on=outlook.at)
+        return build_message(
+            f"when.{whose}_between", **named, on=outlook.at, earliest=outlook.earliest, latest=outlook.latest
+        )
     return _quiet_date(deciding, outlook, is_you)
 
 
@@ -120,38 +124,38 @@ def _quiet_date(deciding: WalkStep, outlook: Outlook, is_you: bool) -> Message:
     if outlook.is_soon(outlook.quiet_at):
         about: dict[str, Any] = {"on": outlook.quiet_at, "other_share": outlook.usual}
         return (
-            say("when.you_stop", parent=deciding.parent_name, **about)
+            build_message("when.you_stop", parent=deciding.parent_name, **about)
             if is_you
-            else say("when.quiet", **facts, **about)
+            else build_message("when.quiet", **facts, **about)
         )
     if is_you:
-        return say("when.you_later")
+        return build_message("when.you_later")
     if outlook.quiet is None:
-        return say("when.unknown")
+        return build_message("when.unknown")
     if outlook.quiet_at is None:
-        return say("when.never", **facts, target=deciding.target)
-    return say("when.later", **facts)
+        return build_message("when.never", **facts, target=deciding.target)
+    return build_message("when.later", **facts)
 
 
 # --- Advice --------------------------------------------------------------------------------------------------
 def change_messages(mine: MyPriority, others: Sequence[MyPriority] = ()) -> list[Message]:
     """What the user can do, the most helpful first. others: further accounts of the same user."""
     if mine.error == "unmapped":
-        return [say("change.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
+        return [build_message("change.unmapped", policy=mine.policy_name, account=mine.name, factor=mine.factor)]
     if mine.error:
-        return [say("change.nothing_kept", policy=mine.policy_name)] if mine.moment else []
+        return [build_message("change.nothing_kept", policy=mine.policy_name)] if mine.moment else []
     if mine.moment is not None:
         return []
     if mine.rank is None:
         return [*_unranked(mine), *_elsewhere(mine, others)]
     if is_near_front(mine):
-        return [say("change.nothing")]
+        return [build_message("change.nothing")]
     return [*_elsewhere(mine, others), *_by_usage(mine)]
 
 
 def _unranked(mine: MyPriority) -> list[Message]:
     parent = mine.walk[-1].parent_name if mine.walk else mine.policy_name
-    return [] if mine.provisional else [say("change.unranked", parent=parent)]
+    return [] if mine.provisional else [build_message("change.unranked", parent=parent)]
 
 
 def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
@@ -160,7 +164,7 @@ def _elsewhere(mine: MyPriority, others: Sequence[MyPriority]) -> list[Message]:
         return []
     account = better.name if better.account != mine.account or not better.group else f"{better.name} ({better.group})"
     ranks = {"other_rank": better.rank, "rank": mine.rank, "of": mine.of}
-    return [say("change.other_account", account=account, entry=better.entry_path, **ranks)]
+    return [build_message("change.other_account", account=account, entry=better.entry_path, **ranks)]
 
 
 def _by_usage(mine: MyPriority) -> list[Message]:
@@ -169,18 +173,18 @@ def _by_usage(mine: MyPriority) -> list[Message]:
     if last is None or mine.is_decided_above:
         return []
     if deciding is not None and has_no_shares(deciding):
-        return [say("change.shares", parent=deciding.parent_name)]
+        return [build_message("change.shares", parent=deciding.parent_name)]
     by_group = deciding is not None and deciding is not last and deciding.state == "over"
-    found = [say("change.group", name=deciding.name)] if by_group and deciding is not None else []
+    found = [build_message("change.group", name=deciding.name)] if by_group and deciding is not None else []
     if last.state == "over":
-        found.append(say("change.own_use"))
+        found.append(build_message("change.own_use"))
     elif last.state == "idle" and by_group:
-        found.append(say("change.nothing_ran"))
+        found.append(build_message("change.nothing_ran"))
     if found:
         return found
     if deciding is None or not mine.levels_decide:
-        return [say("change.every_job")]
-    return [say("change.others", name=deciding.name)]
+        return [build_message("change.every_job")]
+    return [build_message("change.others", name=deciding.name)]
 
 
 # --- All messages about an account ------------------------------------------------------------------------------------
@@ -233,7 +237,9 @@ def messages_of(mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Ou
         number=_number(mine),
         when=when_messages(mine, outlook),
         changes=change_messages(mine, others),
-        stale=say("fresh.behind", problems=list(mine.problems)) if mine.problems and not mine.moment else None,
+        stale=build_message("fresh.behind", problems=list(mine.problems))
+        if mine.problems and not mine.moment
+        else None,
     )
 
 
@@ -247,25 +253,27 @@ def _verdict(mine: MyPriority) -> Message:
     """The verdict by the third of the ranking that the account is in, with its rank."""
     if mine.error:
         is_not_kept = mine.moment and mine.error == "no_snapshot"
-        return say("verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name)
+        return build_message(
+            "verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name
+        )
     if mine.rank is None or not mine.of:
-        return say("verdict.newcomer" if mine.provisional else "verdict.unranked")
+        return build_message("verdict.newcomer" if mine.provisional else "verdict.unranked")
     if mine.of == 1:
-        return say("verdict.only")
+        return build_message("verdict.only")
     place = (mine.rank - 1) / (mine.of - 1)
     word = "ahead" if place <= 1 / 3 else "middle" if place <= 2 / 3 else "behind"
-    return say(f"verdict.{word}", rank=mine.rank, of=mine.of)
+    return build_message(f"verdict.{word}", rank=mine.rank, of=mine.of)
 
 
 def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Message]:
     if mine.error == "unmapped":
-        return [say("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
+        return [build_message("rank.unmapped", policy=mine.policy_name, factor=mine.factor)]
     if mine.error:  # in a view of the past the advice is sufficient
-        return [] if mine.moment else [say("rank.no_snapshot", policy=mine.policy_name)]
+        return [] if mine.moment else [build_message("rank.no_snapshot", policy=mine.policy_name)]
     if mine.why_unranked:
         return list(mine.why_unranked)
     if mine.of == 1:
-        return [say("reason.alone")]
+        return [build_message("reason.alone")]
     if deciding is None:
         return [_no_level(mine)]
     whom = "you" if deciding is mine.walk[-1] else "group"
@@ -274,12 +282,12 @@ def _reason(mine: MyPriority, deciding: WalkStep | None) -> list[Message]:
 
 def _no_level(mine: MyPriority) -> Message:
     if mine.is_decided_above:
-        return say("reason.above")
+        return build_message("reason.above")
     if mine.explained_by == "number":
-        return say("reason.number", algorithm=mine.algorithm)
+        return build_message("reason.number", algorithm=mine.algorithm)
     if all(step.target is None for step in mine.walk):
-        return say("reason.no_level")
-    return say("reason.equal" if mine.levels_decide else "reason.factor_same")
+        return build_message("reason.no_level")
+    return build_message("reason.equal" if mine.levels_decide else "reason.factor_same")
 
 
 def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
@@ -293,12 +301,12 @@ def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
     }
     if mine.n_ahead and not deciding.n_ahead and mine.compares != "ranks":
         key = "reason.ended" if mine.walk[-1].target is not None else "reason.no_own_shares"
-        return say(key, parent=mine.walk[-1].parent_name)
+        return build_message(key, parent=mine.walk[-1].parent_name)
     if mine.n_ahead and not deciding.n_ahead:
-        return say(f"{key}_listed", name=deciding.name, parent=deciding.parent_name, algorithm=mine.algorithm)
+        return build_message(f"{key}_listed", name=deciding.name, parent=deciding.parent_name, algorithm=mine.algorithm)
     if mine.n_ahead:
-        return say(key if deciding.state == "over" else f"{key}_less", **names)
-    return say(f"{key}_under" if deciding.state in ("under", "idle") else f"{key}_first", **names)
+        return build_message(key if deciding.state == "over" else f"{key}_less", **names)
+    return build_message(f"{key}_under" if deciding.state in ("under", "idle") else f"{key}_first", **names)
 
 
 def _of_factor(deciding: WalkStep, whom: str) -> Message:
@@ -311,9 +319,9 @@ def _of_factor(deciding: WalkStep, whom: str) -> Message:
         "target": deciding.target,
     }
     if effect is None or effect.ratio is None:
-        return say(f"factor.{whom}_no_shares", **facts, factor=0.0)
+        return build_message(f"factor.{whom}_no_shares", **facts, factor=0.0)
     direction = "lowers" if effect.lowers else "raises"
-    return say(f"factor.{whom}_{direction}", **facts, factor=effect.factor, other_factor=effect.factor_above)
+    return build_message(f"factor.{whom}_{direction}", **facts, factor=effect.factor, other_factor=effect.factor_above)
 
 
 def _own(mine: MyPriority, deciding: WalkStep | None) -> Message | None:
@@ -323,7 +331,7 @@ def _own(mine: MyPriority, deciding: WalkStep | None) -> Message | None:
         return None
     is_over_too = deciding is not None and deciding.state == "over"
     key = "over_alone" if last.state == "over" and not is_over_too else last.state
-    return say(f"own.{key}", parent=last.parent_name)
+    return build_message(f"own.{key}", parent=last.parent_name)
 
 
 def _level(mine: MyPriority, step: WalkStep, at: int) -> LevelMessages:
@@ -349,18 +357,18 @@ def _number(mine: MyPriority) -> Message | None:
     if mine.error:
         return None
     if mine.rank is None:
-        return say("number.fallback" if mine.levels_decide else "number.unranked", factor=mine.factor)
+        return build_message("number.fallback" if mine.levels_decide else "number.unranked", factor=mine.factor)
     place: dict[str, Any] = {"rank": mine.rank, "of": mine.of, "factor": mine.factor, "algorithm": mine.algorithm}
     if mine.algorithm in _BY_ALGORITHM:
         place["damping"] = mine.settings.get("damping_factor", 1)
-        return say(f"number.{_BY_ALGORITHM[mine.algorithm]}", **place)
+        return build_message(f"number.{_BY_ALGORITHM[mine.algorithm]}", **place)
     if mine.compares == "deviations":
-        return say("number.deviations", **place, deviations=list(mine.priorities))
+        return build_message("number.deviations", **place, deviations=list(mine.priorities))
     if mine.compares == "ranks":
-        return say("number.walk" if mine.levels_decide else "number.one", **place)
+        return build_message("number.walk" if mine.levels_decide else "number.one", **place)
     place |= {"vector": list(mine.priorities), "parts": list(mine.vector)}
     if "resolution" not in mine.settings:
-        return say("number.levels", **place)
+        return build_message("number.levels", **place)
     is_key = mine.settings.get("factor_from") == "key"
     most = int(mine.settings["resolution"]) - 1
-    return say("number.vector_key" if is_key else "number.vector", **place, resolution=most)
+    return build_message("number.vector_key" if is_key else "number.vector", **place, resolution=most)

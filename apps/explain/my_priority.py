@@ -35,7 +35,7 @@ from apps.priorities.metering import HOUR_S
 from apps.priorities.records import Moment
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.selectors.visible_snapshot import freshness, moment_of, open_past_snapshot, open_snapshot
-from apps.priorities.sentences import Message, say
+from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import job_hours, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -278,7 +278,7 @@ def unranked_messages(snapshot: ServedSnapshot, result: dict[str, Any], entry: i
         return []
     if not result.get("provisional"):
         return why_unranked(snapshot, entry)
-    return [say("unranked.later")]
+    return [build_message("unranked.later")]
 
 
 # --- Audience ---------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ LEFT JOIN policies_grant AS held ON held.policy_id = %(policy)s AND held.entry_u
 """
 
 
-def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Message]:
+def list_viewers(mine: MyPriority, *, actor: Actor) -> list[Message]:
     """What colleagues, role holders and administrators can see of the actor's own entry."""
     if actor.user is None or mine.entry_uid is None:
         raise NotAllowed("Sign in to see what others see about you.")
@@ -307,11 +307,11 @@ def who_sees_me(mine: MyPriority, *, actor: Actor) -> list[Message]:
     by_grants = _by_grants(held, names, actor.user)
     messages = [say("seen.open", policy=policy.name)] if is_open else []
     if not is_open and not any(message.key.endswith("_all") for message in by_grants):
-        messages = [say("seen.closed")]
+        messages = [build_message("seen.closed")]
     messages += by_grants
     if n_admins:
-        messages.append(say("seen.administrators", n=n_admins))
-    return [*messages, say("seen.schedulers")]
+        messages.append(build_message("seen.administrators", n=n_admins))
+    return [*messages, build_message("seen.schedulers")]
 
 
 def _by_grants(held: Iterable[Sequence[Any]], names: Mapping[UUID, str], user: User) -> list[Message]:
@@ -329,11 +329,12 @@ def _by_grants(held: Iterable[Sequence[Any]], names: Mapping[UUID, str], user: U
             people[uid, role, kind] += 1
     order = list(reversed(list(names)))
     found = [
-        (uid, role, say(f"seen.{kind}", n=n, **_about(names[uid], role))) for (uid, role, kind), n in people.items()
+        (uid, role, build_message(f"seen.{kind}", n=n, **_about(names[uid], role)))
+        for (uid, role, kind), n in people.items()
     ]
     for uid, role, kind, who in groups:
         suffix = "all" if who == EVERYBODY else "group"
-        found.append((uid, role, say(f"seen.{kind}_{suffix}", people=who, **_about(names[uid], role))))
+        found.append((uid, role, build_message(f"seen.{kind}_{suffix}", people=who, **_about(names[uid], role))))
     found.sort(key=lambda each: (order.index(each[0]), each[1], each[2].key))
     return [message for _uid, _role, message in found]
 

@@ -21,7 +21,7 @@ from apps.explain.levels import (
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.local_only import LocalOnlyEntry
-from apps.priorities.sentences import Message, adjustment_sentence, say, text_of
+from apps.priorities.sentences import Message, adjustment_sentence, build_message, text_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.snapshots import State, json_number, own_numbers, state_of
 
@@ -129,8 +129,10 @@ def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
     else:
         key = "not_user"
     kind = tree.kind_names[int(tree.kind_code[entry])]
-    messages = [say(f"unranked.{key}", name=tree.name[entry], kind=kind, algorithm=str(snapshot.algorithm["name"]))]
-    return messages if values.has_factor[entry] else [*messages, say("unranked.fallback")]
+    messages = [
+        build_message(f"unranked.{key}", name=tree.name[entry], kind=kind, algorithm=str(snapshot.algorithm["name"]))
+    ]
+    return messages if values.has_factor[entry] else [*messages, build_message("unranked.fallback")]
 
 
 def level_messages(step: WalkStep, *, is_you: bool = False, decides: bool = False) -> list[Message]:
@@ -147,8 +149,8 @@ def level_messages(step: WalkStep, *, is_you: bool = False, decides: bool = Fals
 def local_only_message(local_only: LocalOnlyEntry) -> Message:
     """The local-only fallback at this level: since when and, where visible, why."""
     if not local_only.reason:
-        return say("walk.local_only_above", at=local_only.since)
-    return say("walk.local_only", at=local_only.since, reason=local_only.reason)
+        return build_message("walk.local_only_above", at=local_only.since)
+    return build_message("walk.local_only", at=local_only.since, reason=local_only.reason)
 
 
 def without_reason(snapshot: ServedSnapshot, step: WalkStep, shows_numbers: Mask) -> WalkStep:
@@ -162,39 +164,39 @@ def without_reason(snapshot: ServedSnapshot, step: WalkStep, shows_numbers: Mask
 def ahead_message(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Message:
     """How many siblings go first, without their names."""
     if not step.n_siblings:
-        return say("ahead.alone")
+        return build_message("ahead.alone")
     if step.is_suppressed:
-        return say("ahead.suppressed")
+        return build_message("ahead.suppressed")
     if step.compares != "level":
         key = f"ahead.{step.compares}" if step.n_ahead else f"ahead.{step.compares}_highest"
-        return say(key, n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+        return build_message(key, n_ahead=step.n_ahead, n_siblings=step.n_siblings)
     suffix = "_you" if is_you else "_yours" if is_yours else ""
     if not step.n_ahead:
-        return say(f"ahead.nobody{suffix}")
-    return say(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
+        return build_message(f"ahead.nobody{suffix}")
+    return build_message(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
 
 
 def equal_messages(step: WalkStep) -> list[Message]:
     """How many siblings have an equal component, and how many of them only by rounding."""
     if step.is_suppressed or not step.n_equal:
         return []
-    messages = [say("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
-    return [*messages, say("ahead.rounded", n=step.n_rounded)] if step.n_rounded else messages
+    messages = [build_message("ahead.equal", n=step.n_equal, n_siblings=step.n_siblings)]
+    return [*messages, build_message("ahead.rounded", n=step.n_rounded)] if step.n_rounded else messages
 
 
 def _standing(step: WalkStep, *, is_you: bool, decides: bool) -> Message:
     names = {"name": step.name, "parent": step.parent_name}
     if step.target is None:
-        return say("walk.dissolved_you" if is_you else "walk.dissolved", **names)
+        return build_message("walk.dissolved_you" if is_you else "walk.dissolved", **names)
     if step.is_suppressed:
-        return say("walk.suppressed", **names, target=step.target)
+        return build_message("walk.suppressed", **names, target=step.target)
     numbers = {**names, "target": step.target, "actual": step.actual}
     key = f"walk.{step.state}"
     if step.state in ("over", "under"):
         numbers["points"] = abs(step.deviation_points or 0.0)
     if step.state == "on" and decides:
         key += "_decides"
-    return say(f"{key}_you" if is_you else key, **numbers)
+    return build_message(f"{key}_you" if is_you else key, **numbers)
 
 
 def step_json(step: WalkStep, messages: Sequence[Message]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ __all__ = [
     "request_due_fetches",
     "request_fetch",
     "retry_failed_fetches",
-    "work_fetch",
+    "run_fetch",
 ]
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def retry_failed_fetches(issuer: str, *, at: datetime) -> int:
     return len(found)
 
 
-def work_fetch(run: Run, lease: Lease) -> dict[str, Any]:
+def run_fetch(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `federation_fetch`.
 
     The current content stays until a good document is applied, whatever the peer does.

@@ -41,9 +41,9 @@ def refuse_name(name: str) -> None:
         raise Invalid(f"The name {error}.", fields=[FieldProblem("name", str(error))]) from error
 
 
-def refuse_look_alike(name: str, others: Iterable[str]) -> None:
+def refuse_confusable_name(name: str, others: Iterable[str]) -> None:
     """Reject a name that resembles another one, as vo-1 and vo-l do. Raises Conflict."""
-    alike = next((other for other in others if other != name and skeleton(other) == skeleton(name)), None)
+    alike = next((other for other in others if other != name and confusable_form(other) == confusable_form(name)), None)
     if alike is not None:
         message = f"looks like {alike!r}, which is published already: choose one that can't be taken for it"
         raise Conflict(f"The name {name!r} {message}.", code="name_taken", fields=[FieldProblem("name", message)])

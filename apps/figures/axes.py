@@ -52,7 +52,7 @@ def points_axis(values: Iterable[float | None], *, most: int = 5) -> dict[str, A
     pad = max((high - low) * 0.06, 0.5)
     low, high = low - pad, high + pad
     marks = ticks(low, high, most)
-    return {"range": [low, high], "tickvals": marks, "ticktext": [points_words(one) for one in marks]}
+    return {"range": [low, high], "tickvals": marks, "ticktext": [points_text(one) for one in marks]}
 
 
 def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Callable[[float], str]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def more_ticks(axis: dict[str, Any], values: Iterable[float | None], words: Call
     return {"tickvals": more, "ticktext": [words(one) for one in more]}
 
 
-def points_words(value: float) -> str:
+def points_text(value: float) -> str:
     if value == 0:
         return _("target")
     return (_("%(n)s over") if value > 0 else _("%(n)s under")) % {"n": f"{abs(value):g}"}

@@ -14,7 +14,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.figures.convergence.labels import short_balance, used_words
+from apps.figures.convergence.labels import short_balance, used_text
 from apps.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, with_changes
 from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step, plotly_text
 from apps.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
@@ -155,10 +155,10 @@ def words_of(row: EntryRow) -> str:
         return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('no data')}"
     if row.kind == RESERVE and row.state == "idle":
         return f"{_('reserve')}, {_('target %(target)s') % {'target': percent(row.target)}}"
-    return used_words(row.actual, row.target, _STATES.get(row.state, row.state))
+    return used_text(row.actual, row.target, _STATES.get(row.state, row.state))
 
 
-def short_words(row: EntryRow) -> str:
+def short_text(row: EntryRow) -> str:
     """Return e.g. "▲ 12.6"."""
     if row.parent_uid is None or row.target is None or row.suppressed or row.actual is None or row.state == "unknown":
         return ""
@@ -172,7 +172,7 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
     part = _("%(n)s of %(all)s") % {"n": percent(sector.size), "all": top_name(page)}
     row = sector.row
     if row is None:
-        return [_("%(more)s (combined)") % {"more": more_words(sector.n_together)}, part]
+        return [_("%(more)s (combined)") % {"more": more_text(sector.n_together)}, part]
     members = (
         ngettext("%(n)s member", "%(n)s members", row.n_children) % {"n": count(row.n_children)}
         if row.n_children
@@ -182,7 +182,7 @@ def field_lines(sector: Sector, page: IciclePage) -> list[str]:
     return [one for one in (f"{row.name}: {own}", "" if row == page.top.row else part, members) if one]
 
 
-def more_words(n: int) -> str:
+def more_text(n: int) -> str:
     return ngettext("%(n)s more", "%(n)s more", n) % {"n": count(n)}
 
 
@@ -276,7 +276,7 @@ def entry_query(query: QueryDict, row: EntryRow) -> str:
 
 def _trace(fields: list[_Field], options: TreeOptions) -> Trace:
     """The value of a field excludes its children ("remainder"), so that their sum never exceeds it."""
-    texts = [short_words(one.sector.row) if one.sector.row else "" for one in fields]
+    texts = [short_text(one.sector.row) if one.sector.row else "" for one in fields]
     trace: Trace = {
         "type": options.kind,
         "ids": [one.id for one in fields],
@@ -307,14 +307,14 @@ def _own_part(sector: Sector) -> float:
 
 
 def _name(sector: Sector) -> str:
-    return more_words(sector.n_together) if sector.row is None else sector.row.name
+    return more_text(sector.n_together) if sector.row is None else sector.row.name
 
 
 def _field_json(one: _Field) -> dict[str, Any]:
     """JSON of a field beside the trace, in the same order as its lists."""
     return {
         "name": _name(one.sector),
-        "short": short_words(one.sector.row) if one.sector.row else "",
+        "short": short_text(one.sector.row) if one.sector.row else "",
         "said": one.lines,
         "query": one.query,
         "url": one.url,
@@ -362,7 +362,7 @@ def _table(page: IciclePage, fields: list[_Field], query: QueryDict) -> Table:
 
 
 def _cells(row: EntryRow) -> list[str]:
-    balance = short_words(row) or ("" if row.parent_uid is None else words_of(row))
+    balance = short_text(row) or ("" if row.parent_uid is None else words_of(row))
     return [row.path, percent(row.target), percent(row.actual), percent(row.target_global), balance]
 
 

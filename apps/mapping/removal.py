@@ -19,7 +19,7 @@ from apps.core.errors import Conflict, FieldProblem, NotAllowed
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.publishing.revisions import lock_policy
-from apps.policies.recompute_runs import nudge, subject_of
+from apps.policies.recompute_runs import queue_recompute, subject_of
 from apps.policies.selectors import get_policy
 from apps.policies.services import require_admin
 from apps.runs.models import Run
@@ -176,7 +176,7 @@ def _switch_policy(
         policy.archived_at = archived_at
         policy.save(update_fields=["archived_at"])
         if archived_at is None:
-            nudge(policy, at=at)
+            queue_recompute(policy, at=at)
         else:
             _cancel_waiting(policy, at)
         audit.record(actor=actor, verb=verb, at=at, policy_slug=slug, reason=said, subject=slug)

@@ -22,7 +22,7 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules, tier_of
 from apps.policies.models import Policy
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 
 
 # --- State at an instant ----------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def store_version(
         rules=None if rules is None else [rule.to_json() for rule in rules],
         attached=[one.to_json() for one in attached],
     )
-    nudge(policy, at=at)
+    queue_recompute(policy, at=at)
     return number
 
 

@@ -17,5 +17,5 @@ class NoticesConfig(AppConfig):
         from apps.runs.services import register
 
         register_check(check_notice_kinds)
-        register(webhooks.RUN_KIND, webhook_calls.work_calls)
+        register(webhooks.RUN_KIND, webhook_calls.run_calls)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

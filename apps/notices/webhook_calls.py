@@ -49,7 +49,7 @@ Event, State = Delivery.Event, Delivery.State
 Jitter = Callable[[float, float], float]
 
 
-def work_calls(run: Run, lease: Lease) -> dict[str, Any]:
+def run_calls(run: Run, lease: Lease) -> dict[str, Any]:
     """Work a run that a test delivery requested, like the scheduled task."""
     return {"sent": call_due(at=lease.clock())}
 

@@ -15,7 +15,7 @@ KIND = "recompute"
 ATTEMPTS = 3
 
 
-def nudge(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
+def queue_recompute(policy: Policy, *, at: datetime, owner: Actor | None = None) -> Run:
     """Queue a recompute of the policy, or return the one that is already waiting."""
     user = owner.user if owner else None
     run = enqueue_run(kind=KIND, subject=subject_of(policy), owner=user, at=at, max_attempts=ATTEMPTS)

@@ -16,7 +16,7 @@ from apps.accounts.request_cache import once_per_request, store_for_request
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotFound
 from apps.core.typed_numbers import read_whole
-from apps.policies.access.scope import Visibility, no_policy, refuse_archived, require_policy, require_scope
+from apps.policies.access.scope import Visibility, policy_not_found, refuse_archived, require_policy, require_scope
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.tree.columns import FIELDS, Mask
@@ -109,7 +109,7 @@ def get_policy(*, slug: str, actor: Actor, scope: str = READ, is_past: bool = Fa
     require_policy(actor, slug)
     policy = find_policy(slug)
     if policy is None:
-        raise no_policy(slug)
+        raise policy_not_found(slug)
     if not is_past:
         refuse_archived(policy)
     if scope == READ and actor.has_scope("policies:write"):

@@ -36,9 +36,9 @@ from apps.policies.operations.whole_trees import delete_proposed_tree, document_
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
 from apps.policies.publishing.size_guard import ProposedChange, require_second_person
 from apps.policies.records import UNSET, ChangeSetEdit, NewChangeSet, PolicyDetails
-from apps.policies.requests.inbox import find_asked, require_request
+from apps.policies.requests.inbox import find_requested_entry, require_request
 from apps.policies.selectors import get_policy
-from apps.policies.settings import PolicySettings, refuse_misfit
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Node
 from apps.policies.tree.difference import refuse_inside_mounts
 from apps.policies.tree.document_merge import merge_document, next_revision, refuse_new_names
@@ -136,7 +136,7 @@ def make_change_set(*, policy_slug: str, new: NewChangeSet, at: datetime, actor:
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     require_future(new.effective_at, at)
-    asked = None if new.asks is None else find_asked(policy, new.asks, actor, at)
+    asked = None if new.asks is None else find_requested_entry(policy, new.asks, actor, at)
     base, reason = _existing_base(policy, new.base_revision), clean_reason(new.reason)
     with transaction.atomic():
         resolved = _checked(policy, base, new.operations, actor, at)
@@ -290,8 +290,8 @@ def replace_tree(
     policy: Policy, following: NextRevision, reason: str, origin: str, actor: Actor, at: datetime
 ) -> Revision:
     """Publish a whole tree. The caller has locked the policy and checked the actor's rights."""
-    refuse_misfit(following.tree, following.settings.algorithm, policy)
-    _refuse_what_others_maintain(policy, origin, following)
+    refuse_unsuitable_tree(following.tree, following.settings.algorithm, policy)
+    _refuse_below_mounts(policy, origin, following)
     said = require_reason(reason)
     new = NewChangeSet(operations=document_operation(following), reason=said, origin=origin)
     change_set = new_change_set(policy, new, actor, at)
@@ -313,7 +313,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     change_set.operations = outcome.operations
     change_set.save(update_fields=["operations", "reason", "effective_at"])
     following = NextRevision.of_outcome(outcome)
-    _refuse_what_others_maintain(policy, change_set.origin, following)
+    _refuse_below_mounts(policy, change_set.origin, following)
     revision = publish(
         policy=policy, change_set=change_set, following=following, actor=actor, reason=change_set.reason, at=at
     )
@@ -322,7 +322,7 @@ def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revisio
     return revision
 
 
-def _refuse_what_others_maintain(policy: Policy, origin: str, following: NextRevision) -> None:
+def _refuse_below_mounts(policy: Policy, origin: str, following: NextRevision) -> None:
     """Refuse changes below a mount, unless they come from its own documents."""
     if origin != ChangeSet.Origin.MOUNT:
         refuse_inside_mounts(load_tree(policy), following.tree)
@@ -340,7 +340,7 @@ def _checked(
     )
     if outcome.is_empty and outcome.settings == settings:
         raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
-    refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
+    refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm, policy)
     return outcome.operations
 
 

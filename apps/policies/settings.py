@@ -343,7 +343,7 @@ def register_trial(trial: Trial) -> None:
     _trials[:] = [trial]
 
 
-def refuse_misfit(tree: TreeColumns, algorithm: Mapping[str, Any], policy: Policy | None = None) -> None:
+def refuse_unsuitable_tree(tree: TreeColumns, algorithm: Mapping[str, Any], policy: Policy | None = None) -> None:
     """Raise Invalid for a tree that an algorithm can't compute.
 
     Code `no_inherit`: the tree has inherited shares, which the algorithm doesn't support. Code `package_failed`: the

@@ -41,7 +41,7 @@ class AdjustmentLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EntryNumbers:
     """An entry's numbers before or after an adjustment; None where a number doesn't exist."""
 
     usage: float
@@ -58,8 +58,8 @@ class AdjustmentPreview:
 
     counted: float
     target: float | None
-    before: Standing
-    after: Standing
+    before: EntryNumbers
+    after: EntryNumbers
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def preview_adjustment(
     return AdjustmentPreview(
         counted=counted,
         target=float(values.target[at]) if values.competes[at] else None,
-        before=_standing(view, snapshot, at, values),
-        after=_standing(view, snapshot, at, result),
+        before=_entry_numbers(view, snapshot, at, values),
+        after=_entry_numbers(view, snapshot, at, result),
     )
 
 
@@ -188,11 +188,11 @@ def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]
     return found
 
 
-def _standing(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any) -> Standing:
+def _entry_numbers(view: PolicyView, snapshot: ServedSnapshot, at: int, numbers: Any) -> EntryNumbers:
     """Numbers of one entry. numbers: a snapshot's values or a computed result."""
     competes, usage = bool(numbers.competes[at]), float(numbers.usage[at])
     actual = float(numbers.actual[at]) if competes else None
-    return Standing(
+    return EntryNumbers(
         usage=usage,
         actual=actual,
         priority=float(numbers.priority[at]) if competes else None,

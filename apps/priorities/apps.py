@@ -16,13 +16,13 @@ class PrioritiesConfig(AppConfig):
         from apps.policies.settings import register_trial
         from apps.priorities import change_effect_runs
         from apps.priorities.checks import check_packages
-        from apps.priorities.receivers import nudge_after_publish
+        from apps.priorities.receivers import recompute_after_publish
         from apps.priorities.recompute import staleness as recompute
         from apps.runs.services import register
 
         register_check(check_packages)
-        register(KIND, recompute.work_recompute)
-        register(change_effect_runs.KIND, change_effect_runs.work_effect)
+        register(KIND, recompute.run_recompute)
+        register(change_effect_runs.KIND, change_effect_runs.run_effect)
         register_rank_count(change_effect_runs.count_rank_moves)
-        register_trial(change_effect_runs.try_on_present_usage)
-        policy_published.connect(nudge_after_publish, dispatch_uid="priorities.nudge_after_publish")
+        register_trial(change_effect_runs.check_algorithm_on_usage)
+        policy_published.connect(recompute_after_publish, dispatch_uid="priorities.recompute_after_publish")

@@ -30,7 +30,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.tree_edits import AddedAdjustment, RevokedAdjustment
 from apps.policies.publishing.size_guard import ProposedChange
 from apps.policies.selectors import get_change_set
-from apps.policies.settings import PolicySettings, refuse_misfit
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import ChangeSetEffect
@@ -89,7 +89,7 @@ _cache: LRUCache[tuple[str, int, int, int], Projection] = LRUCache(16)
 _lock = Lock()
 
 
-def effect_ahead(change_set: ChangeSet, *, at: datetime) -> Effect:
+def get_effect(change_set: ChangeSet, *, at: datetime) -> Effect:
     """The effect, computed now or stored. The caller checks who may see the change set and the entries in it."""
     policy = Policy.all_objects.get(pk=change_set.policy_id)
     snapshot = newest_or_none(policy.slug)
@@ -138,7 +138,7 @@ def newest_run(change_set: ChangeSet) -> Run | None:
     return Run.objects.filter(kind=KIND, subject=_subject(change_set)).order_by("-pk").first()
 
 
-def work_effect(run: Run, lease: Lease) -> dict[str, Any]:
+def run_effect(run: Run, lease: Lease) -> dict[str, Any]:
     """Compute the effect in a run, and store it in place of the previous one."""
     change_set = ChangeSet.objects.select_related("policy").get(pk=int(run.subject.partition(":")[2]))
     policy = Policy.all_objects.get(pk=change_set.policy_id)
@@ -192,7 +192,7 @@ def count_rank_moves(policy: Policy, proposed: ProposedChange) -> int | None:
     return compare(ComputedTree(head, before), ComputedTree(after, then)).n_moved
 
 
-def try_on_present_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:
+def check_algorithm_on_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:
     """Raise Invalid (`package_failed`) if the algorithm fails on this tree with the newest snapshot's usage."""
     snapshot = newest_or_none(policy.slug)
     if snapshot is not None:
@@ -223,7 +223,7 @@ def _compute(request: _Request) -> Projection:
     policy, as_of = request.policy, request.snapshot.as_of
     head, settings = load_tree(policy), settings_of(policy, policy.head_number)
     outcome = outcome_on_head(request.change_set, policy)
-    refuse_misfit(outcome.tree, outcome.settings.algorithm)
+    refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm)
     wanted = outcome.settings
     inputs = load_inputs(policy, as_of=as_of, from_at=_from_at(wanted, as_of), metrics=[wanted.metric])
     after = _changes_of(policy, ProposedChange.of_outcome(outcome), inputs)

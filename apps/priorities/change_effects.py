@@ -20,8 +20,14 @@ from apps.engine.algorithms.inputs import prepare
 from apps.policies.models import ChangeSet, Revision
 from apps.policies.operations.apply import Operation, Outcome, apply_operations, tree_after
 from apps.policies.requests.inbox import OPEN, target_of
-from apps.policies.requests.share_requests import RequestState, Wish, offer_of, state_of_request, wish_of
-from apps.policies.settings import PolicySettings, refuse_misfit, tolerance_at
+from apps.policies.requests.share_requests import (
+    RequestedShares,
+    RequestState,
+    offer_of,
+    requested_shares_of,
+    state_of_request,
+)
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree, tolerance_at
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.stored import load_archived
@@ -66,7 +72,7 @@ def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Act
     view = open_view(policy_slug=policy_slug, actor=actor)
     changed = view.require(entry_uid)
     after = tree_after(view.tree, [{"op": "set_shares", "entry": str(entry_uid), "shares": shares}])
-    refuse_misfit(after, view.settings.algorithm)
+    refuse_unsuitable_tree(after, view.settings.algorithm)
     result = None
     if view.snapshot is not None:
         result = simulate_totals_or_none(view.snapshot.totals, after, algorithm=view.settings.algorithm)
@@ -193,8 +199,8 @@ class RequestEvidence:
 
     change_set: ChangeSet
     state: RequestState
-    wish: Wish
-    offer: Wish
+    wish: RequestedShares
+    offer: RequestedShares
     settings: PolicySettings
     entry: EntryRow | None
     parent_name: str
@@ -223,7 +229,7 @@ def get_request_evidence(change_set: ChangeSet, *, actor: Actor, with_ranks: boo
     return RequestEvidence(
         change_set=change_set,
         state=state_of_request(change_set),
-        wish=wish_of(change_set),
+        wish=requested_shares_of(change_set),
         offer=offer_of(change_set),
         settings=view.settings,
         entry=row,

@@ -89,4 +89,4 @@ def recover(policy: Policy, entry_uid: UUID, *, at: datetime) -> bool:
 
 def _record(policy: Policy, entry_uid: UUID, verb: str, *, reason: str, at: datetime) -> None:
     audit.record(actor=SYSTEM, verb=verb, at=at, policy_slug=policy.slug, entry_uid=entry_uid, reason=reason)
-    nudge(policy, at=at)
+    queue_recompute(policy, at=at)

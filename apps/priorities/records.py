@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from apps.policies.allocations.records import Period
 from apps.policies.selectors import read_instant
 from apps.policies.settings import PolicySettings
-from apps.priorities.sentences import Message, say
+from apps.priorities.sentences import Message, build_message
 from apps.priorities.snapshots import State
 
 
@@ -32,12 +32,12 @@ class LocalOnly:
         """The sentence shown beside numbers that the fallback affects."""
         key = "fallback.below" if self.path else "fallback.above"
         named = {"name": self.path, "reason": self.reason} if self.path else {}
-        return say(f"{key}_then" if self.was_then else key, **named, at=self.since)
+        return build_message(f"{key}_then" if self.was_then else key, **named, at=self.since)
 
     @property
     def title(self) -> Message:
         """A title without the reason."""
-        return say("fallback.since", name=self.path, at=self.since)
+        return build_message("fallback.since", name=self.path, at=self.since)
 
     @property
     def key(self) -> str:
@@ -76,12 +76,14 @@ class Moment:
     def notes(self) -> list[Message]:
         """Sentences about the origin of past numbers, and about later reports and corrections."""
         if self.as_of is None:
-            return [say("past.none")]
+            return [build_message("past.none")]
         is_other = self.snapshot_revision != self.revision
-        earlier = [say("past.earlier_revision", at=self.as_of, revision=self.snapshot_revision)] if is_other else []
+        earlier = (
+            [build_message("past.earlier_revision", at=self.as_of, revision=self.snapshot_revision)] if is_other else []
+        )
         if not self.is_reconstructed:
-            return earlier or [say("past.as_computed", at=self.as_of)]
-        return [*earlier, say("past.reconstructed", at=self.as_of), *notes_of(self.known_later)]
+            return earlier or [build_message("past.as_computed", at=self.as_of)]
+        return [*earlier, build_message("past.reconstructed", at=self.as_of), *notes_of(self.known_later)]
 
 
 def notes_of(later: Mapping[str, Any] | None) -> Iterator[Message]:
@@ -93,19 +95,19 @@ def notes_of(later: Mapping[str, Any] | None) -> Iterator[Message]:
         for name in ("reported_after", "usage_from", "first_usage_at", "mapping_at")
     )
     if first_at is not None:
-        yield say("past.before_first_usage", at=first_at)
+        yield build_message("past.before_first_usage", at=first_at)
     elif not later["has_usage"]:
-        yield say("past.no_usage")
+        yield build_message("past.no_usage")
     elif reported_after is None:
-        yield say("past.later_unknown")
+        yield build_message("past.later_unknown")
     elif usage_from is not None:
-        yield say("past.usage_later", since_at=usage_from, at=reported_after)
+        yield build_message("past.usage_later", since_at=usage_from, at=reported_after)
     if later["corrections"]:
-        yield say("past.corrections_later", n=later["corrections"])
+        yield build_message("past.corrections_later", n=later["corrections"])
     if not later["has_mapping"]:
-        yield say("past.no_mapping")
+        yield build_message("past.no_mapping")
     elif mapping_at is not None:
-        yield say("past.oldest_mapping", at=mapping_at)
+        yield build_message("past.oldest_mapping", at=mapping_at)
 
 
 # --- Trees ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.core.disk_space import no_room_message
+from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.holders import own_holder
@@ -389,6 +389,6 @@ def _end(lease: Lease, state: str, at: datetime, **fields: str) -> None:
 def _describe(error: Exception) -> tuple[str, str]:
     if isinstance(error, DomainError):
         return error.code, error.message
-    if message := no_room_message(error):
+    if message := disk_full_message(error):
         return "disk_full", message
     return "failed", f"{type(error).__name__}: {error}"[:2000]

@@ -9,8 +9,8 @@ from apps.usage.records.retention import enqueue_retention
 from apps.usage.sources import collection
 
 
-@shared_task(name="apps.usage.tasks.let_records_go")
-def let_records_go() -> bool:
+@shared_task(name="apps.usage.tasks.remove_old_records")
+def remove_old_records() -> bool:
     """Start the removal of records past their retention; returns whether there are any."""
     return enqueue_retention(at=clock.now()) is not None
 

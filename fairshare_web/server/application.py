@@ -15,8 +15,8 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 
 from apps.api import errors
-from apps.api.lookup import HandedOver
-from apps.api.transport import keep_private
+from apps.api.lookup import NeedsWorkerThread
+from apps.api.transport import forbid_caching
 from apps.dashboard.shell.errors import refused_body
 from fairshare_web.body_limits import limit_of
 from fairshare_web.server import lanes
@@ -96,7 +96,7 @@ class Application:
             if not is_short or lanes.lane_of(environ) is not lanes.LOOKUP:
                 return None
         answer = self._views.answer_from_memory(environ)
-        if isinstance(answer.response, HandedOver):
+        if isinstance(answer.response, NeedsWorkerThread):
             environ["wsgi.input"].seek(0)
             return None
         return answer
@@ -105,7 +105,7 @@ class Application:
         lane = lanes.lane_of(environ)
         answer = await self._views.answer_in(lane, environ, is_lookup=lane is lanes.LOOKUP)
         if isinstance(
-            answer.response, HandedOver
+            answer.response, NeedsWorkerThread
         ):  # a look-up that needs sessions or views: not by threads of look-ups
             environ["wsgi.input"].seek(0)
             answer = await self._views.answer_in(lanes.REST, environ, is_lookup=False)
@@ -118,5 +118,5 @@ class Application:
         else:
             page = partial(refused_body, request, refusal.status, refusal.code, refusal.detail)
             response = await asyncio.get_running_loop().run_in_executor(lanes.REST, page)
-        keep_private(response)  # no middleware has seen it
+        forbid_caching(response)  # no middleware has seen it
         return response

@@ -21,7 +21,7 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
@@ -75,7 +75,7 @@ class Site:
 
     def recompute(self) -> int:
         """A new snapshot, as a worker would make it."""
-        run = work_run_now(nudge(self.policy, at=self.at).pk)
+        run = work_run_now(queue_recompute(self.policy, at=self.at).pk)
         store.poll()
         return int(run.result["snapshot"])
 

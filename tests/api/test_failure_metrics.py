@@ -13,7 +13,7 @@ from django.test import Client
 
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice
-from apps.policies.recompute_runs import KIND, nudge
+from apps.policies.recompute_runs import KIND, queue_recompute
 from apps.priorities.serving import store
 from apps.runs import services, workers
 from apps.runs.models import Run
@@ -49,13 +49,13 @@ def clock_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 def recompute_that(monkeypatch: pytest.MonkeyPatch, site: Site, *, fails: bool, is_replaced: bool = False) -> Run:
     def handler(_run: Run, _lease: Any) -> dict[str, Any]:
         if is_replaced:
-            nudge(site.policy, at=AT)
+            queue_recompute(site.policy, at=AT)
         if fails:
             raise RuntimeError("no such column")
         return {}
 
     monkeypatch.setitem(services._handlers, KIND, handler)
-    run = nudge(site.policy, at=AT)
+    run = queue_recompute(site.policy, at=AT)
     Run.objects.filter(pk=run.pk).update(max_attempts=3 if is_replaced else 1)
     lease = services.claim_run(at=AT, run_id=run.pk)
     assert lease is not None

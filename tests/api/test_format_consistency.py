@@ -22,8 +22,8 @@ from apps.accounts import token_cache
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token, User
 from apps.accounts.token_cache import tokens
-from apps.api.lookup import ANSWER_FROM, AnswerFrom, HandedOver
-from apps.policies.access.reader_grants import let_owner_read
+from apps.api.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread
+from apps.policies.access.reader_grants import grant_owner_read
 from apps.policies.models import Grant, Policy
 from apps.priorities.serving import store
 from tests.api.conftest import Caller
@@ -188,7 +188,7 @@ def test_the_right_of_the_documented_token_ends_with_its_grant(people: Site) -> 
     bound = Token.objects.get(pk=Token.objects.earliest("id").pk)
     Grant.objects.all().delete()
     bound.subtree_uid, bound.policy_slug = people.uid("/physics"), "grid"
-    assert [one.slug for one in let_owner_read(bound, at=AT, actor=COMMAND)] == ["grid"]
+    assert [one.slug for one in grant_owner_read(bound, at=AT, actor=COMMAND)] == ["grid"]
     assert [one.entry_uid for one in Grant.objects.filter(user=bound.user)] == [people.uid("/physics")]
     assert lines_of(body(Caller(token=text).get(ALL))) != []
 
@@ -240,7 +240,7 @@ def test_a_look_up_never_queries_the_visibility_of_its_token(
     settings.FAIRSHARE_SNAPSHOT_POLL_S = 60.0
     monkeypatch.setattr(store._process, "start", lambda: None)  # a thread of its own would outlive this test
     tokens.verify(header.split()[1], at=AT)
-    assert isinstance(look_up(AnswerFrom.MEMORY), HandedOver), "not asked yet"
+    assert isinstance(look_up(AnswerFrom.MEMORY), NeedsWorkerThread), "not asked yet"
     found = look_up(AnswerFrom.SNAPSHOTS).json()["results"]
     monkeypatch.setattr("apps.api.lookup.readable_now", lambda **_: pytest.fail("asked the database"))
     assert look_up(AnswerFrom.MEMORY).json()["results"] == found

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.usage.models import Source
@@ -51,7 +51,7 @@ def test_a_site_without_snapshots_is_ready_and_reports_it(site: Site) -> None:
 
 def test_late_sources_old_snapshots_and_waiting_runs_are_named(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=1))
-    nudge(computed.policy, at=AT)
+    queue_recompute(computed.policy, at=AT)
     assert codes(ready()[1]) == {("no_snapshot", "other")}
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(hours=2)).isoformat())
     status, answer = ready()

@@ -22,7 +22,7 @@ from apps.analytics.models import Series
 from apps.analytics.series import runs as series_runs
 from apps.api.monitoring import gauges
 from apps.api.monitoring.gauges import unmapped_of_sources
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import publish_document
 from apps.priorities.serving import store
 from apps.runs.models import Run
@@ -152,7 +152,7 @@ def test_a_policy_without_usage_has_no_deviation(site: Site) -> None:
         actor=SYSTEM,
     )
     site.other.refresh_from_db()
-    work_run_now(nudge(site.other, at=AT).pk)
+    work_run_now(queue_recompute(site.other, at=AT).pk)
     store.poll()
     assert gauges.mean_deviation_points(store.newest("other")) is None
     found = scrape()
@@ -215,7 +215,7 @@ def test_unusual_names_are_escaped(computed: Site) -> None:
 
 
 def test_waiting_and_lost_runs_are_exported(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = nudge(computed.policy, at=AT)
+    run = queue_recompute(computed.policy, at=AT)
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(minutes=30)).isoformat())
     found = scrape()
     assert (

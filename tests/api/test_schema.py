@@ -30,8 +30,8 @@ from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.mapping.attachments import attach_account
 from apps.notices.models import Rule as NoticeRule
-from apps.policies.allocations.capacities import CapacityTerms, state_capacity
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.capacities import CapacityTerms, add_capacity
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
@@ -216,8 +216,8 @@ def promised(site: Site) -> tuple[str, int]:
     days: Any = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
     whole: Any = {"policy_slug": "grid", "at": site.at, "actor": SYSTEM}
     allocation = AllocationTerms(core_h=5, reason="try", **days)
-    uid = give_allocation(entry_uid=site.uid("/physics"), terms=allocation, **whole).uid
-    return str(uid), state_capacity(terms=CapacityTerms(cores=1, reason="try", **days), **whole).pk
+    uid = create_allocation(entry_uid=site.uid("/physics"), terms=allocation, **whole).uid
+    return str(uid), add_capacity(terms=CapacityTerms(cores=1, reason="try", **days), **whole).pk
 
 
 def attached(site: Site) -> int:

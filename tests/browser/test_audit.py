@@ -14,7 +14,7 @@ from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantTerms
-from apps.policies.access.delegation import give_grant
+from apps.policies.access.delegation import create_grant
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
@@ -37,7 +37,7 @@ def log(grid: Grid) -> Grid:
         verbs=list(VERBS_OF_ROLE["manager"]),
         created_at=now,
     )
-    give_grant(
+    create_grant(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
         terms=GrantTerms(username="alice", role="lead", reason="leads atlas", expires_at=now + timedelta(days=90)),

@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.requests.share_requests import RequestTerms, ask_upward
+from apps.policies.requests.share_requests import RequestTerms, request_shares
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid
@@ -175,7 +175,7 @@ def test_the_group_is_undone_with_one_button(people: Grid, visit: Open) -> None:
 def prepared(grid: Grid, visit: Visit) -> int:
     """A boost in force and a request that waits."""
     actor = Actor(user=grid.alice, via="page")
-    asked = ask_upward(
+    asked = request_shares(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
         terms=RequestTerms(percent=66.0, until=(grid.at + timedelta(days=200)).date()),

@@ -59,7 +59,7 @@ def plain(text: str, pk: int, port: int) -> str:
     return re.sub(rf"\b{pk}(?=;)", "ID", text)
 
 
-def mount_words(side: OtherSide, *more: str) -> tuple[str, ...]:
+def mount_text(side: OtherSide, *more: str) -> tuple[str, ...]:
     return ("mount", side.url, "--policy", "grid", "--entry", "/here", *more)
 
 
@@ -69,7 +69,7 @@ def test_an_unconfirmed_key_is_not_trusted(
     reasons = []
     for more in ((), ("--fingerprint", "ab" * 32)):
         with pytest.raises(CommandError) as refused:
-            said(*mount_words(side, *more))
+            said(*mount_text(side, *more))
         reasons.append(str(refused.value))
     assert reasons == snapshot
     assert not Mount.objects.exists()
@@ -82,7 +82,7 @@ def test_a_policy_is_mounted_fetched_and_listed(
     token = tmp_path / "token"
     token.write_text("their-secret\n")
     told = said(
-        *mount_words(side, "--fingerprint", KEY.public.fingerprint.upper(), "--token-file", str(token), "--every", "60")
+        *mount_text(side, "--fingerprint", KEY.public.fingerprint.upper(), "--token-file", str(token), "--every", "60")
     )
     outputs.append(told)
     assert "their-secret" not in told
@@ -106,7 +106,7 @@ def test_a_policy_is_mounted_fetched_and_listed(
 
 
 def test_yes_trusts_the_found_key(policy: Policy, side: OtherSide, said: Said) -> None:
-    said(*mount_words(side, "--yes"))
+    said(*mount_text(side, "--yes"))
     assert Mount.objects.get().fingerprint == KEY.public.fingerprint
 
 

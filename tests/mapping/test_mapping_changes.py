@@ -31,7 +31,7 @@ from apps.mapping.models import Attachment, MappingRule, MappingVersion
 from apps.mapping.moves import ProposedMapping, find_moves, refusal_of
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
-from apps.mapping.versions import MappingState, current_mapping, get_version, state_of, version_at, version_of
+from apps.mapping.versions import MappingState, current_mapping, get_version, mapping_at_version, version_at, version_of
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
 from apps.priorities.recompute.staleness import is_stale
@@ -205,18 +205,18 @@ def test_past_mappings_are_stored_and_can_be_restored(site: Site) -> None:
     fourth = change(site, Assign({account("guest7"): dan}))
     row = Attachment.objects.get()
     detach_account(policy_slug=site.slug, attachment_id=row.pk, reason="gone", at=AS_OF, actor=COMMAND)
-    assert [dict(state_of(site.policy, n).attached) for n in (first, second, third, fourth, fourth + 1)] == [
+    assert [dict(mapping_at_version(site.policy, n).attached) for n in (first, second, third, fourth, fourth + 1)] == [
         {},
         {guest: bob},
         {guest: bob},
         {guest: dan},
         {},
     ]
-    assert [len(state_of(site.policy, n).rules) for n in (first, second, third, fourth)] == [1, 1, 2, 2]
+    assert [len(mapping_at_version(site.policy, n).rules) for n in (first, second, third, fourth)] == [1, 1, 2, 2]
     number = change(site, Restore(second), reason="As in spring.")
     assert current_mapping(site.policy).rules == rules
     assert dict(current_mapping(site.policy).attached) == {guest: bob}
-    assert state_of(site.policy, fourth).attached == {guest: dan}, "the past stays what it was"
+    assert mapping_at_version(site.policy, fourth).attached == {guest: dan}, "the past stays what it was"
     assert version_of(site.policy) == number
     with pytest.raises(Invalid) as nothing:
         change(site, Restore(second))

@@ -19,7 +19,7 @@ from apps.accounts.account_ids import AccountKey, account_ids
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, AuditEvent, User
 from apps.mapping import membership_plan as membership
-from apps.mapping.membership_plan import Plan, apply_membership_rules
+from apps.mapping.membership_plan import MembershipPlan, apply_membership_rules
 from apps.mapping.rules.resolver import KnownAccounts, Resolver
 from apps.mapping.rules.rule import Person, Rule
 from apps.mapping.rules.rule_set import in_order, rules_of_tree
@@ -179,7 +179,7 @@ def students(site: Site) -> Site:
 
 def joined(n: int) -> str:
     """The reason of a revision by which as many became members."""
-    return Plan(joined=[{} for _ in range(n)]).reason
+    return MembershipPlan(joined=[{} for _ in range(n)]).reason
 
 
 def test_a_user_who_runs_a_job_becomes_a_member_with_the_shares_of_the_rule(students: Site) -> None:

@@ -21,7 +21,7 @@ from apps.federation.models import Mount, Subscription
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Grant
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
 from apps.priorities.serving import store
@@ -49,7 +49,7 @@ def test_alerts_about_background_work(
     with watched() as watch:
         watch.expect()
 
-        nudge(computed_site.policy, at=works.at)
+        queue_recompute(computed_site.policy, at=works.at)
         works.go_on(30 * MINUTE, workers=False)
         watch.expect("FairshareWorkersSilent", "FairsharePrioritiesOld", "FairshareRunsWait")
         works.go_on(MINUTE)

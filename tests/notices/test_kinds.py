@@ -20,10 +20,10 @@ from apps.notices.evaluation import evaluate
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Sentence
 from apps.notices.models import Notice
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import ChangeSet
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.share_requests import RequestTerms, ask_upward
+from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
@@ -88,7 +88,7 @@ def test_expired_kept_shares_stay_reported(computed: Site) -> None:
 
 def test_expiring_allocations_without_renewal(computed: Site) -> None:
     def give(starts_on: date, ends_on: date) -> None:
-        give_allocation(
+        create_allocation(
             policy_slug="grid",
             entry_uid=computed.uid("/physics"),
             terms=AllocationTerms(starts_on=starts_on, ends_on=ends_on, core_h=1500, reason="r"),
@@ -109,7 +109,7 @@ def test_expiring_allocations_without_renewal(computed: Site) -> None:
 
 def test_pending_requests_and_reviews_are_reported_to_deciders(computed: Site) -> None:
     pia = page(computed.pia)
-    ask_upward(
+    request_shares(
         policy_slug="grid",
         entry_uid=computed.uid("/physics"),
         terms=RequestTerms(shares=75),

@@ -20,7 +20,7 @@ from apps.core.signing import BadDocument, open_document
 from apps.packs.models import SharedPack
 from apps.packs.pdf import PdfDocument
 from apps.policies import services
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing.direct import apply_dates
 from apps.policies.records import NewChangeSet
@@ -68,7 +68,7 @@ def _rest(user: User, path: str, **asked: str) -> Any:
 
 
 def _give(policy: Policy) -> None:
-    give_allocation(
+    create_allocation(
         policy_slug=policy.slug,
         entry_uid=_uid(policy, "/physics"),
         terms=AllocationTerms(

@@ -16,7 +16,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities import change_effect_runs
-from apps.priorities.change_effect_runs import effect_ahead, request_effect
+from apps.priorities.change_effect_runs import get_effect, request_effect
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
@@ -46,7 +46,7 @@ def large(computed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def test_effects_of_a_small_policy_are_computed_at_once(computed: Site) -> None:
-    effect = effect_ahead(drafted(computed, LESS), at=AS_OF)
+    effect = get_effect(drafted(computed, LESS), at=AS_OF)
     assert effect.state == "ready"
     assert effect.projection is not None
     assert effect.projection.n_moved > 0
@@ -54,7 +54,7 @@ def test_effects_of_a_small_policy_are_computed_at_once(computed: Site) -> None:
 
 
 def test_without_priorities_there_are_no_effects(site: Site) -> None:
-    assert effect_ahead(drafted(site, LESS), at=AS_OF).state == "no_snapshot"
+    assert get_effect(drafted(site, LESS), at=AS_OF).state == "no_snapshot"
 
 
 def test_a_change_set_that_cannot_be_applied_names_the_reason(computed: Site) -> None:
@@ -67,19 +67,19 @@ def test_a_change_set_that_cannot_be_applied_names_the_reason(computed: Site) ->
         at=AS_OF,
         actor=COMMAND,
     )
-    effect = effect_ahead(ChangeSet.objects.get(pk=mine.pk), at=AS_OF)
+    effect = get_effect(ChangeSet.objects.get(pk=mine.pk), at=AS_OF)
     assert (effect.state, effect.projection) == ("conflict", None)
     assert "shares" in effect.problem
 
 
 def test_effects_of_a_large_policy_are_computed_in_the_background_and_stored(large: Site) -> None:
     mine = drafted(large, LESS)
-    assert effect_ahead(mine, at=AS_OF).state == "absent"
+    assert get_effect(mine, at=AS_OF).state == "absent"
     run = request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND)
-    assert effect_ahead(mine, at=AS_OF).state == "asked"
+    assert get_effect(mine, at=AS_OF).state == "asked"
     done = work_run_now(run.pk)
     assert done.state == "succeeded", done.error
-    kept = effect_ahead(mine, at=AS_OF)
+    kept = get_effect(mine, at=AS_OF)
     assert kept.state == "ready"
     assert kept.projection is not None
     assert done.result["n_moved"] == kept.projection.n_moved > 0
@@ -97,11 +97,11 @@ def test_a_stored_effect_is_stale_after_a_publication_and_deleted_with_its_chang
         at=AS_OF,
         actor=COMMAND,
     )
-    stale = effect_ahead(mine, at=AS_OF)
+    stale = get_effect(mine, at=AS_OF)
     assert stale.state == "stale"
     assert stale.projection is not None
     work_run_now(request_effect(change_set_id=mine.pk, at=AS_OF, actor=COMMAND).pk)
-    assert effect_ahead(mine, at=AS_OF).state == "ready"
+    assert get_effect(mine, at=AS_OF).state == "ready"
     edited = services.update_change_set(
         id=mine.pk,
         version=mine.version,
@@ -109,7 +109,7 @@ def test_a_stored_effect_is_stale_after_a_publication_and_deleted_with_its_chang
         at=AS_OF,
         actor=COMMAND,
     )
-    assert effect_ahead(edited, at=AS_OF).state == "absent"
+    assert get_effect(edited, at=AS_OF).state == "absent"
 
 
 def test_newer_usage_makes_a_stored_effect_stale(large: Site) -> None:
@@ -118,7 +118,7 @@ def test_newer_usage_makes_a_stored_effect_stale(large: Site) -> None:
     large.job("dan", "biology", 900, ago_h=2)
     large.recompute()
     store.poll()
-    assert effect_ahead(mine, at=AS_OF).state == "stale"
+    assert get_effect(mine, at=AS_OF).state == "stale"
 
 
 def test_effects_of_an_invisible_change_set_are_not_computed(computed: Site, as_alice: Actor, as_eva: Actor) -> None:
@@ -166,7 +166,7 @@ def test_leaves_that_change_rank_are_counted_for_the_size_guard(computed: Site, 
 
 def test_effects_include_adjustments_and_rules(computed: Site, as_eva: Actor) -> None:
     given = {"op": "adjust_usage", "entry": "/physics/alice", "resource": "cpu_s", "amount_s": -144_000.0}
-    effect = effect_ahead(drafted(computed, {**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}), at=AS_OF)
+    effect = get_effect(drafted(computed, {**given, "at": (AS_OF - timedelta(hours=2)).isoformat()}), at=AS_OF)
     assert effect.projection is not None
     assert effect.projection.n_moved > 0
     services.change_settings(

@@ -27,7 +27,7 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import open_view
@@ -165,7 +165,7 @@ def _live(life: Life, monkeypatch: pytest.MonkeyPatch, *readers: Attack) -> None
                 _run(life, ALONE, begin + timedelta(hours=8), RUN_S, CORES_ALONE)
             at_ = begin + timedelta(hours=hour, minutes=50)
             monkeypatch.setenv("FAIRSHARE_CLOCK", at_.isoformat())
-            work_run_now(nudge(Policy.objects.get(slug="p"), at=at_).pk)
+            work_run_now(queue_recompute(Policy.objects.get(slug="p"), at=at_).pk)
             store.poll()
             for reader in readers:
                 reader.look(at_)

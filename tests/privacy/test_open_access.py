@@ -12,7 +12,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Invalid, NotAllowed
 from apps.mapping.permissions import load_visibility
 from apps.policies.access.authority import GrantChange, GrantTerms
-from apps.policies.access.delegation import change_grant, end_grant, give_grant, tag_of
+from apps.policies.access.delegation import change_grant, create_grant, end_grant, tag_of
 from apps.policies.access.holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb
 from apps.policies.models import Grant
@@ -25,7 +25,7 @@ SIGHT = ["view_aggregate", "view_members"]
 
 
 def give(site: Site, path: str, actor: Actor, verbs: list[str] = SIGHT, **more: Any) -> Grant:  # noqa: F811
-    return give_grant(
+    return create_grant(
         policy_slug="grid",
         entry_uid=site.uid(path),
         terms=GrantTerms(people=EVERYBODY, role="viewer", verbs=verbs, reason="The department wants it open.", **more),

@@ -13,7 +13,7 @@ from apps.core import clock
 from apps.notices.evaluation import evaluate
 from apps.policies import services
 from apps.policies.models import Policy, Revision
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
@@ -48,7 +48,7 @@ def test_all_work_continues_after_a_clock_reset(computed_site: Site, monkeypatch
     turn(monkeypatch, AT)
     token = computed_site.token("priorities:read")
     first = look_up(computed_site, token)
-    waiting = nudge(computed_site.policy, at=AT)
+    waiting = queue_recompute(computed_site.policy, at=AT)
     turn(monkeypatch, BEFORE)
     assert look_up(computed_site, token)["snapshot"] == first["snapshot"], "a token of an hour ahead still holds"
     assert work(BEFORE) >= 1, "what was due before is due now"

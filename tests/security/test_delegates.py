@@ -33,7 +33,7 @@ from apps.mapping.rules.rule import KINDS as RULE_KINDS
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.policies.access.authority import GrantTerms
-from apps.policies.access.delegation import give_grant
+from apps.policies.access.delegation import create_grant
 from apps.policies.changesets.checks import list_checks
 from apps.policies.changesets.lifecycle import approve_change_set, publish_due, schedule_change_set
 from apps.policies.changesets.review import review_of
@@ -401,7 +401,7 @@ class Delegates(RuleBasedStateMachine):
 
         def act(actor: Actor) -> None:
             if not Grant.objects.filter(user=self.actors["tom"].user).exists():
-                give_grant(
+                create_grant(
                     policy_slug=SLUG,
                     entry_uid=self._uid(entry, by),
                     terms=GrantTerms(username="tom", role=role, reason="r"),

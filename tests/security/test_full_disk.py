@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.core.disk_space import full_disks, no_room_message
+from apps.core.disk_space import disk_full_message, full_disks
 from apps.notices.evaluation import evaluate
 from apps.notices.selectors import list_open_notices
 from apps.runs import services
@@ -102,8 +102,8 @@ def test_a_full_disk_of_the_database_is_recognised_by_its_code() -> None:
     with pytest.raises(OperationalError) as full, connection.cursor() as cursor:
         cursor.execute("DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$")
     place = str(Path(settings.VAR) / "pg") if settings.FAIRSHARE_EMBEDDED_DATABASE else "the database server"
-    assert place in no_room_message(full.value)
-    assert no_room_message(OperationalError("no server")) == no_room_message(None) == ""
+    assert place in disk_full_message(full.value)
+    assert disk_full_message(OperationalError("no server")) == disk_full_message(None) == ""
 
 
 def test_an_upload_to_a_full_disk_is_refused_with_the_path(

@@ -21,7 +21,7 @@ from apps.accounts.models import Account, User
 from apps.accounts.services import NewToken, make_token
 from apps.core.clock import now
 from apps.policies.access.authority import GrantTerms
-from apps.policies.access.delegation import give_grant
+from apps.policies.access.delegation import create_grant
 from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
@@ -43,7 +43,7 @@ Account.objects.create(namespace="cluster", user_name="guest", group_name="visit
 user = User.objects.create_user("cleo")
 climate = tree.uuid(tree.index_of_path("/climate"))
 terms = GrantTerms(username="cleo", role="manager", reason="t")
-give_grant(policy_slug="parts", entry_uid=climate, terms=terms, at=at, actor=COMMAND)
+create_grant(policy_slug="parts", entry_uid=climate, terms=terms, at=at, actor=COMMAND)
 scopes = ["policies:read", "policies:write", "priorities:read"]
 print(json.dumps(make_token(NewToken(name="cleo", scopes=scopes, user=user), at=at, actor=COMMAND)[1]))
 """

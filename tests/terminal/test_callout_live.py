@@ -13,7 +13,7 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.mapping.permissions import load_visibility
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from tests.terminal.conftest import Terminal
 from tests.terminal.test_callout import DONE, REFUSED, SOURCE
 
@@ -47,7 +47,7 @@ def test_a_token_of_another_scope_is_refused(terminal: Terminal) -> None:
 def test_quota_of_a_group_and_its_descendants(terminal: Terminal, tmp_path: Path) -> None:
     site = terminal.site
     year = site.at.year
-    give_allocation(
+    create_allocation(
         policy_slug="grid",
         entry_uid=site.uid("/physics"),
         terms=AllocationTerms(

@@ -22,7 +22,7 @@ from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back
-from apps.priorities.sentences import say
+from apps.priorities.sentences import build_message
 from tests.examples import first
 from tests.terminal.conftest import Terminal
 from tests.worlds import AT
@@ -111,7 +111,7 @@ def test_why_marks_levels_compared_by_local_usage_only(terminal: Terminal, alice
     fall_back(terminal.site.policy, terminal.site.uid("/physics"), reason=reason, at=AT)
     terminal.site.recompute()
     told = " ".join(terminal.run("why", token=alice).out.split())
-    said = say("walk.local_only", at=AT, reason=reason).text
+    said = build_message("walk.local_only", at=AT, reason=reason).text
     assert "Fri 20 Nov 2026, 12:00" in said
     assert reason in said
     assert told.count(f"alice: {said}") == 1

@@ -35,7 +35,7 @@ class Sentence:
         return {"key": self.key, "values": plain, "text": self.text}
 
 
-def say(key: str, **values: Any) -> Sentence:
+def build_sentence(key: str, **values: Any) -> Sentence:
     return Sentence(key, values)
 
 

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.analytics.convergence import query as counts
-from apps.analytics.convergence.messages import Sentence, say
+from apps.analytics.convergence.messages import Sentence, build_sentence
 from apps.analytics.convergence.query import (
     FoundMembers,
     Member,
@@ -81,11 +81,11 @@ def _local_only_message(view: PolicyView, uid: UUID, on: date, reason: str) -> S
     """reason: empty for a fallback that has ended but whose days aren't rebuilt yet."""
     i = view.tree.index_of_uid(uid)
     if i is None or not view.visibility.may_see(i):
-        return say("local_only_above", since=on)
+        return build_sentence("local_only_above", since=on)
     name = view.tree.path(i)
     if not reason:
-        return say("local_only_until", name=name, since=on)
-    return say("local_only", name=name, since=on, reason=reason)
+        return build_sentence("local_only_until", name=name, since=on)
+    return build_sentence("local_only", name=name, since=on, reason=reason)
 
 
 _MOST_REVISIONS = 400

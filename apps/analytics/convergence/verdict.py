@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from apps.analytics.convergence.messages import Sentence, say, side_label
+from apps.analytics.convergence.messages import Sentence, build_sentence, side_label
 from apps.analytics.convergence.query import BEFORE_ENTRY
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.engine import convergence as engine
@@ -54,11 +54,11 @@ class Shares:
 
     def step_sentence(self, key: str, **values: Any) -> Sentence:
         """Return a sentence that counts days, or its variant that counts hours."""
-        return say(f"{key}_hours" if self.is_by_hour else key, **values)
+        return build_sentence(f"{key}_hours" if self.is_by_hour else key, **values)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class EntryVerdict:
     """One entry on the last day: its trend, since when, and its deviation in points (positive: over target)."""
 
     course: Course
@@ -71,31 +71,31 @@ class Judgement:
         return "over" if self.points > 0 else "under"
 
 
-def judge(shares: Shares) -> list[Judgement]:
+def assess_entries(shares: Shares) -> list[EntryVerdict]:
     deviation = shares.deviation
-    return [_judge_one(shares, row, deviation[row]) for row in range(len(shares.names))]
+    return [_assess_entry(shares, row, deviation[row]) for row in range(len(shares.names))]
 
 
-def _judge_one(shares: Shares, row: int, deviation: F8) -> Judgement:
+def _assess_entry(shares: Shares, row: int, deviation: F8) -> EntryVerdict:
     if not deviation.size or not np.isfinite(deviation[-1]):
-        return Judgement("unknown")
+        return EntryVerdict("unknown")
     state, points = str(shares.states[row, -1]), float(deviation[-1]) * 100
     if state == "on":
-        return Judgement("on", points=points)
+        return EntryVerdict("on", points=points)
     if state in QUIET:
-        return Judgement("idle", points=points)
+        return EntryVerdict("idle", points=points)
     if state == "starved":
         first = _since(shares.states[row] == "starved")
-        return Judgement("starved", shares.on[first], first, points)
+        return EntryVerdict("starved", shares.on[first], first, points)
     away, slack = np.abs(deviation), shares.slack[row]
     first = _last_inside(away, slack)
     nearest = first + _nearest(away[first:])
     moved = away[-1] - away[nearest] > slack[-1] / 2
     if moved and away[-1] >= _RETURNED * np.nanmax(away[nearest:]):
-        return Judgement("moves_away", shares.on[nearest], nearest, points)
+        return EntryVerdict("moves_away", shares.on[nearest], nearest, points)
     if away[-1] < _RETURNED * np.nanmax(away[first:]):
-        return Judgement("approaching", shares.on[first], first, points)
-    return Judgement("steady", shares.on[first], first, points)
+        return EntryVerdict("approaching", shares.on[first], first, points)
+    return EntryVerdict("steady", shares.on[first], first, points)
 
 
 def _since(mask: Mask) -> int:
@@ -125,31 +125,33 @@ def has_the_only_demand(shares: Shares, row: int, first: int) -> bool:
 def verdict(shares: Shares, *, n_hidden: int = 0) -> list[Sentence]:
     """Return the sentences about a group, most important first."""
     if not shares.on:
-        return [say("no_days")]
-    judged = judge(shares)
+        return [build_sentence("no_days")]
+    judged = assess_entries(shares)
     known = [one for one in judged if one.course != "unknown"]
     before = (shares.states == BEFORE_ENTRY).any(axis=0)
-    found = [] if known else [say("before_entries" if before.any() else "nobody_used")]
+    found = [] if known else [build_sentence("before_entries" if before.any() else "nobody_used")]
     if known:
         found.append(_on_target_sentence(sum(one.course in ("on", "idle") for one in known), len(known)))
         found += _diverging(shares, judged) + _waiting(shares, judged)
         found += [
-            say(course, n=n) for course in ("approaching", "steady") if (n := sum(o.course == course for o in known))
+            build_sentence(course, n=n)
+            for course in ("approaching", "steady")
+            if (n := sum(o.course == course for o in known))
         ]
         if before.any():
             found.append(shares.step_sentence("before_some_entries", n=int(before.sum())))
     if n_hidden:
-        found.append(say("not_told", n=n_hidden))
+        found.append(build_sentence("not_told", n=n_hidden))
     return found
 
 
 def verdict_of_one(shares: Shares) -> list[Sentence]:
     """Return the sentences about a single entry."""
     if not shares.on:
-        return [say("no_days")]
-    name, judged = shares.names[0], judge(shares)[0]
+        return [build_sentence("no_days")]
+    name, judged = shares.names[0], assess_entries(shares)[0]
     if shares.states[0, -1] == BEFORE_ENTRY:
-        return [say("one_before_entry", name=name)]
+        return [build_sentence("one_before_entry", name=name)]
     points = round(abs(judged.points), 1)
     if judged.course == "moves_away":
         return [_diverging_sentence(shares, 0, judged)]
@@ -157,33 +159,33 @@ def verdict_of_one(shares: Shares) -> list[Sentence]:
         n = len(shares.on) - judged.first
         return [shares.step_sentence("starved", name=name, since=judged.since, n=n)]
     if judged.course == "approaching":
-        return [say("one_approaching", name=name, points=points, side=side_label(judged.side))]
+        return [build_sentence("one_approaching", name=name, points=points, side=side_label(judged.side))]
     if judged.course == "steady":
-        return [say("one_steady", name=name, points=points, side=side_label(judged.side))]
-    return [say(f"one_{judged.course}", name=name)]
+        return [build_sentence("one_steady", name=name, points=points, side=side_label(judged.side))]
+    return [build_sentence(f"one_{judged.course}", name=name)]
 
 
 def _on_target_sentence(n: int, of: int) -> Sentence:
     if n == of:
-        return say("all_at_target_or_idle", n=n)
-    return say("at_target_or_idle", n=n, of=of) if n else say("none_at_target", of=of)
+        return build_sentence("all_at_target_or_idle", n=n)
+    return build_sentence("at_target_or_idle", n=n, of=of) if n else build_sentence("none_at_target", of=of)
 
 
-def _ranked(judged: Sequence[Judgement], course: Course) -> list[int]:
+def _ranked(judged: Sequence[EntryVerdict], course: Course) -> list[int]:
     rows = [row for row, one in enumerate(judged) if one.course == course]
     return sorted(rows, key=lambda row: -abs(judged[row].points))
 
 
-def _diverging(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
+def _diverging(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
     rows = _ranked(judged, "moves_away")
     found = [_diverging_sentence(shares, row, judged[row]) for row in rows[:_MOST_NAMED]]
     rest = len(rows) - len(found)
-    return [*found, say("more_move_away", n=rest)] if rest else found
+    return [*found, build_sentence("more_move_away", n=rest)] if rest else found
 
 
-def _diverging_sentence(shares: Shares, row: int, one: Judgement) -> Sentence:
+def _diverging_sentence(shares: Shares, row: int, one: EntryVerdict) -> Sentence:
     alone = one.points > 0 and has_the_only_demand(shares, row, one.first)
-    return say(
+    return build_sentence(
         "moves_away_alone" if alone else "moves_away",
         name=shares.names[row],
         since=one.since,
@@ -192,7 +194,7 @@ def _diverging_sentence(shares: Shares, row: int, one: Judgement) -> Sentence:
     )
 
 
-def _waiting(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
+def _waiting(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
     rows = _ranked(judged, "starved")
     found = [
         shares.step_sentence(
@@ -201,7 +203,7 @@ def _waiting(shares: Shares, judged: Sequence[Judgement]) -> list[Sentence]:
         for row in rows[:_MOST_NAMED]
     ]
     rest = len(rows) - len(found)
-    return [*found, say("more_starved", n=rest)] if rest else found
+    return [*found, build_sentence("more_starved", n=rest)] if rest else found
 
 
 # --- Figures of merit -------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from apps.engine.explain import (
 from apps.explain.levels import Numbers, effects_of
 from apps.policies.models import Policy
 from apps.priorities.recompute.simulation import Changes, simulate
-from apps.priorities.sentences import Message, say
+from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
@@ -284,7 +284,7 @@ def factor_ahead(policy: Policy, snapshot: ServedSnapshot, entry: int) -> Factor
         return None
     ahead = _simulate_days(policy, snapshot)
     if ahead is None:
-        return FactorAhead((), None, [say("forecast.factor_too_many_hours")])
+        return FactorAhead((), None, [build_message("forecast.factor_too_many_hours")])
     now = FactorPoint(0, snapshot.as_of, float(snapshot.values.factor[entry]))
     points = [now] + [
         FactorPoint(days, snapshot.as_of + timedelta(days=days), float(factors[entry]))
@@ -299,10 +299,10 @@ def _messages(
 ) -> list[Message]:
     facts = {"factor": points[0].factor, "horizon_s": float(DAYS[-1] * DAY_S)}
     if len({written(point.factor) for point in points}) == 1:
-        return [say("forecast.factor_stays", **facts)]
+        return [build_message("forecast.factor_stays", **facts)]
     week = next(point.factor for point in points if point.days == _WEEK_DAYS)
     messages = [
-        say(
+        build_message(
             "forecast.factor_goes",
             **facts,
             week_factor=week,
@@ -315,7 +315,7 @@ def _messages(
     tree = snapshot.tree
     names = {"name": tree.name[level], "parent": tree.name[int(tree.parent[level])]}
     actual = {"other_actual": float(snapshot.values.actual[level]), "actual": float(last.actual[level])}
-    return [*messages, say("forecast.factor_by_level", **names, **actual, horizon_s=facts["horizon_s"])]
+    return [*messages, build_message("forecast.factor_by_level", **names, **actual, horizon_s=facts["horizon_s"])]
 
 
 def _level_of_change(snapshot: ServedSnapshot, last: PriorityResult, entry: int) -> int | None:

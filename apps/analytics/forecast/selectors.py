@@ -27,7 +27,7 @@ from apps.analytics.forecast.past_usage import DAY_S, LevelPast, competitors, lo
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
-from apps.engine.explain.contrast import skeleton
+from apps.engine.explain.contrast import build_minimal_tree
 from apps.explain.contrasts import result_of
 from apps.explain.walk import Walk, walk_to
 from apps.policies.models import Policy
@@ -36,7 +36,7 @@ from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.metering import window_of
 from apps.priorities.selectors.rows import newest_or_none
-from apps.priorities.sentences import SCENARIO, TEXTS, Message, say
+from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -53,7 +53,7 @@ def level_sentences(outlook: Outlook, *, name: str, parent: str, window_s: float
         return messages
     if any(SCENARIO + one.key in TEXTS for one in messages):
         return [Message(SCENARIO + one.key, one.values) if SCENARIO + one.key in TEXTS else one for one in messages]
-    return [say("forecast.scenario", name=name, parent=parent, share=outlook.share), *messages]
+    return [build_message("forecast.scenario", name=name, parent=parent, share=outlook.share), *messages]
 
 
 def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | None) -> list[Message]:
@@ -67,11 +67,11 @@ def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | No
         "horizon_s": HORIZON_S,
     }
     if state.group_usage <= 0:
-        return [say("forecast.nothing_used", **facts)]
+        return [build_message("forecast.nothing_used", **facts)]
     if found.middle.outcome == "on_target":
-        return [say("forecast.on_target", **facts)]
+        return [build_message("forecast.on_target", **facts)]
     if state.edge is None:
-        return [say("forecast.within_tolerance", **facts)]
+        return [build_message("forecast.within_tolerance", **facts)]
     is_over = state.actual > state.target
     messages = _over(found, facts, window_s) if is_over else _under(found, facts, window_s)
     if is_over and outlook.to_tolerance is not None:
@@ -83,40 +83,47 @@ def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -
     outcome = found.middle.outcome
     if outcome == "recovers":
         if found.latest.in_s is None:
-            return [say("forecast.recovers_or_not", **facts, **_times(found))]
+            return [build_message("forecast.recovers_or_not", **facts, **_times(found))]
         key = "forecast.recovers_about" if _is_narrow(found) else "forecast.recovers"
-        return [say(key, **facts, **_times(found))]
+        return [build_message(key, **facts, **_times(found))]
     if outcome == "never_if_nobody_runs":
         return _without_jobs(found, facts, window_s)
     if outcome == "not_at_this_pace":
-        return [say("forecast.not_at_this_pace", **facts)]
-    messages = [say("forecast.not_within_horizon", **facts)]
-    return messages + ([say("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else [])
+        return [build_message("forecast.not_at_this_pace", **facts)]
+    messages = [build_message("forecast.not_within_horizon", **facts)]
+    return messages + (
+        [build_message("forecast.recovers_at_best", **facts, **_times(found))] if found.soonest.in_s else []
+    )
 
 
 def _under(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     outcome = found.middle.outcome
     if outcome == "recovers":
         is_range = found.latest.in_s is not None and not _is_narrow(found)
-        return [say("forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(found))]
+        return [
+            build_message("forecast.gives_way" if is_range else "forecast.gives_way_about", **facts, **_times(found))
+        ]
     if outcome == "never_if_nobody_runs":
         return _without_jobs(found, facts, window_s)
-    return [say("forecast.stays_under", **facts)]
+    return [build_message("forecast.stays_under", **facts)]
 
 
 def _without_jobs(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
     """Messages for levels where no job runs on most days, or on any day."""
     if found.soonest.in_s:
-        return [say("forecast.quiet_days", **facts), say("forecast.recovers_at_best", **facts, **_times(found))]
+        return [
+            build_message("forecast.quiet_days", **facts),
+            build_message("forecast.recovers_at_best", **facts, **_times(found)),
+        ]
     key = "forecast.never_if_nobody_runs" if window_s is None else "forecast.never_within_window"
-    return [say(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
+    return [build_message(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
 
 
 def _tolerance(found: RecoveryRange) -> list[Message]:
     if found.middle.in_s is None:
         return []
     is_range = found.latest.in_s is not None and not _is_narrow(found)
-    return [say("forecast.tolerance" if is_range else "forecast.tolerance_about", **_times(found))]
+    return [build_message("forecast.tolerance" if is_range else "forecast.tolerance_about", **_times(found))]
 
 
 def _times(found: RecoveryRange) -> dict[str, float | None]:
@@ -141,7 +148,7 @@ def at_target_messages(snapshot: ServedSnapshot, leaf: int, level: int) -> list[
     if factor is None:
         return []
     facts = {"factor": factor, "other_factor": float(snapshot.values.factor[leaf])}
-    return [say("forecast.factor_at_target", name=snapshot.tree.name[level], **facts)]
+    return [build_message("forecast.factor_at_target", name=snapshot.tree.name[level], **facts)]
 
 
 def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float | None:
@@ -156,7 +163,7 @@ def factor_at_target(snapshot: ServedSnapshot, leaf: int, level: int) -> float |
     if not (values.has_factor[leaf] and 0 < actual < 1 and 0 < target < 1) or own <= 0:
         return None
     wanted = target * (own / actual - own) / (1.0 - target)
-    small = skeleton(result_of(snapshot), leaf, level)
+    small = build_minimal_tree(result_of(snapshot), leaf, level)
     if wanted <= own:
         computed = small.with_less_usage(level, own - wanted)
     elif leaf == level:
@@ -352,9 +359,9 @@ def _level(
     window = window_of(snapshot.settings.window)
     outlook = None
     if state is None:
-        messages = [say("forecast.not_compared", name=name)]
+        messages = [build_message("forecast.not_compared", name=name)]
     elif past is None:
-        messages = [say("forecast.no_days", policy=policy.name)]
+        messages = [build_message("forecast.no_days", policy=policy.name)]
     else:
         outlook = forecast_level(state, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
         messages = [

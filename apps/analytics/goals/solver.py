@@ -164,7 +164,7 @@ class _Search:
             return exact
         return self._refund_option(
             resource,
-            goals.tidy(hours, lambda one: self._refund_option(resource, one, hour_s).is_reached, up=True),
+            goals.round_beyond(hours, lambda one: self._refund_option(resource, one, hour_s).is_reached, up=True),
             hour_s,
         )
 

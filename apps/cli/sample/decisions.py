@@ -17,15 +17,15 @@ from apps.cli.sample.grid import DAYS, GUESTS, POLICY_SLUG, SITES, Grid
 from apps.mapping.membership_plan import apply_membership_rules
 from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook, switch_webhook
-from apps.policies.allocations.capacities import CapacityTerms, state_capacity
+from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.records import DAY, Period, day_of
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.changesets.drafts import add_operations, open_draft
 from apps.policies.changesets.lifecycle import comment_on, schedule_change_set
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.share_requests import RequestTerms, ask_upward
+from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.policies.services import make_change_set, propose_change_set
 
 # --- Core-hours -------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: dateti
     zone = ZoneInfo(settings.TIME_ZONE)
     first, today = day_of(at - timedelta(days=DAYS), zone), day_of(at, zone)
     for site in SITES:
-        state_capacity(
+        add_capacity(
             policy_slug=POLICY_SLUG,
             terms=CapacityTerms(
                 starts_on=first, cores=site.cores / PART, site=site.name, note=_NOTE, reason="As agreed."
@@ -60,7 +60,7 @@ def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: dateti
     shares = grid.vo_shares
 
     def allocate(path: str, core_h: float, period: Period) -> None:
-        give_allocation(
+        create_allocation(
             policy_slug=POLICY_SLUG,
             entry_uid=uid_of(f"/{path}"),
             terms=AllocationTerms(
@@ -90,11 +90,11 @@ def on(at: datetime, days_ago: int, hour: int, minute: int) -> datetime:
     return (at - days_ago * _DAY).replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
-def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) -> None:
+def create_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) -> None:
     """Make drafts, proposals and scheduled changes, each by the person in charge, in chronological order."""
     actors = {name: Actor(user=user, via="command") for name, user in people.items()}
     _admit_guests(uid_of, at=on(at, 6, 13, 20), manager=actors["maria"])
-    ask_upward(
+    request_shares(
         policy_slug=POLICY_SLUG,
         entry_uid=uid_of("/climate"),
         terms=RequestTerms(shares=150, until=(at + 90 * _DAY).date()),
@@ -105,7 +105,7 @@ def put_decisions(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) ->
     apply_membership_rules(at=on(at, 2, 8, 10))
     _schedule(uid_of, decided_at=on(at, 2, 10, 45), effective_at=on(at, -12, 6, 0), admin=actors["admin"])
     _propose(uid_of, at=on(at, 2, 15, 5), manager=actors["maria"], admin=actors["admin"])
-    ask_upward(
+    request_shares(
         policy_slug=POLICY_SLUG,
         entry_uid=uid_of("/climate/seasonal"),
         terms=RequestTerms(shares=40, until=(at + 30 * _DAY).date()),

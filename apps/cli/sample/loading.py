@@ -17,7 +17,7 @@ from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
 from apps.analytics.series.runs import enqueue_series_build
 from apps.cli.sample import peers
-from apps.cli.sample.decisions import allocate_core_hours, connect_programs, on, put_decisions, refund
+from apps.cli.sample.decisions import allocate_core_hours, connect_programs, create_decisions, on, refund
 from apps.cli.sample.grid import (
     DAYS,
     NAMESPACE,
@@ -39,7 +39,7 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.evaluation import evaluate
 from apps.policies.access.authority import GrantTerms
-from apps.policies.access.delegation import give_grant
+from apps.policies.access.delegation import create_grant
 from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.models import Grant, Policy
 from apps.policies.records import PolicyDetails
@@ -100,7 +100,7 @@ def load_sample(*, at: datetime) -> None:
         attach_robots(_uid, at=at, admin=admin, manager=manager)
         peers.subscribe_to_site(at=at, begins=peers.begins_at(at), admin=admin)
         peers.publish_own(at=at, admin=people["admin"])
-        put_decisions(people, _uid, at=at)
+        create_decisions(people, _uid, at=at)
         connect_programs(people, _uid, at=at)
         _snapshots_of_past_days(at)
     work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
@@ -217,7 +217,7 @@ def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:
 def _give_roles(*, at: datetime, admin: Actor) -> None:
     for person in PEOPLE:
         if person.role:
-            give_grant(
+            create_grant(
                 policy_slug=POLICY_SLUG,
                 entry_uid=_uid(person.entry),
                 terms=GrantTerms(

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from apps.dashboard.shell import lines, presentation
 from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.access.holders import Access, GrantLine, GrantState, Step, VerbAnswer, name_of
+from apps.policies.access.holders import Access, GrantLine, GrantState, Step, VerbStatus, name_of
 from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant
 
@@ -172,11 +172,11 @@ def _own_share(access: Access) -> tuple[str, str]:
     return "", ""
 
 
-def _is_held(answer: VerbAnswer, access: Access) -> bool:
+def _is_held(answer: VerbStatus, access: Access) -> bool:
     return answer.is_held or (access.is_open and access.may_see and answer.verb in _SEES)
 
 
-def _source(answer: VerbAnswer, access: Access) -> str:
+def _source(answer: VerbStatus, access: Access) -> str:
     if access.is_admin:
         return _("administrator")
     if not answer.grounds and _is_held(answer, access):
@@ -233,7 +233,7 @@ def _is_adapted(grant: Grant) -> bool:
 
 def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
     grant = line.grant
-    badge, words = _end_words(line, now)
+    badge, words = _end_text(line, now)
     archived = line.state is GrantState.DORMANT or not line.entry_name
     return GrantRow(
         grant.pk,
@@ -258,7 +258,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
     )
 
 
-def _end_words(line: GrantLine, now: datetime) -> tuple[str, str]:
+def _end_text(line: GrantLine, now: datetime) -> tuple[str, str]:
     ends = line.grant.expires_at
     if line.state is GrantState.EXPIRED and ends is not None:
         return "bad", f"{_('Ended')} {presentation.day(ends, now)}"
@@ -291,7 +291,7 @@ def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
     return Matrix(shown, table, len(entries) - len(shown))
 
 
-def count_words(n_people: int, n_grants: int, n_soon: int) -> str:
+def count_text(n_people: int, n_grants: int, n_soon: int) -> str:
     """Sentences with the numbers of holders, grants, and grants that end soon."""
     people = ngettext("%(n)s person or group", "%(n)s people and groups", n_people) % {"n": n_people}
     grants = ngettext("%(n)s grant", "%(n)s grants", n_grants) % {"n": n_grants}

@@ -58,7 +58,7 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
     context = {
         "policy": policy,
         "policy_name": found.name,
-        "summary": access_lines.count_words(len(people), len(lines), len(soon)),
+        "summary": access_lines.count_text(len(people), len(lines), len(soon)),
         "soon": soon,
         "can_extend": [row for row in soon if row.may_open],
         "may_give": access.may_give(policy_slug=policy, at=now, actor=actor_of(request)),
@@ -194,7 +194,7 @@ def _add_grant(request: HttpRequest, policy: Policy, form: GrantForm, now: datet
     try:
         uid = entry_uid(request, policy, form.cleaned_data["entry"])
         limit = access.longest_end(policy_slug=policy.slug, entry_uid=uid, verbs=wanted, at=now, actor=actor)
-        return delegation.give_grant(
+        return delegation.create_grant(
             policy_slug=policy.slug,
             entry_uid=uid,
             terms=GrantTerms(
@@ -326,7 +326,7 @@ def _grant_page(
     request: HttpRequest, policy: Policy, line: GrantLine, form: TermsForm, end_form: EndForm, *, status: int = 200
 ) -> HttpResponse:
     now, actor = clock.now(), actor_of(request)
-    dependent = delegation.given_on_with(policy_slug=policy.slug, grant_id=line.grant.pk, at=now, actor=actor)
+    dependent = delegation.list_dependent_grants(policy_slug=policy.slug, grant_id=line.grant.pk, at=now, actor=actor)
     row = access_lines.grant_row(policy.slug, line, now)
     context = {
         "policy": policy.slug,
@@ -335,7 +335,7 @@ def _grant_page(
         "since": line.grant.created_at,
         "form": form,
         "end_form": end_form,
-        "resting": [(access.name_of(each), str(Grant.Role(each.role).label)) for each in dependent],
+        "dependent_grants": [(access.name_of(each), str(Grant.Role(each.role).label)) for each in dependent],
         **_terms_context(form),
         "crumbs": _crumbs(policy, row.who),
     }

@@ -231,7 +231,7 @@ def _own(key: str, value: float, algorithm: str, tolerance: Tolerance) -> OwnNum
     if key in ("level_fs", "weight"):
         title = _("Level fairshare") if key == "level_fs" else _("Weight")
         return OwnNumber(
-            key, title, quotient(value), f"{value!r}", _balance_of(value, tolerance), _quotient_words(value)
+            key, title, quotient(value), f"{value!r}", _balance_of(value, tolerance), _quotient_text(value)
         )
     is_of_group = algorithm in _OF_THE_GROUP
     titles = {
@@ -270,7 +270,7 @@ def _balance_of(value: float, tolerance: Tolerance) -> Balance | None:
     return Balance(State.UNDER if value > 1 else State.OVER, quotient(value), _("under") if value > 1 else _("over"))
 
 
-def _quotient_words(value: float) -> str:
+def _quotient_text(value: float) -> str:
     if value == inf or value >= 2.0**64:
         return _("No usage: it ranks before all siblings with usage.")
     if value == 0:

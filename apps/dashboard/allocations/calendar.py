@@ -17,7 +17,7 @@ from apps.core import clock
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.allocations import presenters as allocation_presenters
 from apps.dashboard.allocations.forms import (
-    day_words,
+    day_text,
     month_from_query,
     month_key,
     today,
@@ -93,7 +93,7 @@ def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> d
 
 def draw_event(found: Upcoming, event: Event) -> EventLine:
     url = allocation_presenters.tab_url(found.policy_slug, event.uid, event.name)
-    when = allocation_presenters.when_words(event.on, found.now, found.today)
+    when = allocation_presenters.when_text(event.on, found.now, found.today)
     is_over = event.is_end and event.on < found.today
     text = _words(event, found.now)
     icon = "clock" if is_over else "calendar"
@@ -111,27 +111,27 @@ def _needs_care(event: Event) -> bool:
 
 def _words(event: Event, now: datetime) -> str:
     if event.allocation is not None:
-        return _allocation_words(event, event.allocation, now)
+        return _allocation_text(event, event.allocation, now)
     assert event.dates is not None  # noqa: S101 - an event has an allocation or dates
     if event.kind == "shares_begin":
         if event.dates.shares is None:
             return _("Its shares apply from this day.")
         return _("Its shares become %(n)s.") % {"n": presentation.shares(event.dates.shares)}
-    return end_words(event.shares, event.dates)
+    return end_text(event.shares, event.dates)
 
 
-def _allocation_words(event: Event, allocation: Allocation, now: datetime) -> str:
+def _allocation_text(event: Event, allocation: Allocation, now: datetime) -> str:
     amount = {"n": allocation_presenters.core_h(allocation.core_h)}
     if event.kind == "allocation_begins":
         return _("%(n)s core-hours start.") % amount
     if event.successor is not None:
         following = {**amount, "more": allocation_presenters.core_h(event.successor.core_h)}
-        following["day"] = day_words(event.successor.starts_on, now)
+        following["day"] = day_text(event.successor.starts_on, now)
         return _("%(n)s core-hours end; %(more)s follow on %(day)s.") % following
     return _("%(n)s core-hours end. No renewal.") % amount
 
 
-def end_words(shares: float | None, dates: Dates) -> str:
+def end_text(shares: float | None, dates: Dates) -> str:
     """What happens to shares after their last day."""
     own = presentation.shares(shares)
     if dates.at_end == "keep":
@@ -206,7 +206,7 @@ def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     lines = [(found.names[uid], _spans(by_entry[uid], found.now)) for uid in chosen]
     plan = draw_plan(lines, now_on, [(day, allocation_presenters.month_name(day)) for day in first_days(now_on)])
     label = _("Allocated core-hours from %(first)s to %(last)s, by entry; table and calendar list them all.")
-    days = {"first": day_words(shown.starts_on, found.now), "last": day_words(shown.ends_on, found.now)}
+    days = {"first": day_text(shown.starts_on, found.now), "last": day_text(shown.ends_on, found.now)}
     return {"plan": plan if lines else None, "plan_label": label % days, "n_not_planned": len(by_entry) - len(chosen)}
 
 
@@ -222,4 +222,4 @@ def _spans(allocations: Sequence[Allocation], now: datetime) -> list[Span]:
 
 
 def _until(allocation: Allocation, now: datetime) -> str:
-    return _("until %(day)s") % {"day": day_words(allocation.ends_on, now)}
+    return _("until %(day)s") % {"day": day_text(allocation.ends_on, now)}

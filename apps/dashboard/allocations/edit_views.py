@@ -23,10 +23,10 @@ from apps.dashboard.allocations.forms import (
     CapacityForm,
     DraftForm,
     WithdrawForm,
-    day_words,
+    day_text,
     neighbours,
     period_from_query,
-    period_words,
+    period_text,
     query_of,
     today,
     typed_amount,
@@ -119,7 +119,7 @@ def _allocation_page(
         "form": form,
         "gone": gone,
         "tag": services.tag_of(found),
-        "period": period_words(services.period_of(found)),
+        "period": period_text(services.period_of(found)),
         "title": _("%(n)s core-hours for %(entry)s") % words,
         "may_change": may_decide(policy=policy, tree=tree, i=i, at=clock.now(), actor=actor),
         "entry_url": allocation_presenters.tab_url(policy.slug, found.entry_uid, tree.name[i]),
@@ -166,7 +166,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         "form": form,
         "lines": [_line(conversion, line) for line in conversion.lines] if conversion else [],
         "group_name": tree.name[tree.index_of_uid(parent) or 0],
-        "period_words": period_words(queried.period),
+        "period_text": period_text(queried.period),
         "period": queried.period,
         "period_problem": queried.problem,
         "rest": rest,
@@ -175,7 +175,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         "page_query": query_of(queried.period) + group,
         "years": [{**year, "query": f"{year['query']}{group}&rest={rest}"} for year in neighbours(queried.period, now)],
         "facts": _facts(conversion) if conversion else [],
-        "has_taker": _has_taker(conversion),
+        "has_taker": _has_recipient(conversion),
         "begins_later": queried.period.instants(zone())[0] > now,
         "crumbs": [*crumbs_of(policy, found.name), {"label": _("As shares")}],
     }
@@ -214,7 +214,7 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
     return [*facts, (_("Sum"), presentation.shares_short(found.sum_of_shares))]
 
 
-def _has_taker(found: Conversion | None) -> bool:
+def _has_recipient(found: Conversion | None) -> bool:
     """Whether a line receives the unallocated core-hours; otherwise all lines grow in proportion."""
     return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
 
@@ -253,7 +253,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     form = CapacityForm(request.POST if request.method == "POST" else None, initial={"starts_on": today(now)})
     if form.is_valid():
         try:
-            capacity_services.state_capacity(
+            capacity_services.add_capacity(
                 policy_slug=policy, terms=CapacityTerms(**form.cleaned_data), at=now, actor=actor
             )
         except (Invalid, Conflict) as refusal:
@@ -270,7 +270,7 @@ def capacities(request: HttpRequest, policy: str) -> HttpResponse:
         "rows": [_capacity_row(policy, each) for each in rows],
         "year": year.starts_on.year,
         "core_h": allocation_presenters.core_h(capacity_services.core_hours(rows, year, zone())) if rows else "",
-        "may_state": capacity_services.may_state(policy=found, tree=tree, at=now, actor=actor),
+        "may_add_capacity": capacity_services.may_add_capacity(policy=found, tree=tree, at=now, actor=actor),
         "crumbs": [*crumbs_of(policy, found.name), {"label": _("Capacity")}],
     }
     return render(request, "dashboard/allocations/capacities.html", context, status=form.status)
@@ -311,7 +311,7 @@ def _capacity_page(
         "gone": gone,
         "row": _capacity_row(policy.slug, found),
         "tag": capacity_services.tag_of(found),
-        "may_state": capacity_services.may_state(
+        "may_add_capacity": capacity_services.may_add_capacity(
             policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor_of(request)
         ),
         "crumbs": [
@@ -329,8 +329,8 @@ def _capacity_row(policy: str, each: Capacity) -> dict[str, Any]:
         "site": each.site or _("The site"),
         "cores": presentation.core_hours(each.cores * 3600),
         "note": each.note,
-        "first": day_words(each.starts_on, now),
-        "last": day_words(each.ends_on, now) if each.ends_on else _("no end"),
+        "first": day_text(each.starts_on, now),
+        "last": day_text(each.ends_on, now) if each.ends_on else _("no end"),
         "author": display_name(each.author_name),
         "is_over": each.ends_on is not None and each.ends_on < today(now),
         "url": reverse("dashboard:capacity", kwargs={"policy": policy, "capacity_id": each.pk}),

@@ -17,19 +17,19 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.allocations import presenters as allocation_presenters
-from apps.dashboard.allocations.calendar import end_words, month_context, soon_context
+from apps.dashboard.allocations.calendar import end_text, month_context, soon_context
 from apps.dashboard.allocations.forms import (
     NUMBER,
     AllocationForm,
     DatesForm,
-    EndlessForm,
-    day_words,
+    RemoveDatesForm,
+    day_text,
     month_from_query,
     month_key,
     month_of,
     neighbours,
     period_from_query,
-    period_words,
+    period_text,
     today,
     zone,
 )
@@ -38,7 +38,7 @@ from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
 from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
 from apps.mapping.permissions import load_visibility
-from apps.policies.allocations.services import AllocationTerms, change_dates, give_allocation, period_of
+from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation, period_of
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import AT_END, Dates
 from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core_hours
@@ -64,8 +64,8 @@ def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         "found": found,
         "line": line,
         "policy": policy,
-        "period": period_words(found.table.period),
-        "dates": _dates_words(found),
+        "period": period_text(found.table.period),
+        "dates": _dates_text(found),
         "url": allocation_presenters.tab_url(policy, uid, found.entry.name),
     }
     return render(request, "dashboard/allocations/_entry.html", context)
@@ -83,7 +83,7 @@ def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         given = form.cleaned_data
         try:
             terms, actor = AllocationTerms(**given), actor_of(request)
-            give_allocation(
+            create_allocation(
                 policy_slug=policy, entry_uid=uid, terms=terms, at=clock.now(), actor=actor, visibility=load_visibility
             )
         except (Invalid, Conflict) as refusal:
@@ -102,7 +102,7 @@ def dates(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     back = allocation_presenters.tab_url(policy, uid, found.entry.name)
     if request.method != "POST":
         return SeeOther(f"{back}#dates")
-    form = EndlessForm(request.POST) if read_action(request).step == "remove" else DatesForm(request.POST)
+    form = RemoveDatesForm(request.POST) if read_action(request).step == "remove" else DatesForm(request.POST)
     if form.is_valid():
         try:
             revision = change_dates(
@@ -148,14 +148,14 @@ def _page(
         "entry": found.entry,
         "url": url,
         "line": allocation_presenters.draw_line(found.table, found.row),
-        "period_words": period_words(found.table.period),
+        "period_text": period_text(found.table.period),
         "period": found.table.period,
         "years": neighbours(found.table.period, now),
         "title": _title(found),
         "allocations": [_allocation(policy, each) for each in found.allocations],
         "steps": _steps(found),
         "capacity": allocation_presenters.core_h(found.table.capacity_core_h),
-        "dates": _dates_words(found),
+        "dates": _dates_text(found),
         "allocation_form": allocation_form or AllocationForm(initial=_allocation_initial(request, found)),
         "dates_form": dates_form or DatesForm(initial=_dates_initial(request, found)),
         "entry_url": lines.entry_url(policy, found.entry.uid, name),
@@ -171,7 +171,7 @@ def _page(
 
 
 def _title(found: EntryCoreHours) -> str:
-    row, when = found.row, period_words(found.table.period)
+    row, when = found.row, period_text(found.table.period)
     words = {"name": found.entry.name, "n": allocation_presenters.core_h(row.allocated_core_h), "when": when}
     if row.allocated_core_h is not None:
         if not found.table.above:
@@ -183,7 +183,7 @@ def _title(found: EntryCoreHours) -> str:
 def _allocation(policy: str, each: Allocation) -> dict[str, Any]:
     return {
         "core_h": allocation_presenters.core_h(each.core_h),
-        "period": period_words(period_of(each)),
+        "period": period_text(period_of(each)),
         "reason": each.reason,
         "author": display_name(each.author_name),
         "is_over": each.ends_on < today(clock.now()),
@@ -235,19 +235,19 @@ def _dates_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any
     }
 
 
-def _dates_words(found: EntryCoreHours) -> str:
+def _dates_text(found: EntryCoreHours) -> str:
     """Sentences on the dates of the entry's shares, and on what happens after the last day."""
     dates, now = found.dates, clock.now()
     if dates is None:
         return _("Shares don’t expire.")
     sentences = []
     if dates.starts_on is not None:
-        sentences.append(_("From %(day)s.") % {"day": day_words(dates.starts_on, now)})
+        sentences.append(_("From %(day)s.") % {"day": day_text(dates.starts_on, now)})
     if dates.shares is not None:
         sentences.append(_("They become %(n)s on that day.") % {"n": presentation.shares(dates.shares)})
     if dates.ends_on is not None:
-        sentences.append(_("Until %(day)s.") % {"day": day_words(dates.ends_on, now)})
-        sentences.append(end_words(found.entry.shares, dates))
+        sentences.append(_("Until %(day)s.") % {"day": day_text(dates.ends_on, now)})
+        sentences.append(end_text(found.entry.shares, dates))
     return " ".join(sentences)
 
 

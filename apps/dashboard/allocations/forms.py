@@ -171,7 +171,7 @@ class DatesForm(_AllocationsForm):
         }
 
 
-class EndlessForm(DatesForm):
+class RemoveDatesForm(DatesForm):
     """Removal of an entry's dates: the other fields are ignored."""
 
     def clean(self) -> dict[str, Any] | None:
@@ -269,7 +269,7 @@ def neighbours(period: Period, now: datetime) -> list[dict[str, Any]]:
     return found
 
 
-def period_words(period: Period) -> str:
+def period_text(period: Period) -> str:
     """A period in words: 2026; March 2026; 1 Apr to 31 Dec 2026; 1 Jul 2026 to 30 Jun 2027."""
     if period == whole_year(period.starts_on):
         return str(period.starts_on.year)
@@ -280,7 +280,7 @@ def period_words(period: Period) -> str:
     return gettext("%(first)s to %(last)s") % {"first": first, "last": formats.date_format(period.ends_on, "j M Y")}
 
 
-def day_words(day: date, now: datetime) -> str:
+def day_text(day: date, now: datetime) -> str:
     """A day such as 31 Dec; with the year if it is not the current year."""
     return formats.date_format(day, "j M" if day.year == today(now).year else "j M Y")
 

@@ -13,7 +13,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.dashboard.allocations.forms import day_words, period_words, query_of
+from apps.dashboard.allocations.forms import day_text, period_text, query_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, Meter, State, Tolerance, draw_meter
 from apps.dashboard.shell import lines as tree_lines
@@ -98,7 +98,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         basis="" if due is None else _("of its allocation") if has_allocation(row) else _("of its shares"),
         delivered=core_h(row.delivered_core_h),
         bar=_bar(row),
-        remaining=remaining_words(row),
+        remaining=remaining_text(row),
         pace=pace_of(row),
         allocation_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
     )
@@ -122,7 +122,7 @@ def _sub_allocated(row: AllocationRow) -> str:
 def _period(table: AllocationTable, row: AllocationRow) -> str:
     if row.days is None:
         return ""
-    words = "" if row.days == table.period else period_words(row.days)
+    words = "" if row.days == table.period else period_text(row.days)
     return words or _("all")
 
 
@@ -130,7 +130,7 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
     """Last day of an allocation that has ended; empty otherwise."""
     if row.days is None or row.days.instants(table.zone)[1] > table.now:
         return ""
-    return f"{_('Ended')} {day_words(row.days.ends_on, table.now)}"
+    return f"{_('Ended')} {day_text(row.days.ends_on, table.now)}"
 
 
 def _bar(row: AllocationRow) -> Bullet | None:
@@ -178,7 +178,7 @@ def pace_of(row: AllocationRow | OnAllocations) -> Balance:
     return Balance(_STATES[row.pace], amount, word)
 
 
-def remaining_words(row: AllocationRow) -> str:
+def remaining_text(row: AllocationRow) -> str:
     if row.remaining_core_h is None:
         return ""
     return core_h(row.remaining_core_h) if row.remaining_core_h > 0 else _("none left")
@@ -196,7 +196,7 @@ class Verdict:
 
 def verdict(table: AllocationTable) -> Verdict:
     """Headline on whether the allocations of the group fit its own allocation or the capacity."""
-    when, group = period_words(table.period), table.group
+    when, group = period_text(table.period), table.group
     if table.is_over:
         return _over_allocated(table)
     if all(row.allocated_core_h is None for row in table.rows):
@@ -248,7 +248,7 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     note = _("core-h") if own is not None else "–"
     out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
     found = [
-        {"label": f"{label}, {period_words(table.period)}", "value": core_h(own), "note": note},
+        {"label": f"{label}, {period_text(table.period)}", "value": core_h(own), "note": note},
         {"label": _("Sub-allocated"), "value": core_h(out), "note": out_note},
     ]
     if on is None or (table.above and due is not None):
@@ -274,7 +274,7 @@ def _delivered_note(group: AllocationRow) -> str:
     return _("core-h")
 
 
-def gap_words(table: AllocationTable) -> str:
+def gap_text(table: AllocationTable) -> str:
     """Sentence on days without a recorded capacity, if other days of the period have one."""
     if not table.capacities or not table.uncovered:
         return ""
@@ -283,7 +283,7 @@ def gap_words(table: AllocationTable) -> str:
     words = ngettext(
         "No capacity is recorded for %(n)s day (%(days)s).", "No capacity is recorded for %(n)s days (%(days)s).", n
     )
-    return words % {"n": presentation.count(n), "days": period_words(first)}
+    return words % {"n": presentation.count(n), "days": period_text(first)}
 
 
 def csv_header() -> list[str]:
@@ -337,10 +337,10 @@ def renewal(period: Period) -> Period:
     return Period(starts_on, date.fromordinal(following + period.n_days - 1))
 
 
-def when_words(on: date, now: datetime, today: date) -> str:
+def when_text(on: date, now: datetime, today: date) -> str:
     """A date relative to today: today; tomorrow; 1 Dec, in 12 days; 30 Nov, 3 days ago."""
     days = (on - today).days
-    day = day_words(on, now)
+    day = day_text(on, now)
     if days in (0, 1):
         return _("today") if days == 0 else _("tomorrow")
     if days > 0:

@@ -23,7 +23,7 @@ from apps.dashboard.allocations.forms import (
     NewAllocationForm,
     neighbours,
     period_from_query,
-    period_words,
+    period_text,
     query_of,
     uid_from_query,
     zone,
@@ -34,8 +34,8 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
 from apps.mapping.permissions import load_visibility
-from apps.policies.allocations.conversion import ConversionQuery, try_core_hours
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.conversion import ConversionQuery, preview_core_hours
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.records import CoreHourWeeks
@@ -62,7 +62,7 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
     if form.is_valid():
         given = form.cleaned_data
         try:
-            give_allocation(
+            create_allocation(
                 policy_slug=policy,
                 entry_uid=_entry(request, policy, given["entry"]),
                 terms=AllocationTerms(
@@ -221,14 +221,14 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "verdict": allocation_presenters.verdict(found),
         "kpis": allocation_presenters.kpis(found),
         "period": found.period,
-        "period_words": period_words(found.period),
+        "period_text": period_text(found.period),
         "period_problem": queried.problem,
         "years": [{**year, "query": year["query"] + group + shown} for year in neighbours(found.period, now)],
         "figures": _figures(request, policy),
         "figure_state": " ".join(FIGURE_STATE),
         "query": queried.query + group,
         "group_query": group,
-        "gap": allocation_presenters.gap_words(found),
+        "gap": allocation_presenters.gap_text(found),
         "places": [line.row.path for line in drawn if line.row.may_give],
         "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
         "unmapped": allocation_presenters.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
@@ -260,7 +260,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         return context
     try:
         parent_uid = uid_from_query(chosen) or found.group.entry
-        found_trial = try_core_hours(
+        found_trial = preview_core_hours(
             policy_slug=policy,
             query=ConversionQuery(parent_uid=parent_uid, period=found.period, zone=zone()),
             core_h=read_amount(typed),
@@ -284,7 +284,7 @@ def _trial_lines(trial: Any, table: AllocationTable) -> list[tuple[str, str]]:
         part = _("%(part)s of its group, %(whole)s of the policy") % {"part": part, "whole": whole}
     beside = {"shares": presentation.shares(trial.shares), "others": presentation.shares_short(trial.sum_of_shares)}
     shares = _("%(shares)s beside %(others)s") % beside if trial.shares is not None else _("unknown")
-    cores = {"n": presentation.core_hours(trial.cores * 3600), "when": period_words(table.period)}
+    cores = {"n": presentation.core_hours(trial.cores * 3600), "when": period_text(table.period)}
     return [
         (_("Share"), part),
         (_("As shares, others unchanged"), shares),

@@ -300,7 +300,7 @@ def _role(event: AuditEvent) -> str:
     return str(_ROLES.get(str(given), given or "–"))
 
 
-def count_words(found: AuditCount) -> str:
+def count_text(found: AuditCount) -> str:
     """Summary such as 41 events in 7 days, 1 refused."""
     shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
     text = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}

@@ -211,7 +211,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     count = reader.count(AuditFilter(since=clock.now() - _WEEK))
     context = {
         **_rows(request, reader),
-        "title": audit_text.count_words(count),
+        "title": audit_text.count_text(count),
         "count": count,
         "check": _check(last_check(), shows_all=reader.reads_all),
         "shows_all": reader.reads_all,
@@ -321,7 +321,7 @@ def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % values
     common = {
         "found": found,
-        "head": " ".join(_in_fours(bytes(found.head_hash).hex()[:12])),
+        "head": " ".join(_groups_of_four(bytes(found.head_hash).hex()[:12])),
         "n_rows": n_rows,
         **values,
     }
@@ -335,5 +335,5 @@ def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     return {**common, "state": state, "key": key, "row": found.n_rows, "words": words, "is_overdue": is_overdue}
 
 
-def _in_fours(text: str) -> list[str]:
+def _groups_of_four(text: str) -> list[str]:
     return [text[at : at + 4] for at in range(0, len(text), 4)]

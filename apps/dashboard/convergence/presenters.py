@@ -25,11 +25,11 @@ from apps.dashboard.shell.presentation import Balance
 from apps.figures.convergence.panels import (
     PAGE,
     Heading,
-    balance_words,
+    balance_text,
     heading_of,
     scales_of,
     sections_of,
-    state_words,
+    state_text,
 )
 
 _MOST_MARKS = 24
@@ -86,7 +86,7 @@ def groups_of(found: Convergence, requested: PageQuery, *, page: int = 1) -> lis
     return [
         Group(
             _("Below 5 %") if section.is_small else _("5 % and more"),
-            *_scale_words(found, section.rows, section.scales, section.common),
+            *_scale_text(found, section.rows, section.scales, section.common),
             [draw_line(found, requested, row, maximum, tolerance) for row, maximum in section.shown],
         )
         for section in sections_of(found, page)
@@ -154,7 +154,7 @@ def balance_of(found: Convergence, row: int) -> Balance | None:
     """Balance from the newest snapshot if the line ends there, else of the last day."""
     if not len(found.on):
         return None
-    shape, amount, word = balance_words(str(found.states[row, -1]), float(found.deviation[row, -1]))
+    shape, amount, word = balance_text(str(found.states[row, -1]), float(found.deviation[row, -1]))
     return Balance(State(shape), amount, word)
 
 
@@ -244,7 +244,7 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
     ]
 
 
-def _scale_words(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
+def _scale_text(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
     """Key and sentence about the scale."""
     giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
     said: dict[str, Any] = {"to": presentation.percent(common, 0)}
@@ -319,7 +319,7 @@ def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
             bool(found.days.is_before_first[at]),
             presentation.percent(_or_none(found.actual[row, at])),
             presentation.percent(_or_none(found.target[row, at])),
-            state_words(str(found.states[row, at])),
+            state_text(str(found.states[row, at])),
             ", ".join(found.gaps.get(day, ())),
         )
         for at, day in reversed(list(enumerate(found.on)))
@@ -376,7 +376,7 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
             )
 
 
-def scope_words(found: Convergence) -> str:
+def scope_text(found: Convergence) -> str:
     """Sentence about which entries the page shows."""
     if found.itself or not found.n_all:  # nothing is computed yet, or the entry has no members
         return f"{_('Convergence')}: {found.entry.name}"

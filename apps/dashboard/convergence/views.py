@@ -37,7 +37,7 @@ from apps.figures import Figure
 from apps.figures.by_name import draw_figure, read_figure
 from apps.figures.convergence.heat import LEAST_ENTRIES
 from apps.figures.convergence.labels import Links
-from apps.figures.convergence.panels import PAGE, newest_words
+from apps.figures.convergence.panels import PAGE, newest_text
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> 
     return {
         "found": found,
         "asked": requested,
-        "title": drawing.scope_words(found),
+        "title": drawing.scope_text(found),
         "verdict": found.verdict,
         "last_full": drawing.short_day(found.on[found.n_finished - 1]) if found.n_finished else "",
         "local_only": found.local_only,
@@ -238,9 +238,9 @@ def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> 
         "members": list(drawing.member_rows(found)),
         "published": found.published[: -_MOST_LISTED - 1 : -1],
         "n_unlisted": max(len(found.published) - _MOST_LISTED, 0),
-        "gap_words": _gap_words(found),
+        "gap_text": _gap_text(found),
         "available_days_text": available_days_text(found.state),
-        "newest": newest_words(found),
+        "newest": newest_text(found),
         "crumbs": _crumbs(found),
         "policy": policy,
         **_panels(request, requested, found),
@@ -352,7 +352,7 @@ def _hours_are_late(found: Convergence) -> bool:
     return through_at is not None and found.state.run is None and clock.now() - through_at > timedelta(hours=2)
 
 
-def _gap_words(found: Convergence) -> str:
+def _gap_text(found: Convergence) -> str:
     """Sentence naming the sources with missing days and how many."""
     counted: dict[str, int] = {}
     for names in found.gaps.values():

@@ -23,7 +23,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale, TooLarge, status_of
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import pages
-from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.forms import field_of, read_operation
 from apps.dashboard.drafts.group import group_parts
 from apps.dashboard.drafts.pages import EditorState, draft_url
@@ -50,7 +50,7 @@ _MOST_AT_ONCE = 1_000
 def operation(request: HttpRequest, change_set: int) -> HttpResponse:
     """Add one edit to the draft."""
 
-    def write(version: int) -> drafts.Written:
+    def write(version: int) -> drafts.WrittenDraft:
         edit = read_operation(request.POST)
         return drafts.write_operations(
             id=change_set, version=version, operations=[edit], at=clock.now(), actor=actor_of(request)
@@ -166,7 +166,9 @@ def unconditional(request: HttpRequest) -> HttpResponse:
     return refuse(request, Refusal(428, _("This draft was changed elsewhere."), message, "precondition_required"))
 
 
-def _written(request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.Written]) -> HttpResponse:
+def _written(
+    request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.WrittenDraft]
+) -> HttpResponse:
     """Run one write; respond with the changed parts of the page for htmx, else redirect to the page."""
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
@@ -180,7 +182,7 @@ def _written(request: HttpRequest, change_set: int, write: Callable[[int], Chang
         return _refused(request, change_set, editor, error)
     if not is_htmx(request):
         return SeeOther(draft_url(change_set, editor.back) + ("#edits" if "index" in request.POST else ""))
-    if isinstance(written, drafts.Written):
+    if isinstance(written, drafts.WrittenDraft):
         return _parts(request, DraftView(written.draft, actor_of(request), clock.now(), written.outcome), editor)
     return _parts(request, pages.open_view(request, change_set), editor)
 
@@ -246,7 +248,7 @@ def _announcement(view: DraftView, kind: str) -> str:
     """Text for screen readers after an edit: the edit itself, or the number of edits after undo and redo."""
     if kind and view.draft.operations:
         last = view.draft.operations[-1]
-        text = draft_words.words_of(last, view.tree)
+        text = draft_text.words_of(last, view.tree)
         if last["op"] == "set_shares" and last["shares"] == 0:
             text += ": " + _("target is 0")
         return text
@@ -279,7 +281,7 @@ def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
     mine, theirs = "", ""
     try:
         wanted: Operation = read_operation(request.POST)
-        mine = draft_words.words_of(wanted, view.tree)
+        mine = draft_text.words_of(wanted, view.tree)
         node = view.tree.get(UUID(str(wanted.get("entry", ""))))
         if node is not None and view.sees(node) and node.parent_uid:
             path = "/" + "/".join(step.name for step in view.tree.lineage(node)[1:])
@@ -290,7 +292,7 @@ def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
     data = {key: request.POST.getlist(key) for key in request.POST if key not in ("version", "csrfmiddlewaretoken")}
     return {
         "mine": mine,
-        "theirs": theirs or (draft_words.words_of(last, view.tree) if last else _("None.")),
+        "theirs": theirs or (draft_text.words_of(last, view.tree) if last else _("None.")),
         "fields": [(key, value) for key, values in data.items() for value in values][:500],
         "action": request.path,
     }

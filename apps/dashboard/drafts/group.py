@@ -22,12 +22,12 @@ from apps.analytics.forecast.draft_group import (
 )
 from apps.core.errors import Invalid
 from apps.dashboard.drafts import pages
-from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.forms import message_of, read_operation
 from apps.dashboard.drafts.pages import EditorState, draft_url
 from apps.dashboard.drafts.presenters import DraftLine, draw_draft
 from apps.dashboard.figures.bars import Tolerance
-from apps.dashboard.forecast import when_words
+from apps.dashboard.forecast import when_text
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import fragment
 from apps.engine.explain import Recovery
@@ -210,7 +210,7 @@ def _when(found: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str
         return presentation.UNKNOWN
     if not row.has_usage:
         return _("no demand")
-    return presentation.UNKNOWN if recovery is None else when_words(recovery, found.instant(recovery))
+    return presentation.UNKNOWN if recovery is None else when_text(recovery, found.instant(recovery))
 
 
 # --- Views ------------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def shares(request: HttpRequest, change_set: int) -> HttpResponse:
         "words": words(),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": draft_words.title_of(view.draft), "url": draft_url(change_set)},
+            {"label": draft_text.title_of(view.draft), "url": draft_url(change_set)},
             {"label": _("Shares of %(name)s") % {"name": parent.name}},
         ],
     }

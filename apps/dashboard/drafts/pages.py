@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
-from apps.dashboard.drafts import presenters as draft_words
-from apps.dashboard.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, sum_words
+from apps.dashboard.drafts import presenters as draft_text
+from apps.dashboard.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, sum_text
 from apps.dashboard.figures import bars
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import actor_of
@@ -126,7 +126,7 @@ def page_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
             {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": view.policy.slug})},
-            {"label": draft_words.title_of(view.draft)},
+            {"label": draft_text.title_of(view.draft)},
         ],
     }
 
@@ -137,7 +137,7 @@ def bar_context(view: DraftView) -> dict[str, Any]:
     return {
         "draft": draft,
         "policy": view.policy,
-        "title": draft_words.title_of(draft),
+        "title": draft_text.title_of(draft),
         "n_edits": len(draft.operations),
         "n_moved": max(0, view.policy.head_number - draft.base_number),
         "may_publish": view.may_publish,
@@ -184,7 +184,7 @@ def panel_context(view: DraftView, editor: EditorState, *, typed: str = "") -> d
     found: dict[str, Any] = {
         "chosen": None,
         "draft": view.draft,
-        "edits": draft_words.edit_lines(view.draft.operations, view.tree),
+        "edits": draft_text.edit_lines(view.draft.operations, view.tree),
         "n_edits": len(view.draft.operations),
         "archived": archived_lines(view),
         "editor": editor,
@@ -211,7 +211,7 @@ def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[s
         "chosen_parent": view.tree.get(node.parent_uid) if node.parent_uid else None,
         "strip": drawn,
         "n_left_out": max(size - len(drawn), 0),
-        "strip_sum": sum_words(rows) if size <= len(rows) else "",
+        "strip_sum": sum_text(rows) if size <= len(rows) else "",
         "draft": view.draft,
     }
 
@@ -298,7 +298,7 @@ def neighbours(view: DraftView) -> list[str]:
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        what = f"{names[0]} (“{draft_words.title_of(other)}”)" if access.may_see(other) else names[0]
+        what = f"{names[0]} (“{draft_text.title_of(other)}”)" if access.may_see(other) else names[0]
         words = {"who": display_name(other.author_name), "entry": what}
         found.append(_("%(who)s is also changing %(entry)s.") % words)
     return found

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, Tolerance
-from apps.dashboard.review.words import date_words
+from apps.dashboard.review.words import date_text
 from apps.dashboard.shell import presentation
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.models import ChangeSet
@@ -90,10 +90,10 @@ def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
         return _("Settings: %(parts)s") % {
             "parts": ", ".join(str(_SETTINGS.get(part, part)) for part in operation["settings"])
         }
-    return _other_words(kind, name, operation)
+    return _other_text(kind, name, operation)
 
 
-def _other_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
+def _other_text(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     if kind == "rename":
         return _("%(name)s renamed to %(new)s") % {"name": name, "new": operation["name"]}
     if kind == "lock":
@@ -111,7 +111,7 @@ def _other_words(kind: str, name: str, operation: Mapping[str, Any]) -> str:
     more = {
         "scope": operation.get("scope") or _("as above"),
         "kind": operation.get("kind", ""),
-        "dates": date_words(operation.get("dates")),
+        "dates": date_text(operation.get("dates")),
     }
     return texts.get(kind, kind + " %(name)s") % {"name": name, **more}
 
@@ -216,7 +216,7 @@ def percent_value(target: float) -> str:
     return presentation.shares_short(round(target * 100, 2) or float(f"{target * 100:.2g}"))
 
 
-def sum_words(rows: Iterable[DraftRow]) -> str:
+def sum_text(rows: Iterable[DraftRow]) -> str:
     """Sum of the targets; empty if an entry has no target of its own, or if the sum is 0."""
     targets = [row.target for row in rows]
     if not targets or any(target is None for target in targets):

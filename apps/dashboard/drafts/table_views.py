@@ -18,7 +18,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale, TooLarge, status_of
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import forms, pages
-from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.edit_views import unconditional, version_of
 from apps.dashboard.drafts.pages import draft_url
 from apps.dashboard.shell import presentation
@@ -138,13 +138,13 @@ def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
         uid = operation.get("uid") or operation.get("entry")
         node = after.tree.get(pages.uid_of(str(uid))) if uid else None
         line = {
-            "words": draft_words.words_of(operation, after.tree),
+            "words": draft_text.words_of(operation, after.tree),
             "path": "",
             "target": "",
             "before": "",
             "op": operation["op"],
         }
-        line["css"], line["icon"] = draft_words.ICONS.get(operation["op"], ("chg", "pencil"))
+        line["css"], line["icon"] = draft_text.ICONS.get(operation["op"], ("chg", "pencil"))
         if node is not None and after.sees(node):
             row = after.row(node, position=(1, 1))
             line["path"] = after.tree.path(node)
@@ -209,7 +209,7 @@ def _around(view: DraftView, title: str) -> dict[str, Any]:
         **pages.bar_context(view),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": draft_words.title_of(view.draft), "url": draft_url(view.draft.pk)},
+            {"label": draft_text.title_of(view.draft), "url": draft_url(view.draft.pk)},
             {"label": title},
         ],
         "back_url": draft_url(view.draft.pk),

@@ -95,8 +95,8 @@ def headline(grid: Grid) -> str:
 def sentences(grid: Grid) -> list[KeyedText]:
     """At most five sentences: largest deviations, the site with most usage, held hours, and outdated versions."""
     found = [*_largest_deviations(grid), *_largest_site(grid)]
-    found += [_held_words(site) for site in grid.sites if site.held_hours][:1]
-    found += [_behind_words(site, grid.at) for site in grid.sites if site.is_behind][:2]
+    found += [_held_text(site) for site in grid.sites if site.held_hours][:1]
+    found += [_behind_text(site, grid.at) for site in grid.sites if site.is_behind][:2]
     return found[:5]
 
 
@@ -187,7 +187,7 @@ def _largest_site(grid: Grid) -> Iterator[KeyedText]:
         yield KeyedText("delivered_most", _("%(site)s delivered %(part)s of it.") % words)
 
 
-def _held_words(site: SiteColumn) -> KeyedText:
+def _held_text(site: SiteColumn) -> KeyedText:
     text = ngettext(
         "%(n)s hour reported by %(site)s doesn’t count: it exceeds the capacity.",
         "%(n)s hours reported by %(site)s don’t count: they exceed the capacity.",
@@ -196,7 +196,7 @@ def _held_words(site: SiteColumn) -> KeyedText:
     return KeyedText("held_hours", text % {"n": presentation.count(site.held_hours), "site": site.name})
 
 
-def _behind_words(site: SiteColumn, at: datetime) -> KeyedText:
+def _behind_text(site: SiteColumn, at: datetime) -> KeyedText:
     newest = str(site.published)
     if site.published_at is not None:
         newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"

@@ -118,12 +118,12 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
     if condition is Condition.EXPIRED:
         found.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
     elif condition is Condition.STALE:
-        allowed = {"allowed": federation_presenters.allowed_words(mount.max_age_s)}
+        allowed = {"allowed": federation_presenters.allowed_text(mount.max_age_s)}
         found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.HELD:
         found.append(KeyedText(condition, held_words()))
     elif condition is Condition.LATE:
-        found.append(federation_presenters.late_words(mount, federation_presenters.meanwhile(mount.stale_action)))
+        found.append(federation_presenters.late_text(mount, federation_presenters.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
         action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
         found.append(federation_presenters.meanwhile(action))
@@ -266,7 +266,7 @@ def act(request: HttpRequest, mount: int) -> HttpResponse:
         else:
             messages.success(request, str(message))
             return SeeOther(reverse("dashboard:federation") if step == "unmount" else page_url(mount))
-    return _show(request, found, status=status, **{_FORM_OF.get(form_class, "deed"): form})
+    return _show(request, found, status=status, **{_FORM_OF.get(form_class, "action_form"): form})
 
 
 MountAction = Callable[[HttpRequest, Mount, MountForm], object]
@@ -362,7 +362,7 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
         "condition": condition,
         "entry_path": path,
         "entry_url": lines.entry_url(found.policy.slug, found.entry_uid, path.rpartition("/")[2]),
-        "allowed": federation_presenters.allowed_words(found.max_age_s),
+        "allowed": federation_presenters.allowed_text(found.max_age_s),
         "effect": presentation.percent(effect),
         "n_below": 0 if i is None else int(tree.subtree_mask(i).sum()) - 1,
         "age": federation_presenters.age_of_allowed(age_s, found.max_age_s),

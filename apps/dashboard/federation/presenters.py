@@ -106,11 +106,11 @@ def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
     """Age and allowed age, such as “6 min of 6 h”."""
     if age_s is None:
         return _("not yet")
-    allowed = allowed_words(allowed_s)
+    allowed = allowed_text(allowed_s)
     return _("%(n)s of %(all)s") % {"n": presentation.age(age_s), "all": allowed}
 
 
-def allowed_words(seconds: float) -> str:
+def allowed_text(seconds: float) -> str:
     """An allowed age in the units of ages: 24 h rather than 1 d, since an age of 25 h is shown beside it."""
     if 86_400 <= seconds < 2 * 86_400 and seconds % 3600 == 0:
         return presentation.age(seconds)
@@ -200,7 +200,7 @@ def consequence(peer: Peer) -> KeyedText:
             "held.usage", _("It reports more usage than the approved capacity: the excess doesn’t count yet.")
         )
     age = presentation.age(peer.age_s) if peer.age_s is not None else _("never")
-    allowed = allowed_words(peer.allowed_s)
+    allowed = allowed_text(peer.allowed_s)
     if peer.condition is Condition.EXPIRED:
         text = _("No newer document was published; the last successful fetch was %(age)s ago.") % {"age": age}
     else:
@@ -223,7 +223,7 @@ def meanwhile(stale_action: str) -> KeyedText:
     return KeyedText(f"meanwhile.{stale_action}", text)
 
 
-def late_words(remote: Remote, then: KeyedText) -> KeyedText:
+def late_text(remote: Remote, then: KeyedText) -> KeyedText:
     """Why a peer is late, and what happens beyond the maximum age. then: text of its stale action."""
     n = remote.n_failed
     failed = ngettext("The last fetch failed.", "The last %(n)s fetches failed.", n) % {"n": presentation.count(n)}
@@ -232,7 +232,7 @@ def late_words(remote: Remote, then: KeyedText) -> KeyedText:
         if n
         else KeyedText("late.unasked", _("It wasn’t fetched at the set interval."))
     )
-    after = _("After %(allowed)s without a successful fetch:") % {"allowed": allowed_words(remote.max_age_s)}
+    after = _("After %(allowed)s without a successful fetch:") % {"allowed": allowed_text(remote.max_age_s)}
     return joined([why, KeyedText("late.then", after), then])
 
 
@@ -294,7 +294,7 @@ def excerpt(tree: TreeColumns) -> list[Excerpt]:
     return shown
 
 
-def unmapped_words(unmapped: UnmappedUsage) -> str:
+def unmapped_text(unmapped: UnmappedUsage) -> str:
     """Warning about usage that would become unmapped by mounting."""
     text = _("Their usage, %(n)s core-hours of the last %(days)s days, would count nowhere.")
     return text % {"n": presentation.core_hours(unmapped.core_s), "days": DAYS}

@@ -25,7 +25,7 @@ class Reader:
     """A peer that fetched a document: the version that it has, and when it fetched it."""
 
     name: str
-    version_words: str
+    version_text: str
     is_behind: bool
     age: str
     at: datetime
@@ -53,7 +53,7 @@ class PublishedLine:
     readers: tuple[Reader, ...]
 
     @property
-    def readers_words(self) -> str:
+    def readers_text(self) -> str:
         n = len(self.readers)
         return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("None yet.")
 
@@ -91,7 +91,7 @@ def publication_line(row: Publication, now: datetime) -> PublishedLine:
         facts=facts,
         url=reverse("dashboard:federation-publication", args=[row.name]),
         address=f"/api/v1/publications/{row.name}",
-        version_words=_("Version %(n)s"),
+        version_text=_("Version %(n)s"),
     )
 
 
@@ -107,7 +107,7 @@ def feed_line(row: UsageFeed, now: datetime) -> PublishedLine:
         facts=(cores, running),
         url=reverse("dashboard:federation-feed", args=[row.name]),
         address=f"/api/v1/feeds/{row.name}",
-        version_words=_("number %(n)s"),
+        version_text=_("number %(n)s"),
     )
 
 
@@ -139,13 +139,13 @@ def _line(
     facts: tuple[str, ...],
     url: str,
     address: str,
-    version_words: str,
+    version_text: str,
 ) -> PublishedLine:
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     path = "" if i is None else tree.path(i)
     entry_url = "" if i is None else lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i])
-    readers = tuple(_reader(one, newest, version_words, now) for one in list_readings(row))
+    readers = tuple(_reader(one, newest, version_text, now) for one in list_readings(row))
     return PublishedLine(
         name=row.name,
         policy=row.policy.slug,
@@ -162,7 +162,7 @@ def _line(
     )
 
 
-def _reader(one: Reading, newest: int, version_words: str, now: datetime) -> Reader:
+def _reader(one: Reading, newest: int, version_text: str, now: datetime) -> Reader:
     age = presentation.age(presentation.seconds_between(one.at, now))
-    words = version_words % {"n": one.version}
+    words = version_text % {"n": one.version}
     return Reader(one.reader or _("anyone"), words, one.version < newest, age, one.at, one.version)

@@ -138,7 +138,7 @@ def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
             form.add_refusal(refusal)
             return _page(request, row, form, status=422)
         return _page(request, row, form, problem=refusal, status=409 if refusal.code != "invalid" else 422)
-    messages.success(request, _done_words(what))
+    messages.success(request, _done_text(what))
     return SeeOther(subscriptions.subscription_url(row))
 
 
@@ -152,7 +152,7 @@ _ACTIONS: dict[str, Any] = {
 }
 
 
-def _done_words(what: str) -> str:
+def _done_text(what: str) -> str:
     return {
         "fetch": _("Fetching now; the result appears here in a moment."),
         "pause": _("Saved"),
@@ -207,7 +207,7 @@ def _terms(
         "n_entries": len(seen.document.entries),
         "n_running": None if seen.document.running is None else len(seen.document.running.entry),
         "groups": publication_presenters.groups_of(seen.key.fingerprint),
-        "rhythm": [form["every"], form["max_age"]],
+        "interval_fields": [form["every"], form["max_age"]],
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
         "place": address.policy_and_path,
@@ -243,13 +243,13 @@ def _page(
         "hours": subscriptions.hour_lines(usage),
         "fetches": [subscriptions.fetch_line(fetch) for fetch in fetches],
         "agreed": subscriptions.cores(row.capacity_cores),
-        "capacity_words": subscriptions.capacity_words(row, usage),
+        "capacity_text": subscriptions.capacity_text(row, usage),
         "suggested": f"{subscriptions.suggested_cores(row):g}",
         "running": subscriptions.cores(usage.running_cores),
         "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "groups": publication_presenters.groups_of(row.fingerprint),
         "form": form,
-        "rhythm": [form["every"], form["max_age"]],
+        "interval_fields": [form["every"], form["max_age"]],
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
         "problem": problem,

@@ -248,7 +248,7 @@ def _follows(row: Subscription, usage: ReportedUsage, condition: Condition, now:
     if condition is Condition.STALE:
         return _too_old(row)
     if condition is Condition.LATE:
-        return federation_presenters.late_words(row, _meanwhile(row))
+        return federation_presenters.late_text(row, _meanwhile(row))
     if condition is Condition.HELD and not _has_held_usage(row, usage):
         text = _("All of it counts so far; approve them if you know that the site has them.")
         return KeyedText("all_counts", text)
@@ -300,7 +300,7 @@ def hour_lines(usage: ReportedUsage) -> list[HourLine]:
     return [_hour(hour) for hour in usage.hours]
 
 
-def capacity_words(row: Subscription, usage: ReportedUsage) -> KeyedText:
+def capacity_text(row: Subscription, usage: ReportedUsage) -> KeyedText:
     """Why the approved capacity may have to be raised; empty if nothing exceeds it."""
     found, agreed = [], cores(row.capacity_cores)
     if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
@@ -308,7 +308,7 @@ def capacity_words(row: Subscription, usage: ReportedUsage) -> KeyedText:
         text = _("It now declares %(told)s; %(agreed)s are approved, and more is ignored.") % words
         found.append(KeyedText("declares_more", text))
     elif usage.doubted_from is not None:
-        return KeyedText("doubted", _doubt_words(usage, agreed))
+        return KeyedText("doubted", _doubt_text(usage, agreed))
     elif usage.n_held:
         text = ngettext(
             "%(n)s hour exceeds %(agreed)s, and doesn’t count.",
@@ -322,7 +322,7 @@ def capacity_words(row: Subscription, usage: ReportedUsage) -> KeyedText:
     return joined(found)
 
 
-def _doubt_words(usage: ReportedUsage, agreed: str) -> str:
+def _doubt_text(usage: ReportedUsage, agreed: str) -> str:
     """One hour exceeds the capacity so far that the hours after it are not trusted either."""
     text = ngettext(
         "One hour far exceeds %(agreed)s. Usage after it is ignored: %(n)s hour doesn’t count.",

@@ -272,7 +272,7 @@ def _choose_entry(
         "places": list_mountable_groups(policy, most=_MOST_PLACES, at=now, actor=actor),
         "actions": STALE_ACTIONS,
         "unmapped": unmapped,
-        "unmapped_core_h": federation_presenters.unmapped_words(unmapped) if unmapped else "",
+        "unmapped_core_h": federation_presenters.unmapped_text(unmapped) if unmapped else "",
     }
     return _page(request, "place", form, status=status, **context)
 

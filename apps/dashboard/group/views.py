@@ -38,11 +38,11 @@ from apps.policies.operations.apply import Operation
 from apps.policies.requests.group_division import (
     divide_group,
     latest_divisions,
-    list_led_groups,
+    list_managed_groups,
     plan_division,
     undo_division,
 )
-from apps.policies.requests.share_requests import RequestState, RequestTerms, ask_upward, plan_request, requests_for
+from apps.policies.requests.share_requests import RequestState, RequestTerms, plan_request, request_shares, requests_for
 from apps.priorities.change_effects import get_request_evidence, preview_request
 from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 
@@ -159,7 +159,7 @@ def _side_context(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
     """Template context beside the form."""
     page, actor, at = found.page, actor_of(request), clock.now()
     policy = Policy.all_objects.get(slug=page.policy_slug)
-    led = list_led_groups(at=at, actor=actor)
+    led = list_managed_groups(at=at, actor=actor)
     tolerance = lines.tolerance_of(page.settings)
     own = lines.draw_lines(
         [page.group], lines.LineContext(policy_slug=page.policy_slug, tolerance=tolerance, width=bars.PANEL_WIDTH)
@@ -222,7 +222,7 @@ def my_group(request: HttpRequest) -> HttpResponse:
 
     Without both, a page says so.
     """
-    led = list_led_groups(at=clock.now(), actor=actor_of(request))
+    led = list_managed_groups(at=clock.now(), actor=actor_of(request))
     if led:
         return SeeOther(group_url(led[0].policy_slug, led[0].uid))
     mine = [each for each in get_my_priority(actor=actor_of(request)) if len(each.walk) > 1]
@@ -237,7 +237,7 @@ def my_group(request: HttpRequest) -> HttpResponse:
 def start(request: HttpRequest) -> HttpResponse:
     """Start page: leads go to their group, users to their priority, all others to the overview."""
     at, actor = clock.now(), actor_of(request)
-    if list_led_groups(at=at, actor=actor):
+    if list_managed_groups(at=at, actor=actor):
         return SeeOther(reverse("dashboard:my-group"))
     return SeeOther(reverse("dashboard:overview" if holds_a_role(at=at, actor=actor) else "dashboard:my-priority"))
 
@@ -307,7 +307,7 @@ def ask(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     if not typed.is_valid():
         return show(request, found, status=422, ask=typed)
     try:
-        ask_upward(
+        request_shares(
             policy_slug=policy,
             entry_uid=uid,
             terms=RequestTerms(**typed.wish),

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.review import words as change_words
+from apps.dashboard.review import words as change_text
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
@@ -112,17 +112,17 @@ def setting_name(name: str) -> str:
     """Readable name of a setting: usage window: half life, for window.half_life_s."""
     part, _dot, keys = name.partition(".")
     words = keys.removesuffix("_s").replace("_", " ").replace(".", ", ")
-    return f"{change_words.PARTS.get(part, part)}: {words}" if words else str(change_words.PARTS.get(part, part))
+    return f"{change_text.PARTS.get(part, part)}: {words}" if words else str(change_text.PARTS.get(part, part))
 
 
 def _setting_values(name: str, before: Any, after: Any) -> tuple[str, str]:
     key = (
         "" if name.startswith("metric.weights.") else name.rpartition(".")[2]
     )  # weights named after core-seconds are not durations
-    return change_words.value_words(before, key), change_words.value_words(after, key)
+    return change_text.value_text(before, key), change_text.value_text(after, key)
 
 
-def correction_words(correction: Correction) -> str:
+def correction_text(correction: Correction) -> str:
     """A usage adjustment with its unit: +12 core-hours."""
     sign = "+" if correction.amount_s > 0 else presentation.MINUS
     unit = unit_of(correction.resource)
@@ -138,13 +138,13 @@ def effect(row: EntryDifference) -> str:
 
 
 def field_key(field: str, before: Any, after: Any) -> str:
-    """Key of the phrase that `field_words` returns: the field, or the event of the entry."""
+    """Key of the phrase that `field_text` returns: the field, or the event of the entry."""
     if field == "archived":
         return "archived" if after else "restored" if before else "added"
     return "moved" if field == PLACE else field
 
 
-def field_words(field: str, before: Any, after: Any) -> str:
+def field_text(field: str, before: Any, after: Any) -> str:
     """A change of an entry as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
         return _("archived") if after else _("Restored") if before else _("Added")
@@ -153,7 +153,7 @@ def field_words(field: str, before: Any, after: Any) -> str:
         return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
     if field == "locked":
         return _("locked") if after else _("unlocked")
-    name, was, is_now = str(FIELDS.get(field, field)), value_words(field, before), value_words(field, after)
+    name, was, is_now = str(FIELDS.get(field, field)), value_text(field, before), value_text(field, after)
     if before in (None, "", []):
         return f"{name} {is_now}"
     return f"{name} {was} → {is_now}"
@@ -161,16 +161,16 @@ def field_words(field: str, before: Any, after: Any) -> str:
 
 def history_row(line: HistoryLine) -> dict[str, Any]:
     """Row of an entry's history."""
-    words = [{"key": field_key(*each), "text": field_words(*each)} for each in line.fields]
-    return {"line": line, "words": words, "origin": origin_words(line.origin)}
+    words = [{"key": field_key(*each), "text": field_text(*each)} for each in line.fields]
+    return {"line": line, "words": words, "origin": origin_text(line.origin)}
 
 
-def value_words(field: str, value: Any) -> str:
+def value_text(field: str, value: Any) -> str:
     """Value of an entry's field as text."""
     if field == "shares":
         return "" if value is None else presentation.shares(value if isinstance(value, int | float) else None)
     if field == "dates":
-        return change_words.date_words(value if isinstance(value, Mapping) else None)
+        return change_text.date_text(value if isinstance(value, Mapping) else None)
     if field == "members":
         n = len(value or ())
         return ngettext("%(n)s rule", "%(n)s rules", n) % {"n": n} if n else _("none")
@@ -178,10 +178,10 @@ def value_words(field: str, value: Any) -> str:
         return str(value) if value else _("as above")
     if field == "locked":
         return _("locked") if value else _("open")
-    return change_words.value_words(value)
+    return change_text.value_text(value)
 
 
-def origin_words(origin: str) -> str:
+def origin_text(origin: str) -> str:
     """Origin of a change set; "" if it was made by hand."""
     return {
         "import": _("from a file"),
@@ -219,7 +219,7 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
     if row.change in ("added", "removed"):
         kind, shares = (dict((name, (old, new)) for name, old, new in row.fields).get(f) for f in ("kind", "shares"))
         which = 1 if row.change == "added" else 0
-        said = change_words.amount(_weight(shares[which] if shares else None))
+        said = change_text.amount(_weight(shares[which] if shares else None))
         if row.n_below:
             n = row.n_below
             more = ngettext("and %(n)s below it", "and %(n)s below it", n) % {"n": presentation.count(n)}
@@ -232,7 +232,7 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
     if row.change == "kept":
         return [(_("target"), presentation.percent(row.target_before), presentation.percent(row.target_after))]
     for field, before, after in row.fields:
-        found.append((str(FIELDS.get(field, field)), value_words(field, before), value_words(field, after)))
+        found.append((str(FIELDS.get(field, field)), value_text(field, before), value_text(field, after)))
     return found
 
 
@@ -283,12 +283,12 @@ def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionR
     change_set = revision.change_set
     n = revision.n_changed
     note = ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)} if n else ""
-    origin = origin_words(change_set.origin)
+    origin = origin_text(change_set.origin)
     if change_set.reverts_number:
         origin = _("Undoes revision %(n)s.") % {"n": change_set.reverts_number}
     return RevisionRow(
         revision=revision,
-        title=revision.reason.strip().split("\n", 1)[0] or change_words.title_of(change_set),
+        title=revision.reason.strip().split("\n", 1)[0] or change_text.title_of(change_set),
         note=note or _("settings or usage adjustments"),
         origin=origin,
         change_url=reverse("dashboard:change", kwargs={"change_set": change_set.pk}) if may_see else "",

@@ -211,7 +211,7 @@ def compared_context(compared: RevisionDiff) -> dict[str, Any]:
         "between": ngettext("%(n)s revision", "%(n)s revisions", between) % {"n": presentation.count(between)},
         "lines": list(presenters.diff_lines(compared, compared.rows, now=head)),
         "settings_rows": presenters.settings_rows(compared),
-        "corrections": [(each, presenters.correction_words(each)) for each in compared.corrections],
+        "corrections": [(each, presenters.correction_text(each)) for each in compared.corrections],
         "kept": kept,
     }
 

@@ -303,7 +303,7 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "reasons": reasons(selectors.count_rejected_lines(import_id=usage_import.pk, actor=actor)),
         "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
         "per_page": REJECTED_PER_PAGE,
-        "shown_words": presentation.count(len(shown)),
+        "shown_text": presentation.count(len(shown)),
     }
 
 

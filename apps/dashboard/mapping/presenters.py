@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.account_ids import AccountKey
-from apps.dashboard.members.presenters import reach_words
+from apps.dashboard.members.presenters import reach_text
 from apps.dashboard.shell import lines, presentation
 from apps.mapping.attachments import key_of, list_attachments
 from apps.mapping.changes import Plan
@@ -63,7 +63,7 @@ class EntryLabel:
     is_none: bool = False
 
 
-def account_words(key: AccountKey) -> AccountLabel:
+def account_text(key: AccountKey) -> AccountLabel:
     name = key.user_name or key.dn or key.group_name
     details = [key.namespace]
     if key.group_name and key.group_name != name:
@@ -77,7 +77,7 @@ def account_words(key: AccountKey) -> AccountLabel:
     return AccountLabel(name, ", ".join(details))
 
 
-def entry_words(rights: MapRights, entry: int) -> EntryLabel:
+def entry_text(rights: MapRights, entry: int) -> EntryLabel:
     """Text of an entry's index; a placeholder if it is UNMAPPED or the actor does not see it."""
     if entry == UNMAPPED:
         return EntryLabel(_("unmapped"), is_none=True)
@@ -89,7 +89,7 @@ def entry_words(rights: MapRights, entry: int) -> EntryLabel:
     return EntryLabel(tree.path(entry), lines.entry_url(rights.policy.slug, tree.uuid(entry), tree.name[entry]))
 
 
-def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
+def rule_text(rule: Rule, sources: Mapping[str, str]) -> str:
     """Accounts that a rule matches, in words."""
     parts = []
     if rule.user_pattern and rule.user_pattern != "*":
@@ -107,7 +107,7 @@ def rule_words(rule: Rule, sources: Mapping[str, str]) -> str:
     return " · ".join(parts)
 
 
-def suffix_words(rule: Rule) -> str:
+def suffix_text(rule: Rule) -> str:
     """Path below the rule's entry to which accounts map, and how users become children there."""
     parts = ("{account}", *rule.parts) if rule.kind == "association" else rule.parts
     found = " / ".join(parts)
@@ -128,16 +128,16 @@ def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> d
     place = EntryLabel(_("an archived entry: skipped"), is_none=True)
     if line.target is not None:
         whole = EntryLabel(page.rights.tree.name[0], reverse("dashboard:policy", args=[page.rights.policy.slug]))
-        place = whole if line.target == 0 else entry_words(page.rights, line.target)
+        place = whole if line.target == 0 else entry_text(page.rights, line.target)
     reach = None if line.target is None else reach_of(page.rights.tree, line.rule, line.target)
     return {
         **found,
         "kind": KINDS[line.rule.kind],
         "is_each": line.rule.kind == "each",
-        "reach": "" if reach is None else reach_words(entry_words(page.rights, reach).text),
-        "words": rule_words(line.rule, sources),
+        "reach": "" if reach is None else reach_text(entry_text(page.rights, reach).text),
+        "words": rule_text(line.rule, sources),
         "place": place,
-        "below": suffix_words(line.rule),
+        "below": suffix_text(line.rule),
         "problems": [problem_text(one) for one in line.problems if one.code != "no_entry"],  # `place` shows no_entry
         "n_accounts": presentation.count(line.n_accounts),
         "core_h": presentation.core_hours(line.core_s),
@@ -148,10 +148,10 @@ def rule_line(page: MappingPage, line: RuleRow, sources: Mapping[str, str]) -> d
 
 
 def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> dict[str, Any]:
-    guesses = [guess_words(page.rights, one) for one in line.suggestions]
+    guesses = [guess_text(page.rights, one) for one in line.suggestions]
     return {
         "account": line.account,
-        "words": account_words(line.key),
+        "words": account_text(line.key),
         "jobs": presentation.count(round(line.usage.jobs)),
         "core_h": presentation.core_hours(line.usage.core_s),
         "core_s": line.usage.core_s,
@@ -162,20 +162,20 @@ def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> d
     }
 
 
-def guess_words(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
+def guess_text(rights: MapRights, guess: Suggestion) -> dict[str, Any]:
     why = str(WHY.get(guess.why, ""))
     if guess.why == "neighbours":
         why = _("%(n)s of %(of)d accounts of its group map there") % {"n": guess.n, "of": guess.n_of}
     return {
         "uid": rights.tree.uuid(guess.entry),
         "key": guess.why,
-        "place": entry_words(rights, guess.entry),
+        "place": entry_text(rights, guess.entry),
         "why": why,
         "sure": _("%(percent)d %% confidence") % {"percent": min(round(guess.sure * 100), 99)},
     }
 
 
-def head_words(page: MappingPage) -> tuple[str, str]:
+def head_text(page: MappingPage) -> tuple[str, str]:
     """Headline on unmapped accounts, and their usage of the last 30 days."""
     n = page.n_unmapped
     if not n:
@@ -232,9 +232,9 @@ def plan_context(plan: Plan) -> dict[str, Any]:
         "flows": _flows(rights, moves),
         "moves": [
             {
-                "words": account_words(move.key),
-                "before": entry_words(rights, move.before),
-                "after": entry_words(rights, move.after),
+                "words": account_text(move.key),
+                "before": entry_text(rights, move.before),
+                "after": entry_text(rights, move.after),
                 "core_h": presentation.core_hours(move.usage.core_s),
             }
             for move in moves[:MOST_MOVES]
@@ -249,7 +249,7 @@ def _flows(rights: MapRights, moves: Sequence[Move]) -> list[dict[str, Any]]:
     """Sums of moves by group before and after, largest usage first."""
     found: dict[tuple[EntryLabel, EntryLabel], list[Move]] = {}
     for move in moves:
-        ends = entry_words(rights, _group_of(rights, move.before)), entry_words(rights, _group_of(rights, move.after))
+        ends = entry_text(rights, _group_of(rights, move.before)), entry_text(rights, _group_of(rights, move.after))
         found.setdefault(ends, []).append(move)
     order = sorted(found.items(), key=lambda item: -sum(move.usage.core_s for move in item[1]))
     return [
@@ -274,7 +274,7 @@ def _group_of(rights: MapRights, entry: int) -> int:
 def version_line(rights: MapRights, line: VersionRow, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "version": line.version,
-        "words": version_words(line),
+        "words": version_text(line),
         "n_added": len(line.added),
         "n_removed": len(line.removed),
         "url": version_url(rights.policy.slug, line.version.number),
@@ -282,7 +282,7 @@ def version_line(rights: MapRights, line: VersionRow, sources: Mapping[str, str]
         "removed": [_version_rule(rights, rule, sources) for rule in line.removed],
         "placements": [
             {
-                "words": account_words(key) if key is not None else AccountLabel(_("a removed account"), ""),
+                "words": account_text(key) if key is not None else AccountLabel(_("a removed account"), ""),
                 "before": _entry_words_of_uid(rights, one.before),
                 "after": _entry_words_of_uid(rights, one.after),
             }
@@ -292,7 +292,7 @@ def version_line(rights: MapRights, line: VersionRow, sources: Mapping[str, str]
     }
 
 
-def version_words(line: VersionRow) -> str:
+def version_text(line: VersionRow) -> str:
     counts = [
         (len(line.added), ngettext("%(n)s rule added", "%(n)s rules added", len(line.added))),
         (len(line.removed), ngettext("%(n)s rule removed", "%(n)s rules removed", len(line.removed))),
@@ -314,9 +314,9 @@ def version_url(policy: str, number: int) -> str:
 def _version_rule(rights: MapRights, rule: Rule, sources: Mapping[str, str]) -> dict[str, Any]:
     return {
         "kind": KINDS[rule.kind],
-        "words": rule_words(rule, sources),
+        "words": rule_text(rule, sources),
         "place": _entry_words_of_uid(rights, rule.target_uid),
-        "below": suffix_words(rule),
+        "below": suffix_text(rule),
     }
 
 
@@ -326,4 +326,4 @@ def _entry_words_of_uid(rights: MapRights, uid: UUID | None) -> EntryLabel:
     entry = rights.tree.index_of_uid(uid)
     if entry is None:
         return EntryLabel(_("an archived entry"), is_none=True)
-    return EntryLabel(rights.tree.name[0]) if entry == 0 else entry_words(rights, entry)
+    return EntryLabel(rights.tree.name[0]) if entry == 0 else entry_text(rights, entry)

@@ -54,7 +54,7 @@ def page_url(policy: str) -> str:
 def mappings(request: HttpRequest, policy: str) -> HttpResponse:
     """List unmapped accounts first, because their usage is not charged, then rules and attached accounts."""
     page = _page(request, policy)
-    verdict, at_stake = mapping_lines.head_words(page)
+    verdict, at_stake = mapping_lines.head_text(page)
     return render(
         request,
         "dashboard/mapping/mappings.html",
@@ -210,7 +210,7 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
     edit, step = edits[way]
     rights = _rights(request, policy)
     rule = get_rule_at(rights, current_mapping(rights.policy).rules, at)
-    words = mapping_lines.rule_words(rule, source_names(request))
+    words = mapping_lines.rule_text(rule, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
     question = f"{step}: {_('Rule %(n)s') % {'n': at + 1}}"
     return _confirm(request, policy, edit, question, words, fields)

@@ -150,7 +150,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
         "uid": page.entry.uid,
         "entry_url": lines.entry_url(slug, page.entry.uid, page.entry.name),
         "rules": [
-            {"words": rule_words(rule), "reach": reach_words(None if reach is None else tree.path(reach))}
+            {"words": rule_text(rule), "reach": reach_text(None if reach is None else tree.path(reach))}
             for rule, reach in zip(page.rules, page.reaches, strict=True)
         ],
         "members": [(line, by_uid.get(line.entry.uid, [])) for line in drawn],
@@ -180,7 +180,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
     }
 
 
-def rule_words(rule: MembershipRule) -> str:
+def rule_text(rule: MembershipRule) -> str:
     """A rule as a sentence, such as “Group nbis-*, source hpc2n: each gets 1 share as user, archived after …”."""
     conditions = []
     if rule.group:
@@ -204,14 +204,14 @@ def rule_words(rule: MembershipRule) -> str:
     return f"{words}, {idle % {'n': rule.archive_after_days}}"
 
 
-def reach_words(path: str | None) -> str:
+def reach_text(path: str | None) -> str:
     """Sentence on the accounts that a rule can match. path: of the entry below which they are; None for all."""
     if path is None:
         return _("Matches accounts of the whole policy.")
     return _("Matches accounts below %(path)s, and unmapped accounts.") % {"path": path}
 
 
-def preview_words(found: MembersPreview) -> str:
+def preview_text(found: MembersPreview) -> str:
     """Preview of a rule, such as “Would add 12 users now: a, b, …; 3 restored. 40 known accounts match. …”."""
     if not found.n_joined and not found.n_back:
         parts = [_("Would add no user.")]

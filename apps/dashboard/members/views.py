@@ -168,7 +168,7 @@ def _show_preview(
             at=clock.now(),
             actor=actor_of(request),
         )
-        words = member_lines.preview_words(found)
+        words = member_lines.preview_text(found)
     return _show(request, page, rule_form=form, rule=which, stated=form.stated, preview=words, effect=found)
 
 

@@ -36,7 +36,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.figures import Figure
 from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
-from apps.priorities.sentences import Message, say, text_of
+from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.sentences.numbers import as_typed
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class AccountExplanation:
     """All text of one account in one policy."""
 
     mine: MyPriority
@@ -79,12 +79,12 @@ class Story:
     entry_url: str
 
 
-def make_story(
+def build_account_explanation(
     mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None, moment: str = ""
-) -> Story:
+) -> AccountExplanation:
     """moment: query string of links to pages of the same moment."""
     found = messages_of(mine, others, outlook)
-    return Story(
+    return AccountExplanation(
         mine=mine,
         messages=found,
         verdict=found.verdict.text,
@@ -296,10 +296,10 @@ def _sentences(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
     if before:
         then = before[-1].rank or 1
         word = "better" if now < then else "worse" if now > then else "same"
-        sentences.append(say(f"trend.{word}", n=abs(then - now), other_rank=then))
+        sentences.append(build_message(f"trend.{word}", n=abs(then - now), other_rank=then))
     best = min(ranked, key=lambda day: (day.rank or 1, -day.as_of.timestamp()))
     if best.rank is not None and best.rank < now:
-        sentences.append(say("trend.best", rank=best.rank, on=best.as_of))
+        sentences.append(build_message("trend.best", rank=best.rank, on=best.as_of))
     return sentences
 
 

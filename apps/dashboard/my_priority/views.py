@@ -27,14 +27,21 @@ from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.members.presenters import ClaimForm
 from apps.dashboard.my_priority import presenters as my_figures
-from apps.dashboard.my_priority.presenters import WIDTH, SubmitCard, balance_of, make_story, submit_card, trend_of
+from apps.dashboard.my_priority.presenters import (
+    WIDTH,
+    SubmitCard,
+    balance_of,
+    build_account_explanation,
+    submit_card,
+    trend_of,
+)
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.presentation import Balance
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, private
 from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
 from apps.explain.messages import reason_in_short
-from apps.explain.my_priority import MyPriority, get_my_priority, who_sees_me
+from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
 from apps.explain.walk import WalkStep
 from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
@@ -108,7 +115,7 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         return context
     suffix = time_travel.moment_query(at)
     others = [mine for mine in found if mine is not chosen]
-    context["story"] = make_story(chosen, others, None if at is not None else outlook_of(chosen), suffix)
+    context["story"] = build_account_explanation(chosen, others, None if at is not None else outlook_of(chosen), suffix)
     context["others"] = [
         OtherAccount(mine, address_of(mine, at), reason_in_short(mine), mine is chosen) for mine in known
     ]

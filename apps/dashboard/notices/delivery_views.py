@@ -92,7 +92,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     actor, now = actor_of(request), clock.now()
     lines = webhook_services.list_webhooks(at=now, actor=actor)
     context = {
-        "rows": [(line, place_words(line)) for line in lines],
+        "rows": [(line, place_text(line)) for line in lines],
         "may_add": actor.is_admin or bool(divided_policies(actor)),
         **_crumbs(),
     }
@@ -185,7 +185,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
     return SeeOther(page_url(webhook))
 
 
-def place_words(line: WebhookLine) -> str:
+def place_text(line: WebhookLine) -> str:
     webhook = line.webhook
     if webhook.policy is None:
         return _("The whole site")
@@ -202,7 +202,7 @@ def _page(
     context = {
         "line": line,
         "webhook": line.webhook,
-        "place": place_words(line),
+        "place": place_text(line),
         "secret": secret,
         "form": form or _form(None, actor, line),
         "kinds": kinds().values(),

@@ -208,7 +208,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and _set_rule(form, place, actor):
         messages.success(request, _("Saved"))
         return SeeOther(reverse("dashboard:notice-rules"))
-    row = {"place": _place_words(place, scope.cleaned_data["entry"]), "may_change": True}
+    row = {"place": _place_text(place, scope.cleaned_data["entry"]), "may_change": True}
     context = {"form": form, "kind": kind, "row": row, "is_new": True, **_crumbs(kind)}
     return render(request, "dashboard/notices/rule.html", context, status=form.status)
 
@@ -237,14 +237,14 @@ def draw_rule(line: RuleRow) -> dict[str, Any]:
         "limits": limits,
         "version": rule.version,
         "may_change": line.may_change,
-        "place": _place_words(place, line.path),
+        "place": _place_text(place, line.path),
         "is_site": place == Place(),
         "author": display_name(rule.author_name),
         "changed_at": rule.changed_at,
     }
 
 
-def _place_words(place: Place, path: str) -> str:
+def _place_text(place: Place, path: str) -> str:
     if place.source is not None:
         return place.source.name
     if place.policy is None:

@@ -114,7 +114,7 @@ def setup_context(
                 *setup_presenters.tree_facts(tree, beginning.facts.get("ignored", [])),
                 *setup_presenters.config_facts(beginning.facts.get("slurm_config")),
             ],
-            "tree_words": setup_presenters.tree_words(tree),
+            "tree_text": setup_presenters.tree_text(tree),
         }
         if state is LogState.READY:
             chosen = (
@@ -124,7 +124,7 @@ def setup_context(
             )
             zone = ZoneInfo(settings.TIME_ZONE)
             against = compare_with_log(beginning, zone=zone, settings=chosen, at=clock.now(), actor=actor)
-    context["steps"] = _steps(beginning, state, here, context.get("tree_words", ""))
+    context["steps"] = _steps(beginning, state, here, context.get("tree_text", ""))
     if here == TREE:
         context |= {"form": submitted.tree or TreeForm(), "limit": 64, "reads_here": can_read_here()}
     elif here == LOG and beginning is not None:
@@ -142,15 +142,15 @@ def log_context(request: HttpRequest, beginning: Beginning) -> dict[str, Any]:
     return {"beginning": beginning, "state": str(state), **_report(_work_of(beginning))}
 
 
-def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: str) -> list[Step]:
+def _steps(beginning: Beginning | None, state: LogState, here: str, tree_text: str) -> list[Step]:
     """Titles of the steps, with what was done or has to be done."""
     order = [TREE, LOG, AGAINST]
     at = order.index(here)
     has_log = state is LogState.READY
-    log_words = _log_words(beginning) if has_log and beginning is not None else _("sacct -P, or another log")
+    log_text = _log_text(beginning) if has_log and beginning is not None else _("sacct -P, or another log")
     titles = [
-        (_("Your tree"), tree_words or _("a dump of your scheduler’s accounts"), beginning is not None),
-        (_("Accounting log"), log_words, has_log),
+        (_("Your tree"), tree_text or _("a dump of your scheduler’s accounts"), beginning is not None),
+        (_("Accounting log"), log_text, has_log),
         (_("Your tree and your last 90 days"), _("check, correct, decide"), False),
         (_("First policy"), _("Publish revision 1"), False),
     ]
@@ -160,7 +160,7 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_words: 
     ]
 
 
-def _log_words(beginning: Beginning) -> str:
+def _log_text(beginning: Beginning) -> str:
     if beginning.usage_import is None:
         return _("from %(name)s") % {"name": beginning.source.name if beginning.source else ""}
     counts = beginning.usage_import.run.counts
@@ -208,12 +208,12 @@ def _against_context(
         "against": against,
         "verdict": setup_presenters.verdict(against),
         "story": setup_presenters.extremes(against),
-        "span": setup_presenters.span_words(against),
+        "span": setup_presenters.span_text(against),
         "groups": rows,
         "n_more": len(against.ledger.top) - len(rows),
         "scale": scale,
         "unplaced": setup_presenters.unplaced_lines(against),
-        "placed": [(*setup_presenters.account_words(names), path) for names, path in against.placed],
+        "placed": [(*setup_presenters.account_text(names), path) for names, path in against.placed],
         "unplaced_part": _part(against.unplaced_core_s, against.used_core_s),
         "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
         "time_in_band": against.ledger.time_in_band,
@@ -255,14 +255,14 @@ def sshare_context(found: SshareComparison) -> dict[str, Any]:
         "n_equal": found.factors.n_equal,
         "n_unknown": found.factors.n_unknown,
         "lines": shadow.difference_lines(found.factors),
-        "usage": _usage_words(found),
+        "usage": _usage_text(found),
         "n_usage": usage.n_different,
         "usage_lines": shadow.usage_lines(usage),
         "as_of": found.as_of,
     }
 
 
-def _usage_words(found: SshareComparison) -> str:
+def _usage_text(found: SshareComparison) -> str:
     """Sums of usage in the log and in sshare, and their ratio if it is the same for all users."""
     usage = found.usage
     given = {"ours": presentation.count(usage.ours), "theirs": presentation.count(usage.theirs)}

@@ -74,7 +74,7 @@ class UnplacedLine:
     why_key: str
 
 
-def tree_words(tree: TreeColumns) -> str:
+def tree_text(tree: TreeColumns) -> str:
     """Size of the tree, such as “94 users in 6 groups”."""
     n_leaves, n_groups = _counts(tree)
     users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
@@ -86,7 +86,7 @@ def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:
     """Facts about the tree, with warnings about what is unusual or not used."""
     depth = int(tree.level.max())
     words = ngettext("%(n)s level below the root", "%(n)s levels below the root", depth) % {"n": depth}
-    found = [Fact("tree", (*_counts(tree), depth), tree_words(tree), words)]
+    found = [Fact("tree", (*_counts(tree), depth), tree_text(tree), words)]
     n_inherit = int(tree.inherit[1:].sum())
     if n_inherit:
         text = ngettext(
@@ -141,10 +141,10 @@ def verdict(against: TreeVsUsage) -> Verdict:
         "all": presentation.count(len(groups)),
     }
     key = "kept" if n_reached else "none_kept"
-    return Verdict(key, _reached_words(against, groups) % words, n_reached, len(groups))
+    return Verdict(key, _reached_text(against, groups) % words, n_reached, len(groups))
 
 
-def _reached_words(against: TreeVsUsage, groups: Sequence[TopEntry]) -> str:
+def _reached_text(against: TreeVsUsage, groups: Sequence[TopEntry]) -> str:
     has_groups = any(_is_group(against, row) for row in groups)
     if has_groups:
         return ngettext(
@@ -169,7 +169,7 @@ def extremes(against: TreeVsUsage) -> list[tuple[str, str]]:
     return found
 
 
-def span_words(against: TreeVsUsage) -> str:
+def span_text(against: TreeVsUsage) -> str:
     """The compared days, and the first day with usage if that is later."""
     span = against.span
     words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
@@ -199,7 +199,7 @@ def unplaced_lines(against: TreeVsUsage) -> list[UnplacedLine]:
     return [_unplaced_line(against.tree, one) for one in against.unplaced]
 
 
-def account_words(names: AccountKey) -> tuple[str, str]:
+def account_text(names: AccountKey) -> tuple[str, str]:
     """Name of an account, and details that distinguish it from others."""
     title = names.user_name or names.dn or names.group_name or _("unknown")
     details = (
@@ -237,7 +237,7 @@ def _unused(balance: Balance) -> Balance:
 
 
 def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
-    title, detail = account_words(one.names)
+    title, detail = account_text(one.names)
     best: Suggestion | None = next(iter(one.suggestions), None)
     return UnplacedLine(
         names=one.names,
@@ -245,12 +245,12 @@ def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:
         detail=detail,
         amount=presentation.core_hours(one.core_s),
         value="" if best is None else tree.path(best.entry),
-        why="" if best is None else reason_words(best),
+        why="" if best is None else reason_text(best),
         why_key="" if best is None else best.why,
     )
 
 
-def reason_words(one: Suggestion) -> str:
+def reason_text(one: Suggestion) -> str:
     if one.why == "neighbours":
         words = _("%(n)s of %(of)d others of its group count there")
         return words % {"n": one.n, "of": one.n_of}

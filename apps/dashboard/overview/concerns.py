@@ -101,7 +101,7 @@ def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
     return found
 
 
-def idle_words(lines: Sequence[Line]) -> str:
+def idle_text(lines: Sequence[Line]) -> str:
     """Sentence about idle entries, whose share goes to the others."""
     n = sum(line.balance is not None and line.balance.state is State.IDLE for line in lines)
     if not n:
@@ -149,7 +149,7 @@ _OUTDATED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
+class AttentionItem:
     """One matter that needs attention, with what to do and where."""
 
     key: str
@@ -161,9 +161,9 @@ class Concern:
     classes: str = ""
 
 
-def list_concerns(
+def list_attention_items(
     view: PolicyView, overview: Overview, drawn: list[Line], *, at: datetime, actor: Actor
-) -> list[Concern]:
+) -> list[AttentionItem]:
     """Concerns in order: decisions, failures, what ends soon, then entries outside their tolerance."""
     inbox = get_inbox(at=at, actor=actor)
     return [
@@ -180,26 +180,26 @@ def list_concerns(
     ]
 
 
-def _decisions(inbox: Inbox) -> Iterator[Concern]:
+def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
     url = reverse("dashboard:inbox")
     if inbox.requests:
         n = len(inbox.requests)
         title = ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n}
-        yield Concern("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
+        yield AttentionItem("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
     for change_set in inbox.reviews[:_MOST_EACH]:
         title = f"{_('Review')}: {_title(change_set)}"
         n = len(change_set.operations)
         text = f"{ngettext('%(n)s edit', '%(n)s edits', n) % {'n': n}}, {display_name(change_set.author_name)}"
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
         text = f"{change_set.policy.name}: {text}"
-        yield Concern("review", "git-pull-request", title, text, where, _("Review"), "warn")
+        yield AttentionItem("review", "git-pull-request", title, text, where, _("Review"), "warn")
     more = len(inbox.reviews) - _MOST_EACH
     if more > 0:
         title = ngettext("%(n)s more", "%(n)s more", more) % {"n": more}
-        yield Concern("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
+        yield AttentionItem("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
 
 
-def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
+def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     rights = MapRights(view.policy, view.tree, actor, at)
     if not rights.maps_anywhere:
         return
@@ -214,22 +214,22 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
         "who": first.claim.user,
         "account": f"{first.claim.namespace}:{first.claim.user_name}",
     }
-    yield Concern("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
+    yield AttentionItem("claims", "id-badge-2", title, text, url, _("Decide"), "warn")
 
 
-def _late(view: PolicyView, actor: Actor) -> Iterator[Concern]:
+def _late(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
     fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
     for problem in fresh.problems:
         title, url = problem[:1].upper() + problem[1:], reverse("dashboard:sources")
-        yield Concern("late", "clock", title, "", url, _("View"), "warn")
+        yield AttentionItem("late", "clock", title, "", url, _("View"), "warn")
 
 
-def _peer_concerns(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Concern]:
+def _peer_concerns(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Concerns about other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
-        yield Concern("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
+        yield AttentionItem("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     reported = {each.uid for each in fallen}
     place = MountablePolicy(view.policy, at, actor)
     found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
@@ -241,8 +241,10 @@ def _remotes(view: PolicyView) -> list[Mount | Subscription]:
     return [*mounts, *Subscription.objects.filter(policy=view.policy).order_by("pk")]
 
 
-def _outdated(view: PolicyView, place: MountablePolicy, remote: Mount | Subscription, at: datetime) -> Concern | None:
-    """Concern about outdated data of a peer; its URL is the mount for its managers, else the entry."""
+def _outdated(
+    view: PolicyView, place: MountablePolicy, remote: Mount | Subscription, at: datetime
+) -> AttentionItem | None:
+    """Item about outdated data of a peer; its URL is the mount for its managers, else the entry."""
     i = view.tree.index_of_uid(remote.entry_uid)
     condition = condition_of(remote, is_held=False, at=at)
     if i is None or condition not in _OUTDATED or not view.visibility.may_see(i):
@@ -256,20 +258,20 @@ def _outdated(view: PolicyView, place: MountablePolicy, remote: Mount | Subscrip
     age = _("No contact yet") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
-    return Concern(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
+    return AttentionItem(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
 
 
-def _failed(at: datetime, actor: Actor) -> Iterator[Concern]:
+def _failed(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     if not actor.is_admin:
         return
     for one in usage.list_imports(actor=actor, limit=20):
         if one.run.state == Run.State.FAILED and one.created_at >= at - _RECENT:
             title = _("Import of %(file)s failed") % {"file": one.file_name}
             url = reverse("dashboard:import", kwargs={"import_id": one.pk})
-            yield Concern("import_failed", "alert-octagon", title, one.run.error[:200], url, _("Why"), "bad")
+            yield AttentionItem("import_failed", "alert-octagon", title, one.run.error[:200], url, _("Why"), "bad")
 
 
-def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
+def _unmapped(overview: Overview, actor: Actor) -> Iterator[AttentionItem]:
     if not overview.n_unmapped or not actor.is_admin:
         return
     n = overview.n_unmapped
@@ -277,10 +279,10 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[Concern]:
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
     hours = presentation.core_hours(overview.unmapped_core_s)
     title, text = title % {"n": presentation.count(n)}, f"{hours} {_('core-h')}"
-    yield Concern("unmapped", "user-question", title, text, url, _("Decide"), "warn")
+    yield AttentionItem("unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 
-def _held(actor: Actor) -> Iterator[Concern]:
+def _held(actor: Actor) -> Iterator[AttentionItem]:
     if not actor.is_admin:
         return
     n = sum(quality.count_held(actor=actor).values())
@@ -289,33 +291,33 @@ def _held(actor: Actor) -> Iterator[Concern]:
         text = _(
             "The same hours of a site came from two sources. The later ones are held and don’t count before a decision."
         )
-        yield Concern("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
+        yield AttentionItem("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
-def _ending_concerns(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Concern]:
+def _ending_concerns(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[AttentionItem]:
     """Shares, boosts and roles of the inbox that end soon; allocations of core-hours without a successor."""
     for shares in inbox.shares[:_MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
         title = f"{shares.name}: {_('shares end')} {day}"
-        yield Concern("shares_end", "calendar", title, shares.path, url, _("View"))
+        yield AttentionItem("shares_end", "calendar", title, shares.path, url, _("View"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
         title = _("Role ends: %(who)s") % {"who": _("you") if ending.line.is_own else name_of(grant)}
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
         text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
-        yield Concern("role_ends", "key", title, text, url, _("View"))
+        yield AttentionItem("role_ends", "key", title, text, url, _("View"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
     promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
     for event in promises[:_MOST_EACH]:
         title = f"{event.name}: {_('allocation ends')} {long_day(event.on)}"
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
-        yield Concern("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))
+        yield AttentionItem("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))
 
 
-def _notice_concerns(at: datetime, actor: Actor) -> Iterator[Concern]:
+def _notice_concerns(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Notices that only a check over several days can find."""
     found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
     for one in found[:_MOST_EACH]:
@@ -331,10 +333,10 @@ def _notice_concerns(at: datetime, actor: Actor) -> Iterator[Concern]:
         if one.kind.leads_to == "remote":
             url = notice_lines.url_of(one) or url
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
-        yield Concern(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("View"), css)
+        yield AttentionItem(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("View"), css)
 
 
-def _outside(drawn: list[Line]) -> Iterator[Concern]:
+def _outside(drawn: list[Line]) -> Iterator[AttentionItem]:
     out = [line for line in compared(drawn) if line.balance and line.balance.state in {State.OVER, State.UNDER}]
     for line in sorted(out, key=distance, reverse=True)[:_MOST_EACH]:
         if line.balance is None:
@@ -342,7 +344,7 @@ def _outside(drawn: list[Line]) -> Iterator[Concern]:
         text = _("%(actual)s, target %(target)s") % {"actual": line.actual, "target": line.target}
         title = f"{line.entry.name}: {line.balance.text}"
         state, icon = line.balance.state, line.balance.icon
-        yield Concern(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
+        yield AttentionItem(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
 
 
 def _by(change_sets: list[ChangeSet]) -> str:

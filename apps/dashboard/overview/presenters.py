@@ -29,9 +29,9 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.figures import bars, day_lines
 from apps.dashboard.figures.day_lines import NARROW, WIDE, Sparkline, draw_deviation
-from apps.dashboard.my_priority.presenters import Story, make_story
-from apps.dashboard.overview import concerns as overview_words
-from apps.dashboard.overview.concerns import list_concerns
+from apps.dashboard.my_priority.presenters import AccountExplanation, build_account_explanation
+from apps.dashboard.overview import concerns as overview_text
+from apps.dashboard.overview.concerns import list_attention_items
 from apps.dashboard.requests.presenters import group_url
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
@@ -39,7 +39,7 @@ from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.sources.presenters import lines_of
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
-from apps.policies.requests.group_division import list_led_groups
+from apps.policies.requests.group_division import list_managed_groups
 from apps.priorities.pins import list_pinned, pinned_among
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of
@@ -251,20 +251,20 @@ def _bound(
 
 def _mine(data: OverviewData) -> Mapping[str, Any] | None:
     """The best account of the actor; None for administrators and for users without an account."""
-    story = own_story(data.actor)
+    story = own_priority_summary(data.actor)
     return None if story is None else {"mine": story}
 
 
-def own_story(actor: Actor) -> Story | None:
+def own_priority_summary(actor: Actor) -> AccountExplanation | None:
     if actor.is_admin:
         return None
     ranked = [mine for mine in get_my_priority(actor=actor) if not mine.error]
-    return make_story(ranked[0]) if ranked else None
+    return build_account_explanation(ranked[0]) if ranked else None
 
 
-def led_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
+def managed_groups(actor: Actor, at: datetime) -> list[dict[str, str]]:
     """Groups that the actor leads, as links."""
-    led = list_led_groups(at=at, actor=actor)
+    led = list_managed_groups(at=at, actor=actor)
     return [{"name": each.name, "url": group_url(each.policy_slug, each.uid)} for each in led[:MOST_LED]]
 
 
@@ -272,11 +272,11 @@ def _verdict(data: OverviewData) -> Mapping[str, Any]:
     found = data.overview
     return {
         "overview": found,
-        "verdict": overview_words.verdict(data.ranked, sees_all=not found.n_hidden),
-        "within_band": overview_words.within_band(data.ranked),
-        "furthest": overview_words.furthest(data.ranked, found),
-        "idle": overview_words.idle_words(data.ranked),
-        "deviation": overview_words.deviation_now(data.ranked),
+        "verdict": overview_text.verdict(data.ranked, sees_all=not found.n_hidden),
+        "within_band": overview_text.within_band(data.ranked),
+        "furthest": overview_text.furthest(data.ranked, found),
+        "idle": overview_text.idle_text(data.ranked),
+        "deviation": overview_text.deviation_now(data.ranked),
         "is_end_user": not data.actor.is_admin,
     }
 
@@ -284,7 +284,7 @@ def _verdict(data: OverviewData) -> Mapping[str, Any]:
 def _top(data: OverviewData) -> Mapping[str, Any]:
     ranked = list(data.ranked)
     if _by_balance(data):
-        ranked.sort(key=lambda line: -overview_words.distance(line))
+        ranked.sort(key=lambda line: -overview_text.distance(line))
     rest = ranked[SHOWN:]
     pinned = pinned_among(
         policy_slug=data.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=data.actor
@@ -346,7 +346,7 @@ def _pins(data: OverviewData) -> Mapping[str, Any] | None:
 
 
 def _attention(data: OverviewData) -> Mapping[str, Any]:
-    concerns = list_concerns(data.view, data.overview, data.ranked, at=data.now, actor=data.actor)
+    concerns = list_attention_items(data.view, data.overview, data.ranked, at=data.now, actor=data.actor)
     return {"concerns": concerns, "overview": data.overview}
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.dashboard.overview.presenters import DeviationDay, OverviewData, cards_of, draw_card, led_groups
+from apps.dashboard.overview.presenters import DeviationDay, OverviewData, cards_of, draw_card, managed_groups
 from apps.dashboard.shell.navigation import current_policy_slug
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.policies.selectors import get_policy
@@ -42,7 +42,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "cards": drawn,
         "policy": policy,
-        "led": led_groups(actor, clock.now()),
+        "led": managed_groups(actor, clock.now()),
         "crumbs": [tree, {"label": _("Overview")}],
     }
     return render(request, "dashboard/overview/overview.html", context)

@@ -19,7 +19,7 @@ from apps.dashboard.group.presenters import long_day
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
-from apps.policies.requests.share_requests import RequestState, Wish
+from apps.policies.requests.share_requests import RequestedShares, RequestState
 from apps.priorities.change_effects import RequestEvidence, Week
 
 _STATES = {
@@ -102,8 +102,8 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment] = (), weeks
         weeks=[_week(week, tolerance) for week in weeks],
         weeks_key=weeks_key,
         weeks_sentence=weeks_sentence,
-        offered=wish_words(offer) if story.state is RequestState.GRANTED_OTHER else "",
-        asked_shares=shares_words(offer.shares),
+        offered=wish_text(offer) if story.state is RequestState.GRANTED_OTHER else "",
+        asked_shares=shares_text(offer.shares),
         asked_until=offer.until.isoformat() if offer.until else "",
         review_url=review_url(change_set.pk),
         group_url=group_url(slug, change_set.asks_entry_uid),
@@ -124,16 +124,16 @@ def state_label(state: RequestState) -> str:
     }[state]
 
 
-def wish_words(wish: Wish) -> str:
+def wish_text(wish: RequestedShares) -> str:
     """Requested shares and end, such as “36 shares until 30 June 2027”."""
-    amount = shares_words(wish.shares)
+    amount = shares_text(wish.shares)
     if not amount:
         return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
     words = amount if amount.endswith("%") else ngettext("%(n)s share", "%(n)s shares", 2) % {"n": amount}
     return f"{words} {_('until %(day)s') % {'day': long_day(wish.until)}}" if wish.until else words
 
 
-def shares_words(shares: Any) -> str:
+def shares_text(shares: Any) -> str:
     if isinstance(shares, dict):
         return presentation.percent(float(shares.get("percent", 0)) / 100)
     return presentation.shares(float(shares)) if isinstance(shares, int | float) else ""
@@ -143,7 +143,7 @@ def group_url(slug: str, uid: Any) -> str:
     return reverse("dashboard:group", kwargs={"policy": slug, "uid": uid}) if uid else ""
 
 
-def ranks_words(story: RequestEvidence) -> tuple[str, str]:
+def ranks_text(story: RequestEvidence) -> tuple[str, str]:
     """Key and text with the numbers of visible entries whose rank would rise and fall."""
     if story.n_sooner is None or story.n_later is None:
         return "too_large", _("The policy is large: the review shows the rank changes.")
@@ -156,8 +156,8 @@ def ranks_words(story: RequestEvidence) -> tuple[str, str]:
 
 def _title(story: RequestEvidence, name: str) -> str:
     now = story.entry.shares if story.entry else None
-    text = _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_words(story.wish)}
-    if story.state is RequestState.OPEN and now is not None and shares_words(story.wish.shares):
+    text = _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_text(story.wish)}
+    if story.state is RequestState.OPEN and now is not None and shares_text(story.wish.shares):
         return f"{text} ({_('now')}: {presentation.shares(now)})"
     return text
 

@@ -28,9 +28,9 @@ from apps.dashboard.requests.presenters import (
     RequestCard,
     draw_request,
     group_url,
-    ranks_words,
+    ranks_text,
     state_label,
-    wish_words,
+    wish_text,
 )
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.forms import read_action
@@ -40,13 +40,13 @@ from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.operations.whole_trees import is_document
-from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_words
+from apps.policies.requests.inbox import EndingGrant, EndingShares, Inbox, get_inbox, last_comments
 from apps.policies.requests.share_requests import (
     RequestState,
     decline_request,
     grant_request,
+    requested_shares_of,
     state_of_request,
-    wish_of,
 )
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
@@ -102,7 +102,7 @@ def show(
 def inbox_context(request: HttpRequest) -> dict[str, Any]:
     actor, at = actor_of(request), clock.now()
     inbox = get_inbox(at=at, actor=actor)
-    comments = last_words([*inbox.sent, *inbox.drafts, *inbox.reviews])
+    comments = last_comments([*inbox.sent, *inbox.drafts, *inbox.reviews])
     return {
         "inbox": inbox,
         "title": _title(inbox),
@@ -238,7 +238,7 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
     i = tree.index_of_uid(change_set.asks_entry_uid) if change_set.asks_entry_uid else None
     sees = visible_entries(policy=change_set.policy, tree=tree, actor=actor, at=at)
     name = tree.name[i] if i is not None and sees.may_see(i) else _("an entry outside your view")
-    return _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_words(wish_of(change_set))}
+    return _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_text(requested_shares_of(change_set))}
 
 
 def _scheduled(change_set: ChangeSet) -> ChangeLine:
@@ -313,7 +313,7 @@ def ranks(request: HttpRequest, change_set: int) -> HttpResponse:
     """Fragment with the rank changes that a request would cause; loaded after the page because it is slow."""
     found = _request(request, change_set)
     story = get_request_evidence(found, actor=actor_of(request))
-    key, words = ("problem", story.problem) if story.problem else ranks_words(story)
+    key, words = ("problem", story.problem) if story.problem else ranks_text(story)
     context = {"request_id": found.pk, "key": key, "words": words, "story": story}
     return render(request, "dashboard/requests/_ranks.html", context)
 

@@ -162,7 +162,7 @@ def _groups(found: Followup) -> Iterator[dict[str, Any]]:
             "n": len(moves),
             "before": _span([move.before for move in moves]),
             "after": _span([move.after for move in moves]),
-            "places": places_words(first.places),
+            "places": places_text(first.places),
             "is_up": first.places > 0,
             "slope": _slope(moves, found.n_ranked),
             "why": why(first),
@@ -179,7 +179,7 @@ def _person(found: Followup, move: RankMove) -> dict[str, Any]:
         "before": presentation.count(move.before),
         "after": presentation.count(move.after),
         "expected": "" if move.expected in (None, move.after) else presentation.count(move.expected or 0),
-        "places": places_words(move.places),
+        "places": places_text(move.places),
         "is_up": move.places > 0,
         "why": why(move),
     }
@@ -189,7 +189,7 @@ def why(move: RankMove) -> str:
     return sentence_of(move.reason, move.step, move.targets, move.places)
 
 
-def places_words(moved: int) -> str:
+def places_text(moved: int) -> str:
     if moved > 0:
         return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
     return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}

@@ -84,13 +84,13 @@ def instant_context(typed: str) -> dict[str, Any]:
     try:
         at = read_local(typed)
     except NoSuchTime as error:
-        skipped = skipped_words(error)
+        skipped = skipped_text(error)
     zone = timezone.get_current_timezone()
     return {
         "instant": at,
         "skipped": skipped,
         "is_repeated": at is not None and is_repeated(at.astimezone(zone).replace(tzinfo=None), zone),
-        "instant_words": "" if at is None else at.strftime("%Y-%m-%d %H:%M UTC"),
+        "instant_text": "" if at is None else at.strftime("%Y-%m-%d %H:%M UTC"),
         "is_past": at is not None and at <= clock.now(),
         "zone": timezone.get_current_timezone_name(),
     }
@@ -208,7 +208,7 @@ def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[st
     return {
         "key": conflict.key,
         "path": conflict.path,
-        "field": names.get(field) or str(change_words.PARTS.get(field, field.replace("_", " "))),
+        "field": names.get(field) or str(change_text.PARTS.get(field, field.replace("_", " "))),
         "sides": {side: _side(page, conflict.field, getattr(conflict, side)) for side in ("base", "mine", "theirs")},
         "can_keep": conflict.can_keep,
         "choice": choices.get(conflict.key, ""),
@@ -218,10 +218,10 @@ def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[st
 
 def _side(page: ReviewPage, field: str, value: Any) -> str:
     if field == "parent_uid" and isinstance(value, str):
-        return change_words.name_of(page, value)
+        return change_text.name_of(page, value)
     if field == "shares" and isinstance(value, str) and value == "parent":
         return presentation.shares(None)
-    return change_words.value_words(value)
+    return change_text.value_text(value)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -339,7 +339,7 @@ def _row(change_set: ChangeSet) -> dict[str, Any]:
     n = len(change_set.operations)
     return {
         "change_set": change_set,
-        "title": change_words.title_of(change_set),
+        "title": change_text.title_of(change_set),
         "url": tab_url(change_set.pk),
         "state": change_set.get_state_display(),
         "css": css,

@@ -92,17 +92,17 @@ def settings_lines(
         for key in keys:
             was, is_now = (old.get(key), new.get(key)) if key else (old, new)
             if was != is_now:
-                name = f"{PARTS.get(part, part)}: {_key_words(key)}" if key else str(PARTS.get(part, part))
-                found.append((name, value_words(was, key), value_words(is_now, key)))
+                name = f"{PARTS.get(part, part)}: {_key_text(key)}" if key else str(PARTS.get(part, part))
+                found.append((name, value_text(was, key), value_text(is_now, key)))
     return found
 
 
-def _key_words(key: str) -> str:
+def _key_text(key: str) -> str:
     """Words for a settings key, without its unit: “half life” for half_life_s."""
     return key.removesuffix("_s").replace("_", " ")
 
 
-def value_words(value: Any, key: str = "") -> str:
+def value_text(value: Any, key: str = "") -> str:
     """A setting, or one side of a conflict, as text; the value of a key that ends in `_s` is a time in seconds."""
     if key.endswith("_s") and isinstance(value, int | float) and not isinstance(value, bool):
         return presentation.duration(value)
@@ -113,15 +113,15 @@ def value_words(value: Any, key: str = "") -> str:
     if isinstance(value, int | float):
         return presentation.shares(float(value))
     if isinstance(value, Mapping):
-        return ", ".join(f"{_key_words(key)} {value_words(each, key)}" for key, each in value.items()) or _("none")
+        return ", ".join(f"{_key_text(key)} {value_text(each, key)}" for key, each in value.items()) or _("none")
     if key in _FACTORS and isinstance(value, list | tuple):
-        return "; ".join(map(_factor_words, value)) or _("none")
+        return "; ".join(map(_factor_text, value)) or _("none")
     if isinstance(value, list | tuple):
-        return ", ".join(value_words(each) for each in value) or _("none")
+        return ", ".join(value_text(each) for each in value) or _("none")
     return str(value)
 
 
-def _factor_words(given: Mapping[str, Any]) -> str:
+def _factor_text(given: Mapping[str, Any]) -> str:
     """A factor with the jobs that it applies to, such as “Queue gpu, QOS debug × 0.5”."""
     names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
     conditions = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
@@ -143,7 +143,7 @@ def key_of(operation: Mapping[str, Any]) -> str:
     return f"take_from_{source if isinstance(source, str) else 'chosen'}"
 
 
-def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
+def _lines(page: ReviewPage, edit: EditLine) -> Iterator[EditLine]:
     css, icon, label = MARKS.get(str(edit.operation["op"]), _DEFAULT_MARK)
     common: dict[str, Any] = {
         "index": edit.index,
@@ -179,7 +179,7 @@ def _lines(page: ReviewPage, edit: StatedEdit) -> Iterator[EditLine]:
     )
 
 
-def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
+def _sides(page: ReviewPage, edit: EditLine) -> tuple[str, str]:
     """Texts of the value that the operation changes, before and after."""
     op, before, after = edit.operation["op"], edit.before, edit.after
     if op in ("add", "restore"):
@@ -195,7 +195,7 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
         "set_scope": lambda node: node.scope or _("as above"),
         "lock": lambda node: _("locked") if node.locked else _("open"),
         "set_kind": lambda node: str(node.kind),
-        "set_dates": lambda node: date_words(node.dates.to_json() if node.dates else None),
+        "set_dates": lambda node: date_text(node.dates.to_json() if node.dates else None),
         "set_members": lambda node: _rules(len(node.members)),
         "mount": lambda node: node.mount.issuer if node.mount else _("this site"),
     }
@@ -203,7 +203,7 @@ def _sides(page: ReviewPage, edit: StatedEdit) -> tuple[str, str]:
     return (text(before), text(after)) if text else ("", "")
 
 
-def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
+def _sentence(page: ReviewPage, edit: EditLine) -> str:
     op, operation = edit.operation["op"], edit.operation
     name = edit.before.name if op == "rename" and edit.before else edit.name
     if op == "set_shares":
@@ -221,7 +221,7 @@ def _sentence(page: ReviewPage, edit: StatedEdit) -> str:
         "new": operation.get("name", ""),
         "kind": operation.get("kind", ""),
         "scope": operation.get("scope") or _("as above"),
-        "dates": date_words(operation.get("dates")),
+        "dates": date_text(operation.get("dates")),
     }
     return _text_of(op, operation) % words
 
@@ -298,7 +298,7 @@ def amount(shares: float | None, is_there: bool = True) -> str:
     return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
 
 
-def date_words(dates: Mapping[str, Any] | None) -> str:
+def date_text(dates: Mapping[str, Any] | None) -> str:
     """First day, shares and last day of an entry's dates."""
     if not dates:
         return _("none")

@@ -175,12 +175,12 @@ def line_of(view: SchedulerView) -> SchedulerLine:
         badge=badge,
         state=str(words),
         last=_("never") if view.age_s is None else _("%(age)s ago") % {"age": presentation.age(view.age_s)},
-        jobs=jobs_words(view.last) if view.last else "",
+        jobs=jobs_text(view.last) if view.last else "",
         problem=_problem(view),
     )
 
 
-def jobs_words(one: AgentPass) -> str:
+def jobs_text(one: AgentPass) -> str:
     """Numbers of a pass, such as “40 of 5,120 jobs changed”."""
     given = {"n": presentation.count(one.sent), "of": presentation.count(one.pending)}
     return ngettext("%(n)s of %(of)s job changed", "%(n)s of %(of)s jobs changed", one.pending) % given
@@ -192,10 +192,10 @@ def _problem(view: SchedulerView) -> str:
         return ""
     if last.frozen_code:
         return f"{FROZEN[last.frozen_code]} {last.frozen_detail}".strip()
-    return "; ".join(error_words(last))
+    return "; ".join(error_text(last))
 
 
-def error_words(one: AgentPass) -> list[str]:
+def error_text(one: AgentPass) -> list[str]:
     """Errors of a pass with their counts and details."""
     return [
         f"{presentation.count(each['count'])} × {ERRORS.get(each['code'], each['code'])}"
@@ -215,7 +215,7 @@ class PassLine:
 def pass_line(one: AgentPass) -> PassLine:
     frozen = [f"{FROZEN[one.frozen_code]} {one.frozen_detail}".strip()] if one.frozen_code else []
     took_s = max((one.ended_at - one.started_at).total_seconds(), 0.0)
-    return PassLine(one, jobs_words(one), [*frozen, *error_words(one)], took_s)
+    return PassLine(one, jobs_text(one), [*frozen, *error_text(one)], took_s)
 
 
 def headline(lines: Sequence[SchedulerLine]) -> str:

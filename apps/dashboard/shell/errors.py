@@ -14,7 +14,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
-from apps.core.disk_space import no_room_message
+from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, FieldProblem, Unavailable, status_of
 from apps.dashboard.shell.requests import is_htmx
 from apps.engine.errors import PackageFailed
@@ -146,7 +146,7 @@ def refused_body(request: HttpRequest, status: int, code: str, detail: str) -> H
 def server_error(request: HttpRequest) -> HttpResponse:
     """Response to an unexpected exception. Uses no database, which may be the cause; then the status is 503."""
     error = sys.exc_info()[1]
-    if message := no_room_message(error):
+    if message := disk_full_message(error):
         return _plain(request, Refusal(503, _title(503), message, "disk_full"))
     if isinstance(error, OperationalError | InterfaceError):
         message = _("The database is unavailable. Priorities are still served from memory.")

@@ -27,7 +27,7 @@ from apps.notices.selectors import count_unread
 from apps.policies import selectors as policies
 from apps.policies.access.scope import holds_a_role
 from apps.policies.models import Policy
-from apps.policies.requests.group_division import leads_any
+from apps.policies.requests.group_division import manages_any_group
 from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
 from apps.schedulers.permissions import manages_any

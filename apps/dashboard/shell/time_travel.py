@@ -23,7 +23,7 @@ _MINUTE = "%Y-%m-%dT%H:%M"
 
 
 @dataclass(frozen=True)
-class LookBack:
+class PastDayPicker:
     """Slider over days, and field for a day and time. on: shown day as ordinal; kept: other query parameters."""
 
     days: PastDays
@@ -75,7 +75,7 @@ class TimeBar:
     shown: datetime
     numbers_key: str
     numbers: str
-    look_back: LookBack | None
+    look_back: PastDayPicker | None
     now_url: str
 
 
@@ -124,12 +124,12 @@ def moment_text(at: int | datetime) -> str:
     return str(at) if isinstance(at, int) else at.isoformat().replace("+00:00", "Z")
 
 
-def look_back(request: HttpRequest, policy: str, shown: datetime | None = None) -> LookBack | None:
+def look_back(request: HttpRequest, policy: str, shown: datetime | None = None) -> PastDayPicker | None:
     """None if there is no past day to show."""
     now = clock.now()
     days = list_past_days(policy_slug=policy, zone=timezone.get_current_timezone(), now=now)
     kept = [(name, str(value)) for name, values in _kept(request).lists() for value in values]
-    return None if days is None else LookBack(days, shown or now, kept)
+    return None if days is None else PastDayPicker(days, shown or now, kept)
 
 
 def _kept(request: HttpRequest) -> QueryDict:

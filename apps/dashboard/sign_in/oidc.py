@@ -24,7 +24,7 @@ from apps.core import clock
 from apps.core.errors import DomainError, Unavailable
 from apps.dashboard.shell.errors import Refusal, refusal_of, refuse
 from apps.dashboard.shell.requests import SeeOther
-from apps.dashboard.sign_in.session import sign_in, where_next
+from apps.dashboard.sign_in.session import sign_in, url_after_sign_in
 
 PROVIDER_ID = "site"
 _HINT = "oidc_hint"  # ID token in the session; with it the issuer signs out without asking
@@ -89,7 +89,7 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         id_token = request.session.get(_HINT, "")
         sign_in(request, user, by=Identity.Source.OIDC)
         request.session[_HINT] = id_token
-        raise ImmediateHttpResponse(SeeOther(where_next(request, state.get("next"))))
+        raise ImmediateHttpResponse(SeeOther(url_after_sign_in(request, state.get("next"))))
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **_details: Any) -> NoReturn:
         raise ImmediateHttpResponse(failed(request))

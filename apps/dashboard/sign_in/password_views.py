@@ -108,7 +108,7 @@ class ChangePassword(PasswordChangeView):
         rows = sessions.list_sessions(at=clock.now(), this_key=key, actor=actor)
         return {
             **super().get_context_data(**kwargs),
-            "lives": where_password_lives(cast(User, request.user)),
+            "lives": password_location_text(cast(User, request.user)),
             "rows": [SessionRow(line, _device(line.agent)) for line in rows],
             "n_others": sum(not line.is_this_one for line in rows),
             "crumbs": [{"label": _("Password and sessions")}],
@@ -118,7 +118,7 @@ class ChangePassword(PasswordChangeView):
 own = never_cache(ChangePassword.as_view())
 
 
-def where_password_lives(user: User) -> str:
+def password_location_text(user: User) -> str:
     """Sentence on where the user changes the password; empty if that is here."""
     sentences = {
         "": "",
@@ -206,7 +206,7 @@ class ConfirmReset(PasswordResetConfirmView):
             user=user,
             password=form.cleaned_data["new_password1"],
             at=clock.now(),
-            actor=session.actor_owing(self.request, user),
+            actor=session.pending_second_factor_actor(self.request, user),
         )
         del self.request.session[INTERNAL_RESET_SESSION_TOKEN]
         messages.success(self.request, _("Your new password is set: sign in with it"))

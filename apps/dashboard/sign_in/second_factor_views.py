@@ -32,7 +32,7 @@ from apps.core.errors import Invalid, NotAllowed
 from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.dashboard.sign_in import session
-from apps.dashboard.sign_in.session import Owing, asks_password
+from apps.dashboard.sign_in.session import PendingSecondFactor, asks_password
 
 
 # --- Form -------------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def _runs(y: int, row: list[bool]) -> list[str]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def step(request: HttpRequest) -> HttpResponse:
     """Ask for a code after the password, or let an administrator set up an app if the site requires one."""
-    found = session.owing(request)
+    found = session.pending_second_factor(request)
     if found is None:
         return SeeOther(reverse("dashboard:sign-in"))
     credentials = {"username": found.user.username}
@@ -110,9 +110,9 @@ def step(request: HttpRequest) -> HttpResponse:
     return _set_up_first(request, found, form) if found.sets_up else _check_code(request, found, form)
 
 
-def _check_code(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
+def _check_code(request: HttpRequest, found: PendingSecondFactor, form: CodeForm) -> HttpResponse:
     """Sign the user in if the code is right."""
-    actor = session.actor_owing(request, found.user)
+    actor = session.pending_second_factor_actor(request, found.user)
     try:
         fits = second_factor.check_second_factor(
             user=found.user, code=form.cleaned_data["code"], at=clock.now(), actor=actor
@@ -128,10 +128,10 @@ def _check_code(request: HttpRequest, found: Owing, form: CodeForm) -> HttpRespo
     return SeeOther(found.next)
 
 
-def _set_up_first(request: HttpRequest, found: Owing, form: CodeForm) -> HttpResponse:
+def _set_up_first(request: HttpRequest, found: PendingSecondFactor, form: CodeForm) -> HttpResponse:
     """Add the second factor that the site requires, then sign the user in."""
     secret = session.read_ticket(request.POST.get("ticket", ""), found.user)
-    actor = session.actor_owing(request, found.user)
+    actor = session.pending_second_factor_actor(request, found.user)
     try:
         codes = second_factor.add_second_factor(
             user=found.user, secret=secret, code=form.cleaned_data["code"], at=clock.now(), actor=actor
@@ -144,7 +144,7 @@ def _set_up_first(request: HttpRequest, found: Owing, form: CodeForm) -> HttpRes
 
 
 def _step_page(
-    request: HttpRequest, found: Owing, form: CodeForm, *, secret: str = "", status: int = 200
+    request: HttpRequest, found: PendingSecondFactor, form: CodeForm, *, secret: str = "", status: int = 200
 ) -> HttpResponse:
     more = _set_up(found.user, secret or second_factor.new_secret()) if found.sets_up else {}
     context = {"form": form, "site_label": settings.FAIRSHARE_SITE, "sets_up": found.sets_up, **more}

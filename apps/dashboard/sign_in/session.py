@@ -46,7 +46,7 @@ def is_fresh(request: HttpRequest) -> bool:
     return bool(clock.now().timestamp() - float(request.session.get(AT, 0)) <= FRESH_S)
 
 
-def where_next(request: HttpRequest, wanted: str | None) -> str:
+def url_after_sign_in(request: HttpRequest, wanted: str | None) -> str:
     """The wanted URL if it is on this site, else the start page."""
     hosts = {request.get_host()}
     if wanted and url_has_allowed_host_and_scheme(wanted, allowed_hosts=hosts, require_https=request.is_secure()):
@@ -60,7 +60,7 @@ AGE_S = 600  # time to enter a code or to set up an app
 
 
 @dataclass(frozen=True)
-class Owing:
+class PendingSecondFactor:
     """A user whose password was accepted and whose second factor is due.
 
     sets_up: the user has none yet, and the site requires one.
@@ -88,7 +88,7 @@ def begin(request: HttpRequest, user: User, where: str) -> None:
     }
 
 
-def owing(request: HttpRequest) -> Owing | None:
+def pending_second_factor(request: HttpRequest) -> PendingSecondFactor | None:
     """The user whose second factor is due; None after AGE_S, for inactive users, and after a change of password."""
     stored = request.session.get(_KEY)
     if not isinstance(stored, dict) or clock.now().timestamp() - stored["at"] > AGE_S:
@@ -96,10 +96,10 @@ def owing(request: HttpRequest) -> Owing | None:
     user = User.objects.filter(pk=stored["user"], is_active=True).first()
     if user is None or not constant_time_compare(stored["password"], user.get_session_auth_hash()):
         return None
-    return Owing(user, stored["next"], not has_second_factor(user), stored["backend"])
+    return PendingSecondFactor(user, stored["next"], not has_second_factor(user), stored["backend"])
 
 
-def finish(request: HttpRequest, found: Owing) -> None:
+def finish(request: HttpRequest, found: PendingSecondFactor) -> None:
     """Sign the user in with a new session key."""
     request.session.flush()
     login(request, found.user, backend=found.backend)
@@ -110,7 +110,7 @@ def failed(request: HttpRequest, user: User) -> None:
     user_login_failed.send(sender=__name__, credentials={"username": user.username}, request=request)
 
 
-def actor_owing(request: HttpRequest, user: User) -> Actor:
+def pending_second_factor_actor(request: HttpRequest, user: User) -> Actor:
     return Actor(
         user=user,
         via="page",

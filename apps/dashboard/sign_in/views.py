@@ -28,7 +28,7 @@ from apps.core.errors import NotFound, TooOften
 from apps.dashboard.shell.errors import session_ended
 from apps.dashboard.shell.requests import SeeOther, is_htmx
 from apps.dashboard.sign_in import oidc, session
-from apps.dashboard.sign_in.session import where_next
+from apps.dashboard.sign_in.session import url_after_sign_in
 
 # --- Attempts ---------------------------------------------------------------------------------------------------------
 MOST_A_MINUTE = 30
@@ -145,7 +145,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
         if not request.user.is_staff:
             raise NotFound("There is nothing here for you.")
         return HttpResponseRedirect(reverse("admin:index"))
-    wanted = where_next(request, request.GET.get("next") or reverse("admin:index"))
+    wanted = url_after_sign_in(request, request.GET.get("next") or reverse("admin:index"))
     return HttpResponseRedirect(f"{reverse('dashboard:sign-in')}?{urlencode({'next': wanted})}")
 
 
@@ -155,7 +155,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
 def oidc_start(request: HttpRequest) -> HttpResponse:
     """Page that redirects to the OpenID Connect issuer; the CSP's form-action forbids a redirect from a form."""
     _require_issuer()
-    address = oidc.start(request, where_next(request, request.POST.get("next")))
+    address = oidc.start(request, url_after_sign_in(request, request.POST.get("next")))
     context = {"address": address, "elsewhere": settings.FAIRSHARE_OIDC_NAME}
     return render(request, "dashboard/sign_in/leaving.html", context)
 

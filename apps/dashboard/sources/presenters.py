@@ -74,7 +74,7 @@ class SourceLine:
     state: Timeliness
     badge: str
     dot: str
-    state_words: str
+    state_text: str
     note: str
     contact: str
     newest: str
@@ -103,7 +103,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         state=state,
         badge=badge,
         dot=dot,
-        state_words=words,
+        state_text=words,
         note=_note(source),
         contact=_ago(last_contact_at(source), now),
         newest=_ago(source.last_record_end_at, now),

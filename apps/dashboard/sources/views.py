@@ -240,7 +240,7 @@ def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *
         "source": found,
         "tag": sources.tag_of(found) if found else "",
         "own_fields": [form[name] for name in form.fields if name in _ABOUT and name != "names_people"],
-        "rhythm_fields": [form[name] for name in form.fields if name in _SCHEDULE],
+        "interval_fields": [form[name] for name in form.fields if name in _SCHEDULE],
         "crumbs": _crumbs(_("Settings"), found) if found else _crumbs(_("New source")),
     }
     return render(request, "dashboard/usage/source_form.html", context, status=status)

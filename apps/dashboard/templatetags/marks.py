@@ -241,6 +241,6 @@ def plain(value: float) -> str:
 
 
 @register.filter
-def utc_words(at: datetime) -> str:
+def utc_text(at: datetime) -> str:
     """Instant in UTC, such as 2027-01-01 08:00 UTC, shown beside the local time."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

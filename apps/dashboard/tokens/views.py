@@ -139,7 +139,7 @@ def summary(rows: Sequence[TokenRow]) -> str:
 
 
 def scope_choices(scopes: Sequence[str], chosen: Sequence[str]) -> list[ScopeChoice]:
-    words = _scope_words()
+    words = _scope_text()
     return [ScopeChoice(scope, *words[scope], scope in chosen) for scope in scopes]
 
 
@@ -195,7 +195,7 @@ def _last_used(at: datetime | None, now: datetime) -> str:
     return presentation.clock_time(at, now)
 
 
-def _scope_words() -> dict[str, tuple[str, str]]:
+def _scope_text() -> dict[str, tuple[str, str]]:
     return {
         "self:read": (_("Read my own priority"), _("your accounts and their usage")),
         "priorities:read": (_("Serve a scheduler"), _("looks up the priority of any account")),

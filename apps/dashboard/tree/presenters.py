@@ -19,7 +19,7 @@ from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.algorithm import text as algorithm_text
-from apps.dashboard.drafts import presenters as draft_words
+from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.federation.presenters import origin_of, origins_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Tolerance
@@ -231,7 +231,7 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
     return {
         "may_select": True,
         "actions": actions,
-        "my_drafts": [(each.pk, draft_words.title_of(each)) for each in mine if each.state == "draft"],
+        "my_drafts": [(each.pk, draft_text.title_of(each)) for each in mine if each.state == "draft"],
         "most_selected": MOST_SELECTED,
     }
 
@@ -368,8 +368,8 @@ def panel_context(request: HttpRequest, policy: str, uid: UUID | None) -> dict[s
         "chosen_parent": parent,
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),
         "own_numbers": algorithm_text.own_numbers(page.entry.columns, page.algorithm, tolerance),
-        "scope_words": lines.phrase(page.scope, page.scope_sources),
-        "compared_words": lines.phrase(*page.compared_by),
+        "scope_text": lines.phrase(page.scope, page.scope_sources),
+        "compared_text": lines.phrase(*page.compared_by),
         "origin": None
         if page.moment
         else origin_of(policy_slug=policy, uid=uid, at=clock.now(), actor=actor_of(request)),

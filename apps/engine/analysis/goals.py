@@ -141,7 +141,7 @@ def by_dilution(contest: Contest, rule: Rule) -> SharesFound:
         shares[at] = max(weight, 0.0)
         return shares
 
-    weight = tidy(
+    weight = round_beyond(
         rest * wanted / (1.0 - wanted),
         lambda one: _is_reached(contest, with_weight(one), rule),
         up=change > 0,
@@ -197,7 +197,7 @@ def nearest_of(candidates: Sequence[float], is_reached: Sequence[bool], present:
     return min(reached, key=lambda n: (abs(math.log(candidates[n] / present)), candidates[n]), default=None)
 
 
-def tidy(value: float, is_fine: Callable[[float], bool], *, up: bool) -> float:
+def round_beyond(value: float, is_fine: Callable[[float], bool], *, up: bool) -> float:
     """The number with the fewest digits at or beyond `value` in this direction for which `is_fine`; else `value`."""
     if value <= 0 or not math.isfinite(value):
         return value

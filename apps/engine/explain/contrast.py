@@ -19,7 +19,7 @@ _WIDE = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Skeleton:
+class MinimalTree:
     """A small tree: the paths of the two entries, and entries beside them with their totals but without children.
 
     Totals are per scope, as in results. entries: the original entry of each of the m entries. parent, shares, …: (m,),
@@ -37,7 +37,7 @@ class Skeleton:
         return int(np.searchsorted(self.entries, entry))
 
     def with_more_usage(self, entry: int, amount: float) -> PriorityResult:
-        """The skeleton with more usage of this entry, in every scope."""
+        """The minimal tree with more usage of this entry, in every scope."""
         usage, group_usage = self.usage.copy(), self.group_usage.copy()
         at = self.place(entry)
         while at >= 0:
@@ -47,7 +47,7 @@ class Skeleton:
         return self._compute(self.tree, usage, group_usage)
 
     def with_less_usage(self, entry: int, amount: float) -> PriorityResult:
-        """The skeleton with less usage of this entry; that of all entries below it shrinks in proportion."""
+        """The minimal tree with less usage of this entry; that of all entries below it shrinks in proportion."""
         usage, group_usage = self.usage.copy(), self.group_usage.copy()
         at = self.place(entry)
         below = self._subtree(at)
@@ -63,13 +63,13 @@ class Skeleton:
         return self._compute(self.tree, usage, group_usage)
 
     def with_shares(self, entry: int, shares: float) -> PriorityResult:
-        """The skeleton with other shares of this entry."""
+        """The minimal tree with other shares of this entry."""
         changed = self.tree.shares.copy()
         changed[self.place(entry)] = shares
         return self._compute(self.tree.with_shares(changed), self.usage, self.group_usage)
 
     def sign(self, computed: PriorityResult, one: int, other: int) -> int:
-        """1 if `one` is ahead of `other` in a result of this skeleton, −1 if behind, 0 if they tie."""
+        """1 if `one` is ahead of `other` in a result of this minimal tree, −1 if behind, 0 if they tie."""
         return compare(computed, self.place(one), self.place(other))
 
     def _subtree(self, at: int) -> BoolArray:
@@ -84,8 +84,8 @@ class Skeleton:
         return compute_prepared(prepared, compare_totals(prepared, usage, group_usage), self.result.settings)
 
 
-def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
-    """Build the skeleton for two entries; entries without shares keep their children, so that competition is unchanged.
+def build_minimal_tree(result: PriorityResult, one: int, other: int) -> MinimalTree:
+    """Build the minimal tree for two entries; entries without shares keep their children, so that competition is unchanged.
 
     In wide groups entries beside the paths are summed by kind, because only sums over siblings matter to the others.
     """
@@ -118,7 +118,7 @@ def skeleton(result: PriorityResult, one: int, other: int) -> Skeleton:
         is_user=tree.is_user[entries],
         seniority=None if seniority is None else lambda: seniority()[entries],
     )
-    return Skeleton(result, entries, small, usage[entries], group_usage[entries])
+    return MinimalTree(result, entries, small, usage[entries], group_usage[entries])
 
 
 def _summed(tree: FairshareTree, children: IntArray, open_ones: set[int], columns: tuple[FloatArray, ...]) -> IntArray:
@@ -241,7 +241,7 @@ def contrast(result: PriorityResult, one: int, other: int) -> Contrast:
     rounded = _rounded(result, mine, theirs, None if sign == 0 else at)
     if sign == 0:
         return Contrast("tie", None, None, at + 1, steps[0], steps[1], None, rounded)
-    turn = _turn(skeleton(result, one, other), one, other, one_at, other_at)
+    turn = _turn(build_minimal_tree(result, one, other), one, other, one_at, other_at)
     return Contrast(decided_by, one, other, at + 1, steps[0], steps[1], turn, rounded)
 
 
@@ -286,7 +286,7 @@ def _parting(mine: list[int], theirs: list[int]) -> int | None:
     return None
 
 
-def _turn(small: Skeleton, ahead: int, behind: int, ahead_at: int | None, behind_at: int | None) -> Turn:
+def _turn(small: MinimalTree, ahead: int, behind: int, ahead_at: int | None, behind_at: int | None) -> Turn:
     def turned(computed: PriorityResult) -> bool:
         return small.sign(computed, behind, ahead) > 0
 

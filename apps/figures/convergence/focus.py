@@ -19,12 +19,12 @@ from apps.figures.convergence.labels import (
     Links,
     RawRows,
     caption,
-    day_words,
+    day_text,
     file_name,
     moment_url,
     revision_marks,
     short_balance,
-    used_words,
+    used_text,
     used_words_of,
 )
 from apps.figures.convergence.options import RANGES, UNITS, FocusOptions
@@ -57,7 +57,7 @@ def focus_figure(picked: Selection, options: FocusOptions, query: QueryDict, lin
     series = [_series(picked, options, at) for at in range(len(found.members))]
     in_range = _in_range(found, options)
     if not in_range.any():
-        values = {"first": day_words(options.period.from_on), "last": day_words(options.period.to_on)}
+        values = {"first": day_text(options.period.from_on), "last": day_text(options.period.to_on)}
         return _without_data(
             _("There are no numbers between %(first)s and %(last)s. Choose a longer range.") % values,
             found,
@@ -231,7 +231,7 @@ def _layout(
     every = [value for one in shown for value in one.values.tolist()]
     if options.unit == "points":
         y = axes.points_axis(values)
-        y |= axes.more_ticks(y, every, axes.points_words)
+        y |= axes.more_ticks(y, every, axes.points_text)
     else:
         y = axes.share_axis(values) if options.unit == "percent" else axes.amount_axis([100.0, *values])
         y |= axes.more_ticks(y, every, lambda value: f"{value:g}\u00a0%")
@@ -276,12 +276,12 @@ def _sentence(found: Convergence, shown: list[_Series]) -> str:
     now.sort(key=lambda pair: -abs(off(pair)))
     first, index = now[0]
     numbers = (float(found.actual[first.at, index]), float(found.target[first.at, index]))
-    words = used_words(*numbers, str(found.states[first.at, index]))
+    words = used_text(*numbers, str(found.states[first.at, index]))
     text = f"{first.label}: {words}."
     if len(now) > 1 and str(found.states[now[1][0].at, now[1][1]]) not in {"on", "no_demand"}:
         second, index = now[1]
         numbers = (float(found.actual[second.at, index]), float(found.target[second.at, index]))
-        text += f" {second.label}: {used_words(*numbers, str(found.states[second.at, index]))}."
+        text += f" {second.label}: {used_text(*numbers, str(found.states[second.at, index]))}."
     return text
 
 
@@ -291,7 +291,7 @@ def _table(found: Convergence, shown: list[_Series], in_range: Any) -> Table:
     on = [found.on[at] for at in indices]
     pairs = [column[indices] for one in shown for column in (found.actual[one.at], found.target[one.at])]
     texts = [[f"{c:.1f}" if isfinite(c) else "–" for c in (column * 100).tolist()] for column in pairs]
-    rows = [[day_words(day), *numbers] for day, *numbers in zip(on, *texts, strict=True)]
+    rows = [[day_text(day), *numbers] for day, *numbers in zip(on, *texts, strict=True)]
     titles = [title for one in shown for title in (_("%(name)s, actual %%"), _("%(name)s, target %%"))]
     names = [one.label for one in shown for _twice in range(2)]
     columns = [Column(title % {"name": name}) for title, name in zip(titles, names, strict=True)]

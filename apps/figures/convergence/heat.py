@@ -15,13 +15,13 @@ from apps.figures import axes, traces
 from apps.figures.convergence.labels import (
     Links,
     caption,
-    day_words,
+    day_text,
     file_name,
     moment_url,
     short_balance,
     used_words_of,
 )
-from apps.figures.convergence.panels import balance_words
+from apps.figures.convergence.panels import balance_text
 from apps.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
 from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 
@@ -133,7 +133,7 @@ def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
     labels = []
     for index, row in enumerate(reversed(rows)):
         for actual, target, state in _cells(found, row, last):
-            color = _TEXT_COLORS.get(balance_words(state, actual - target)[0], "$ink-2")
+            color = _TEXT_COLORS.get(balance_text(state, actual - target)[0], "$ink-2")
             labels.append(EndLabel(index, short_balance(actual, target, state), color=color))
     return labels
 
@@ -184,5 +184,5 @@ def _table(found: Convergence, rows: list[int], names: list[str], days: slice) -
         [names[at], *(round(one, 4) if isfinite(one) else "" for one in off[row].tolist())]
         for at, row in enumerate(rows)
     ]
-    last = day_words(found.on[-1])
+    last = day_text(found.on[-1])
     return Table((Column(_("Entry"), is_number=False), Column(last)), shown, raw, header=("entry", *on))

@@ -41,7 +41,7 @@ class Links:
 NO_LINKS = Links()
 
 
-def used_words(actual: float, target: float, state: str) -> str:
+def used_text(actual: float, target: float, state: str) -> str:
     """Return e.g. "used 52.6 %, target 40.0 %, 12.6 points over"."""
     return used_words_of(np.array([actual]), np.array([target]), [state])[0]
 
@@ -102,10 +102,10 @@ def _template(_language: str | None) -> str:
 
 @lru_cache(maxsize=8192)
 def _balance(_language: str | None, thousandths: int, is_over: bool, state: str) -> str:
-    return _balance_words(thousandths / 1000 * (1 if is_over else -1), state)
+    return _balance_text(thousandths / 1000 * (1 if is_over else -1), state)
 
 
-def _balance_words(off: float, state: str) -> str:
+def _balance_text(off: float, state: str) -> str:
     if state == "on":
         return _("on target")
     if state == "no_demand":
@@ -133,14 +133,14 @@ def mark_of(state: str, off: float) -> str:
     return "$over-mark" if off > 0 else "$under-mark"
 
 
-def day_words(on: date) -> str:
+def day_text(on: date) -> str:
     if isinstance(on, datetime):
         return formats.date_format(on, "j M, H:i")
-    return _day_words(get_language(), on)
+    return _day_text(get_language(), on)
 
 
 @lru_cache(maxsize=4096)
-def _day_words(_language: str | None, on: date) -> str:
+def _day_text(_language: str | None, on: date) -> str:
     """Only days are cached: equal instants may be in different zones."""
     return formats.date_format(on, "j M Y")
 

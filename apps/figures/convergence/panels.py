@@ -131,7 +131,7 @@ class Heading:
     word: str
 
 
-def state_words(state: str) -> str:
+def state_text(state: str) -> str:
     """Return the label of a state."""
     return _(_STATE_WORDS[state]) if state in _STATE_WORDS else UNKNOWN
 
@@ -143,19 +143,19 @@ def heading_of(found: Convergence, row: int) -> Heading:
     reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(target)s") % {"target": shares[1]})
     if not found.visible[row].any():
         return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
-    shape, amount, word = balance_words(str(found.states[row, -1]), actual - target)
+    shape, amount, word = balance_text(str(found.states[row, -1]), actual - target)
     return Heading(*reads, shape, amount, word)
 
 
-def balance_words(state: str, difference: float) -> tuple[Shape, str, str]:
+def balance_text(state: str, difference: float) -> tuple[Shape, str, str]:
     """Return the shape, the amount in points, and the word for a point."""
     if not isfinite(difference) or not state:
-        return "nodata", "", state_words(state) if state == BEFORE_ENTRY else _("no data")
+        return "nodata", "", state_text(state) if state == BEFORE_ENTRY else _("no data")
     shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
     return shape, points(difference) if shape in {"over", "under"} else "", _(word)
 
 
-def newest_words(found: Convergence) -> str:
+def newest_text(found: Convergence) -> str:
     """Explain that headings are from the newest snapshot; "" if the last point is a finished day or hour."""
     if found.latest_at is None:
         return ""
@@ -202,7 +202,7 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
         caption=caption(shown),
         moment_url=moment_url(shown, links),
         empty="" if shown.on else _("There are no days in this period."),
-        extra={"panels": panels, "newest": newest_words(shown)},
+        extra={"panels": panels, "newest": newest_text(shown)},
     )
 
 

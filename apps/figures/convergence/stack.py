@@ -13,7 +13,7 @@ from apps.figures import axes, traces
 from apps.figures.convergence.labels import (
     Links,
     caption,
-    day_words,
+    day_text,
     file_name,
     moment_url,
     revision_marks,
@@ -126,7 +126,7 @@ def _table(found: Convergence, layers: list[Layer]) -> Table:
     indices = range(len(found.on) - 1, -1, -1)
     return Table(
         (Column(_("Day"), is_number=False), *columns),
-        [[day_words(found.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in indices],
+        [[day_text(found.on[at]), *(f"{column[at]:.1f}" for column in pairs)] for at in indices],
         [[axes.moment(found.on[at]), *(round(float(column[at]), 4) for column in pairs)] for at in indices],
         header=("day", *kinds),
     )

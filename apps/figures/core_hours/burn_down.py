@@ -55,11 +55,11 @@ def _part(one: AllocationLeft, at: int) -> float:
 def _line(found: CoreHourWeeks, one: AllocationLeft, color: str) -> dict[str, Any]:
     x = [labels.axis_moment(at, found) for at in one.at]
     y = [_part(one, at) for at in range(len(x))]
-    values = [_left_words(left, one.allocated_core_h) for left in one.left_core_h]
+    values = [_left_text(left, one.allocated_core_h) for left in one.left_core_h]
     return traces.line(x, y, name=one.name, color=color, words=values)
 
 
-def _left_words(left: float, allocated: float) -> str:
+def _left_text(left: float, allocated: float) -> str:
     values = {"n": labels.hours(abs(left)), "part": percent(abs(left) / allocated)}
     if left < 0:
         return _("used %(n)s core-hours more than allocated, %(part)s over") % values
@@ -113,7 +113,7 @@ def _label(one: AllocationLeft) -> str:
 
 
 def _note(found: CoreHourWeeks) -> str:
-    period = labels.period_words(found.period)
+    period = labels.period_text(found.period)
     if found.n_promises > len(found.promises):
         period = f"{period}; {_('%(n)s of %(all)s') % {'n': len(found.promises), 'all': found.n_promises}}"
     return _("percent of the allocation, %(period)s") % {"period": period}

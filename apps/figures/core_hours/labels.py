@@ -84,7 +84,7 @@ def empty_figure(name: str, title: str, found: CoreHourWeeks, message: str, cont
         (),
         axes.empty_layout(),
         Table((), (), ()),
-        note=period_words(found.period),
+        note=period_text(found.period),
         size="m",
         empty=message,
         controls=controls,
@@ -92,7 +92,7 @@ def empty_figure(name: str, title: str, found: CoreHourWeeks, message: str, cont
     )
 
 
-def period_words(period: Period) -> str:
+def period_text(period: Period) -> str:
     return _("%(first)s to %(last)s") % {"first": day(period.starts_on), "last": day(period.ends_on)}
 
 

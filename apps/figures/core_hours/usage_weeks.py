@@ -133,7 +133,7 @@ def _short(name: str) -> str:
 
 def _note(found: CoreHourWeeks, is_percent: bool) -> str:
     unit = _("percent of the core-hours shown") if is_percent else _("core-hours")
-    return f"{unit}, {labels.period_words(found.period)}"
+    return f"{unit}, {labels.period_text(found.period)}"
 
 
 def _sentence(drawn: _Drawn, by: str) -> str:

@@ -17,10 +17,10 @@ from apps.analytics.forecast import CurvePoint, FactorPoint, Forecast, ForecastL
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
 from apps.figures import axes, traces
-from apps.figures.convergence.labels import used_words
+from apps.figures.convergence.labels import used_text
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, with_changes
 from apps.priorities.sentences import text_of
-from apps.priorities.sentences.numbers import factor as factor_words
+from apps.priorities.sentences.numbers import factor as factor_text
 from apps.priorities.sentences.numbers import percent
 
 
@@ -36,7 +36,7 @@ def factor_figure(found: Forecast) -> Figure | None:
         return Figure("factor", title, sentence, (), axes.empty_layout(), table, size="m", empty=sentence, reads=False)
     first, last = ahead.points[0], ahead.points[-1]
     at = [axes.moment(timezone.localtime(point.at)) for point in ahead.points]
-    words = [_("factor %(factor)s") % {"factor": factor_words(point.factor)} for point in ahead.points]
+    words = [_("factor %(factor)s") % {"factor": factor_text(point.factor)} for point in ahead.points]
     values = axes.rounded([point.factor for point in ahead.points], 6)
     return Figure(
         name="factor",
@@ -54,7 +54,7 @@ def factor_figure(found: Forecast) -> Figure | None:
         },
         table=_factor_table(ahead.points),
         size="m",
-        labels=[EndLabel(last.factor, factor_words(last.factor), color="$accent")],
+        labels=[EndLabel(last.factor, factor_text(last.factor), color="$accent")],
         file=f"fairshare_{found.policy.slug}_factor_ahead_rev{found.snapshot.revision}",
         caption=_("%(policy)s, %(account)s, revision %(n)s")
         % {"policy": found.policy.name, "account": found.entry_path, "n": found.snapshot.revision},
@@ -78,7 +78,7 @@ def _factor_table(points: Sequence[FactorPoint]) -> Table:
             [
                 formats.date_format(timezone.localtime(point.at), "j M, H:i"),
                 str(point.days),
-                factor_words(point.factor),
+                factor_text(point.factor),
             ]
             for point in points
         ],
@@ -209,9 +209,9 @@ def _traces(
     past_percent = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
     likely = [None] * len(past) + [one.likely * 100 for one in ahead]
     known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
-    forecast_words = [""] * (len(past) + 1) + [_forecast_words(one) for one in ahead[1:]]
+    forecast_text = [""] * (len(past) + 1) + [_forecast_text(one) for one in ahead[1:]]
     lines = [
-        traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=forecast_words),
+        traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=forecast_text),
         traces.line(
             at,
             axes.rounded(past_percent, 3),
@@ -271,10 +271,10 @@ def state_of(shown: ForecastLevel) -> str:
 
 
 def _balance(name: str, part: float, target: float) -> str:
-    return f"{name}: {used_words(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
+    return f"{name}: {used_text(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
 
 
-def _forecast_words(one: CurvePoint) -> str:
+def _forecast_text(one: CurvePoint) -> str:
     return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
         "likely": percent(one.likely),
         "half": _range(one.p25, one.p75),

@@ -19,7 +19,7 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.figures import axes, traces
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, period_choices, with_changes
 from apps.priorities.sentences.numbers import UNKNOWN, count, number
-from apps.priorities.sentences.numbers import factor as factor_words
+from apps.priorities.sentences.numbers import factor as factor_text
 
 
 # --- Places -----------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def places_figure(found: MyPosition) -> Figure:
 def _bars(found: MyPosition, heights: list[float]) -> dict[str, Any]:
     middles = [round((one.low + one.high) / 2, 4) for one in found.bins]
     drawn = traces.bars(
-        middles, [round(one, 4) for one in heights], name="", color="", words=[_bin_words(one) for one in found.bins]
+        middles, [round(one, 4) for one in heights], name="", color="", words=[_bin_text(one) for one in found.bins]
     )
     colors = ["$accent" if one.is_mine else "$level-mark/0.6" for one in found.bins]
     return drawn | {
@@ -94,7 +94,7 @@ def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
         "yshift": 4,
         "showarrow": False,
         "xanchor": anchor,
-        "text": f"{_('you')}, {factor_words(found.factor)}",
+        "text": f"{_('you')}, {factor_text(found.factor)}",
         "font": {"size": 12, "weight": 600, "color": "$accent"},
     }
 
@@ -103,7 +103,7 @@ def _range(one: Bin) -> str:
     return _("%(first)s to %(last)s") % {"first": number(one.low, 2), "last": number(one.high, 2)}
 
 
-def _bin_words(one: Bin) -> str:
+def _bin_text(one: Bin) -> str:
     values = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", one.n)
     text = values % {"n": count(one.n), "range": _range(one)}
     return _("%(text)s, including you") % {"text": text} if one.is_mine else text
@@ -208,7 +208,7 @@ def rank_figure(
         at, values, name=found.account, color="$accent", words=[_words(day) for day in found.days], width=2.25
     )
     end = float(_value(last, is_rank) or 0.0)
-    label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_words(end)
+    label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_text(end)
     first_at, last_at = (timezone.localtime(one.as_of) for one in (found.days[0], found.days[-1]))
     if last_at - first_at < timedelta(hours=1):
         first_at -= timedelta(hours=1)  # so that a single point is clear of the axis
@@ -256,7 +256,7 @@ def _axis_moment(at: datetime) -> str:
 def _words(day: RankOnDay) -> str:
     if day.rank is None:
         return _("no rank")
-    values = {"rank": count(day.rank), "of": count(day.of), "factor": factor_words(day.factor)}
+    values = {"rank": count(day.rank), "of": count(day.of), "factor": factor_text(day.factor)}
     return _("rank %(rank)s of %(of)s, factor %(factor)s") % values
 
 
@@ -269,7 +269,7 @@ def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
     is_rank = options.by == "rank"
     first, last = known[0], known[-1]
     shown: Callable[[RankOnDay], str] = (
-        (lambda day: count(day.rank or 0)) if is_rank else (lambda day: factor_words(day.factor))
+        (lambda day: count(day.rank or 0)) if is_rank else (lambda day: factor_text(day.factor))
     )
     now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
     text = f"{_('Rank') if is_rank else _('Factor')}: {now}"
@@ -309,7 +309,7 @@ def _table(days: Sequence[RankOnDay]) -> Table:
                 formats.date_format(timezone.localtime(day.as_of), "j M Y, H:i"),
                 UNKNOWN if day.rank is None else count(day.rank),
                 count(day.of),
-                factor_words(day.factor),
+                factor_text(day.factor),
                 str(day.revision),
             ]
             for day in newest

@@ -40,7 +40,7 @@ def profiles(context: FigureContext) -> Figure:
             [round(row.priority, 4) for row in own],
             name=context.own,
             color="$ink",
-            words=[_profile_words(row) for row in own],
+            words=[_profile_text(row) for row in own],
             width=2.25,
         )
     )
@@ -65,7 +65,7 @@ def profiles(context: FigureContext) -> Figure:
     )
 
 
-def _profile_words(row: ProfilePoint) -> str:
+def _profile_text(row: ProfilePoint) -> str:
     return _("at actual %(actual)s: priority %(priority)s") % {
         "actual": percent(row.actual, 0),
         "priority": signed(row.priority, 2),
@@ -85,7 +85,7 @@ def leaf_jobs(context: FigureContext) -> Figure:
     styles = ((_("in the vector"), "$series-1", "any_level_h"), (_("on every level"), "$series-2", "every_level_h"))
     for label, color, name in styles:
         x, y = _cumulative([getattr(row, name) for row in rows], len(rows), low, high)
-        words = [_part_words(10**at, part) for at, part in zip(x, y, strict=True)]
+        words = [_part_text(10**at, part) for at, part in zip(x, y, strict=True)]
         drawn.append(traces.line(x, y, name=label, color=color, words=words, width=2.0))
         drawn[-1]["line"]["shape"] = "hv"
         labels.append(EndLabel(y[-1], label, color))
@@ -115,7 +115,7 @@ def _cumulative(values: list[float | None], n: int, low: float, high: float) -> 
     return [*x, high], [*y, y[-1]]
 
 
-def _part_words(job_h: float, part: float) -> str:
+def _part_text(job_h: float, part: float) -> str:
     return _("a job of %(job)s h is visible for %(part)s of the leaves") % {
         "job": job_hours(job_h),
         "part": percent(part / 100),
@@ -134,7 +134,7 @@ def exponent(context: FigureContext) -> Figure:
             [round(row.k, 4) for row in curve],
             name="k",
             color="$ink",
-            words=[_curve_words(row) for row in curve],
+            words=[_curve_text(row) for row in curve],
             width=2.0,
         )
     ]
@@ -145,7 +145,7 @@ def exponent(context: FigureContext) -> Figure:
             "x": [min(max(log(row.parent_ratio), low), high) for row in points],
             "y": [row.k for row in points],
             "marker": {"color": "$accent", "size": 9 if context.query.entry else 6},
-            "customdata": [_point_words(row) for row in points],
+            "customdata": [_point_text(row) for row in points],
             "hovertemplate": "%{customdata}<extra></extra>",
         }
     )
@@ -172,11 +172,11 @@ def exponent(context: FigureContext) -> Figure:
     )
 
 
-def _curve_words(row: ExponentPoint) -> str:
+def _curve_text(row: ExponentPoint) -> str:
     return _("is %(k)s with the parent at %(ratio)s") % {"k": number(row.k, 2), "ratio": ratio(row.parent_ratio)}
 
 
-def _point_words(row: ExponentPoint) -> str:
+def _point_text(row: ExponentPoint) -> str:
     return _("%(entry)s: k %(k)s, parent at %(ratio)s, own ratio %(own)s") % {
         "entry": row.entry,
         "k": number(row.k, 2),

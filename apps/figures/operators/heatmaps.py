@@ -56,7 +56,7 @@ class Cell:
 
 def local_density(context: FigureContext) -> Figure:
     cells = [
-        Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_words(row))
+        Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_text(row))
         for row in context.of(LocalDensity)
     ]
     return _heatmap(context, cells, labels=_priority_labels(cells), controls=[context.target_control()])
@@ -64,7 +64,7 @@ def local_density(context: FigureContext) -> Figure:
 
 def input_density(context: FigureContext) -> Figure:
     cells = [
-        Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_words(row))
+        Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_text(row))
         for row in context.of(InputDensity)
     ]
     return _heatmap(context, cells, labels=_priority_labels(cells))
@@ -77,7 +77,7 @@ def aggregation(context: FigureContext) -> Figure:
             signed(row.priority, 2),
             _dense(row.density),
             _share(row.density),
-            _density_words(row),
+            _density_text(row),
         )
         for row in context.of(LocalDensity)
     ]
@@ -102,7 +102,7 @@ def _share(density: float) -> str:
     return "–" if density == 0 else number(100 * density, 1 if density < 0.0095 else 0)
 
 
-def _density_words(row: LocalDensity | InputDensity) -> str:
+def _density_text(row: LocalDensity | InputDensity) -> str:
     return _("%(part)s from priority %(priority)s on") % {
         "part": percent(row.density),
         "priority": signed(row.priority, 2),
@@ -112,7 +112,7 @@ def _density_words(row: LocalDensity | InputDensity) -> str:
 def job_size(context: FigureContext) -> Figure:
     """The line marks where the queried job becomes visible."""
     rows = [row for row in context.of(JobSize) if row.region == context.query.region]
-    cells = [Cell(row.operator, str(row.bits), _by_job(row.job_h), "", _job_words(row)) for row in rows]
+    cells = [Cell(row.operator, str(row.bits), _by_job(row.job_h), "", _job_text(row)) for row in rows]
     figure = _heatmap(context, cells, rows=rows, controls=[context.region_control()])
     figure.layout["shapes"] = _edges(rows, context.query.job_h)
     figure.layout["annotations"] = _first_texts(rows, context.query.job_h, cells)
@@ -126,7 +126,7 @@ def _by_job(job_h: float | None) -> float | None:
     return min(max((log10(max(job_h, 1e-9)) - low) / (high - low), 0.0), 1.0)
 
 
-def _job_words(row: JobSize) -> str:
+def _job_text(row: JobSize) -> str:
     if row.job_h is None:
         return _("%(bits)s bits: component not reached") % {"bits": row.bits}
     return _("%(bits)s bits: a job of %(job)s h is visible") % {"bits": row.bits, "job": job_hours(row.job_h)}
@@ -172,7 +172,7 @@ def bits(context: FigureContext) -> Figure:
             region_label(row.region),
             None if row.bits is None else (row.bits - 3) / 17,
             "> 20" if row.bits is None else str(row.bits),
-            _bits_words(row),
+            _bits_text(row),
         )
         for row in context.of(BitsNeeded)
     ]
@@ -181,7 +181,7 @@ def bits(context: FigureContext) -> Figure:
     return replace(figure, layout=figure.layout | {"margin": axes.margin(96, 12, 8, 40)} if figure.layout else {})
 
 
-def _bits_words(row: BitsNeeded) -> str:
+def _bits_text(row: BitsNeeded) -> str:
     needed = _("more than 20 bits") if row.bits is None else _("%(bits)s bits") % {"bits": row.bits}
     if row.published is None:
         return f"{region_label(row.region)}: {needed}"
@@ -208,7 +208,7 @@ def resolution(context: FigureContext) -> Figure:
             resolution_text(row.resolution),
             _part(n_of(row), most),
             count(n_of(row)),
-            _effect_words(row, n_of(row), context.query.count),
+            _effect_text(row, n_of(row), context.query.count),
         )
         for row in rows
     ]
@@ -234,7 +234,7 @@ def _part(n: int, most: int) -> float:
     return 0.0 if n == 0 else 0.15 + 0.85 * sqrt(n / max(most, 1))
 
 
-def _effect_words(row: ResolutionEffect, n: int, kind: str) -> str:
+def _effect_text(row: ResolutionEffect, n: int, kind: str) -> str:
     texts = {
         "misplaced": _("at %(resolution)s: %(n)s of %(all)s leaves with another rank"),
         "lost": _("at %(resolution)s: %(n)s of %(all)s leaves no longer distinct"),
@@ -257,7 +257,7 @@ def steps(context: FigureContext) -> Figure:
     grid = [[by_pair[target, actual] for actual in actuals] for target in targets]
     trace = traces.cells(
         [[row.component * len(_COMPONENTS) // n for row in line] for line in grid],
-        [[_step_words(row) for row in line] for line in grid],
+        [[_step_text(row) for row in line] for line in grid],
         _COMPONENTS,
         gap=0.0,
     )
@@ -275,7 +275,7 @@ def steps(context: FigureContext) -> Figure:
     return context.figure([trace], layout, rows, reads=False, size="l", controls=[control])
 
 
-def _step_words(row: Step) -> str:
+def _step_text(row: Step) -> str:
     return _("actual %(actual)s, target %(target)s: component %(component)s, priorities from %(priority)s on") % {
         "actual": percent(row.actual),
         "target": percent(row.target),

@@ -111,7 +111,7 @@ class Kind:
         return {term.name: term.default for term in self.terms}
 
 
-def day_words(text: str) -> str:
+def day_text(text: str) -> str:
     """A day in facts as text: 31 Dec 2026."""
     return str(formats.date_format(date.fromisoformat(text[:10]), "j M Y"))
 

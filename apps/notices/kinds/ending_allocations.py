@@ -9,7 +9,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_text, days_until
 from apps.policies.allocations.services import allocations_of
 from apps.policies.allocations.summary import ending_soon
 from apps.priorities.sentences.numbers import count
@@ -50,7 +50,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    given = {"path": facts["path"], "day": day_words(facts["ends_on"]), "hours": count(facts["core_h"])}
+    given = {"path": facts["path"], "day": day_text(facts["ends_on"]), "hours": count(facts["core_h"])}
     text = _("%(path)s: %(hours)s core-hours are allocated until %(day)s; no renewal is planned.") % given
     return Sentence("ending_allocations.over" if facts["is_over"] else "ending_allocations.ends", facts, text)
 

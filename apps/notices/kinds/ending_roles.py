@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_text, days_until
 from apps.policies.access.holders import name_of
 from apps.policies.models import Grant
 
@@ -56,7 +56,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     role = str(dict(Grant.Role.choices).get(facts["role"], facts["role"]))
-    given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_words(facts["ends_on"])}
+    given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_text(facts["ends_on"])}
     text = _("%(who)s, %(role)s of %(path)s: until %(day)s.") % given
     return Sentence("ending_roles.over" if facts["is_over"] else "ending_roles.ends", facts, text)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_words, days_until
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term, day_text, days_until
 from apps.policies.operations.dated_shares import is_boost
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    given = {"name": facts["name"], "path": facts["path"], "day": day_words(facts["ends_on"])}
+    given = {"name": facts["name"], "path": facts["path"], "day": day_text(facts["ends_on"])}
     if facts["is_over"]:
         text = _("The shares of %(path)s expired on %(day)s and were kept: a decision is missing.")
         return Sentence("ending_shares.kept", facts, text % given)

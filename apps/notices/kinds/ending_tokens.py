@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from apps.accounts.models import Token
 from apps.accounts.selectors import display_name
 from apps.accounts.services import OWN_SCOPES
-from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace, Term, day_words, days_until
+from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace, Term, day_text, days_until
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -50,7 +50,7 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    given = {"name": facts["name"], "who": display_name(facts["who"]), "day": day_words(facts["ends_on"])}
+    given = {"name": facts["name"], "who": display_name(facts["who"]), "day": day_text(facts["ends_on"])}
     text = _("API token %(name)s of %(who)s: until %(day)s.") % given
     return Sentence("ending_tokens.over" if facts["is_over"] else "ending_tokens.ends", facts, text)
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, day_words
+from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, day_text
 from apps.notices.models import Notice, Watch
 from apps.priorities.selectors.rows import EntryRow, open_view
 from apps.priorities.sentences.numbers import percent
@@ -68,7 +68,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
     balance = {"over": _("over"), "under": _("under")}.get(facts["state"], _("on target"))
     given = {"actual": percent(facts["actual"]), "target": percent(facts["target"]), "balance": balance}
     numbers = _("used %(actual)s, target %(target)s, %(balance)s") % given
-    until = _("Watched until %(day)s.") % {"day": day_words(facts["until"])}
+    until = _("Watched until %(day)s.") % {"day": day_text(facts["until"])}
     found = f"{facts['path']}: {numbers}. {until}"
     if facts["before"] is not None:
         found = f"{found} {_('It had used %(before)s when this began.') % {'before': percent(facts['before'])}}"

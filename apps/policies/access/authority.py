@@ -116,7 +116,7 @@ class Lineages:
         return tuple(reversed(below))
 
 
-class Holding:
+class HeldRights:
     """Verbs that a user holds in one policy at one instant, by entry, with their expiry."""
 
     def __init__(self, grants: Iterable[Grant], *, rules: bool = False, bound: UUID | None = None) -> None:
@@ -128,7 +128,7 @@ class Holding:
                 self._until[key] = max(self._until.get(key, until_of(grant)), until_of(grant))
 
     @classmethod
-    def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> Holding:
+    def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> HeldRights:
         """Load the actor's grants; a token restricts them to the subtree that it is bound to."""
         grants = () if actor.user is None else grants_of(policy, actor.user, at)
         bound = actor.token.subtree_uid if actor.token else None
@@ -156,7 +156,7 @@ class GrantDependencies:
     def __init__(self, grants: Collection[Grant], lineages: Lineages) -> None:
         self._all, self._lineages = list(grants), lineages
 
-    def resting_on(self, gone: Grant, instead: Grant | None = None) -> list[Grant]:
+    def depending_on(self, gone: Grant, instead: Grant | None = None) -> list[Grant]:
         """Return the grants that would lose their basis if `gone` were removed or replaced by `instead`."""
         adrift = {grant.pk for grant in self._all if not self._is_held(grant, self._all)}
         rest = [grant for grant in self._all if grant.pk != gone.pk]
@@ -178,7 +178,7 @@ class GrantDependencies:
         if self._is_root(grant) or grant.granted_by is None:
             return True
         own = [each for each in among if each.pk != grant.pk and self._is_for(each, grant.granted_by)]
-        end, missing = Holding(own).limit(grant.verbs, self._lineages.of(grant.entry_uid))
+        end, missing = HeldRights(own).limit(grant.verbs, self._lineages.of(grant.entry_uid))
         return not missing and end >= until_of(grant)
 
     def _is_for(self, grant: Grant, person: User) -> bool:
@@ -282,7 +282,7 @@ class ActorGuard:
         """Require rights at the root, because settings affect every entry."""
         missing = [] if self._only_see else self._missing(Verb.EDIT_STRUCTURE, [self._root])
         if missing and Verb.EDIT_STRUCTURE not in missing:
-            raise NotAllowed(f"operations[{index}]: {_lacks(missing)} for the policy's settings. {_PROPOSE}")
+            raise NotAllowed(f"operations[{index}]: {_missing_rights(missing)} for the policy's settings. {_PROPOSE}")
         if missing:
             raise NotAllowed(f"operations[{index}]: only an administrator changes a policy's settings.")
 
@@ -308,7 +308,7 @@ class ActorGuard:
     def _demand(self, verb: str, lineage: list[UUID], tree: WorkingTree, node: Node, index: int) -> None:
         missing = [] if self._only_see else self._missing(verb, lineage)
         if missing and verb not in missing:
-            raise NotAllowed(f"operations[{index}]: {_lacks(missing)} for {tree.path(node)}. {_PROPOSE}")
+            raise NotAllowed(f"operations[{index}]: {_missing_rights(missing)} for {tree.path(node)}. {_PROPOSE}")
         if missing:
             raise NotAllowed(
                 f"operations[{index}]: you may not change {tree.path(node)}; only users with rights above it "
@@ -319,7 +319,7 @@ class ActorGuard:
         return [each for each in self._verbs(verb) if not self._reaches(each, lineage)]
 
 
-def _lacks(verbs: list[str]) -> str:
+def _missing_rights(verbs: list[str]) -> str:
     """Name the missing rights, for users who may change an entry but may not publish."""
     return f"you lack the right {' and '.join(verbs)}"
 

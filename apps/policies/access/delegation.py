@@ -29,7 +29,7 @@ from apps.policies.access.authority import (
     GrantChange,
     GrantDependencies,
     GrantTerms,
-    Holding,
+    HeldRights,
     Lineages,
     until_of,
 )
@@ -47,19 +47,19 @@ GivenOn = Literal["keep", "end"]
 
 
 @dataclass(frozen=True)
-class Setting:
+class GrantContext:
     """A policy, its tree, and the actor's rights in it, at the instant of a decision."""
 
     policy: Policy
     lineages: Lineages
-    holding: Holding
+    holding: HeldRights
     actor: Actor
     at: datetime
 
     @classmethod
-    def of(cls, policy: Policy, actor: Actor, at: datetime) -> Setting:
+    def of(cls, policy: Policy, actor: Actor, at: datetime) -> GrantContext:
         lineages = Lineages(policy, load_tree(policy))
-        return cls(policy, lineages, Holding.of_actor(policy, actor, at), actor, at)
+        return cls(policy, lineages, HeldRights.of_actor(policy, actor, at), actor, at)
 
     @property
     def rules(self) -> bool:
@@ -97,23 +97,23 @@ class Setting:
         return set(groups_of(self.actor.user)) if self.actor.user else set()
 
 
-def give_grant(*, policy_slug: str, entry_uid: UUID, terms: GrantTerms, at: datetime, actor: Actor) -> Grant:
+def create_grant(*, policy_slug: str, entry_uid: UUID, terms: GrantTerms, at: datetime, actor: Actor) -> Grant:
     """Give a role to a user or sign-in group at an entry and below it."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": terms.username or terms.people}
     with log_refusals("grant.given", actor, at, **event), transaction.atomic():
-        setting = Setting.of(lock_policy(policy.pk), actor, at)
+        setting = GrantContext.of(lock_policy(policy.pk), actor, at)
         lineage = _seen(setting, entry_uid)
         grant = Grant(policy=policy, entry_uid=entry_uid, role=terms.role, created_at=at, granted_by=actor.user)
         grant.user, grant.people = _subject(terms.username, terms.people)
         grant.reason, grant.verbs = _reason(terms.reason), _verbs(terms.role, terms.verbs)
         if setting.is_own(grant) and not setting.rules:
             raise NotAllowed("You can't assign a role to yourself: ask a manager above.", code="own_grant")
-        _refuse_to_everybody(setting, grant)
+        _refuse_open_grant(setting, grant)
         end, missing = setting.holding.limit(grant.verbs, lineage)
         _refuse_missing(missing)
         grant.expires_at = _end(suggested_end(end, at) if terms.expires_at is UNSET else terms.expires_at, end, at)
-        _refuse_twin(grant)
+        _refuse_duplicate(grant)
         grant.save()
         _log("grant.given", grant, actor, at)
     return grant
@@ -142,11 +142,11 @@ def change_grant(
         if tag_of(grant) == tag_of(before):
             return before
         _refuse_change(setting, before, grant)
-        _refuse_to_everybody(setting, grant)
+        _refuse_open_grant(setting, grant)
         if grant.role != before.role:
-            _refuse_twin(grant)
+            _refuse_duplicate(grant)
         extends = until_of(grant) != until_of(before) and grant.verbs == before.verbs
-        _settle(setting, before, grant, given_on)
+        _end_or_adopt_dependents(setting, before, grant, given_on)
         grant.save()
         _log("grant.extended" if extends else "grant.changed", grant, actor, at, before)
     return grant
@@ -166,15 +166,15 @@ def end_grant(
     with _on_record("grant.ended", policy_slug, grant_id, actor, at), transaction.atomic():
         setting, grant = _locked(policy_slug, grant_id, tag, actor, at)
         if not (setting.is_own(grant) or setting.may_change(grant)):
-            raise _not_yours()
-        _settle(setting, grant, None, given_on)
+            raise _not_allowed()
+        _end_or_adopt_dependents(setting, grant, None, given_on)
         _end_one(grant, setting, reason)
 
 
-def given_on_with(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> list[Grant]:
+def list_dependent_grants(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> list[Grant]:
     """Return the grants that depend on this one: they end with it, unless the actor adopts them."""
     setting, grant = _found(policy_slug, grant_id, actor, at)
-    return [each for each in _grant_dependencies(setting).resting_on(grant) if setting.may_know(each)]
+    return [each for each in _grant_dependencies(setting).depending_on(grant) if setting.may_know(each)]
 
 
 def get_grant(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> Grant:
@@ -192,17 +192,17 @@ def suggested_end(limit: datetime, at: datetime) -> datetime:
     return min(at + SUGGESTED, limit)
 
 
-def _found(policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> tuple[Setting, Grant]:
+def _found(policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> tuple[GrantContext, Grant]:
     policy = get_policy(slug=policy_slug, actor=actor)
     grants = Grant.objects.select_related("user", "granted_by", "policy")
     grant = grants.filter(policy=policy, pk=grant_id).first() if 0 < grant_id < 2**63 else None
-    setting = Setting.of(policy, actor, at)
+    setting = GrantContext.of(policy, actor, at)
     if grant is None or not _in_bounds(setting, grant) or not setting.may_know(grant):
         raise NotFound("There is no such grant.")
     return setting, grant
 
 
-def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetime) -> tuple[Setting, Grant]:
+def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetime) -> tuple[GrantContext, Grant]:
     require_scope(actor, WRITE)
     lock_policy(get_policy(slug=policy_slug, actor=actor).pk)
     setting, grant = _found(policy_slug, grant_id, actor, at)
@@ -211,12 +211,12 @@ def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetim
     return setting, grant
 
 
-def _in_bounds(setting: Setting, grant: Grant) -> bool:
+def _in_bounds(setting: GrantContext, grant: Grant) -> bool:
     bound = setting.actor.token.subtree_uid if setting.actor.token else None
     return bound is None or bound in setting.lineages.of(grant.entry_uid)
 
 
-def _seen(setting: Setting, uid: UUID) -> tuple[UUID, ...]:
+def _seen(setting: GrantContext, uid: UUID) -> tuple[UUID, ...]:
     """Return the lineage of an entry; raise NotFound if it is archived or hidden from the actor."""
     tree = setting.lineages.tree
     sees = visible_entries(policy=setting.policy, tree=tree, actor=setting.actor, at=setting.at)
@@ -240,7 +240,7 @@ def _subject(username: str, people: str) -> tuple[User | None, str]:
     return user, ""
 
 
-def _refuse_to_everybody(setting: Setting, grant: Grant) -> None:
+def _refuse_open_grant(setting: GrantContext, grant: Grant) -> None:
     """Restrict grants for all signed-in users: only administrators give them, and only rights to see."""
     if grant.people != EVERYBODY:
         return
@@ -289,7 +289,7 @@ def _refuse_missing(missing: Collection[str]) -> None:
         raise NotAllowed(f"You can't grant more than you hold; you lack at this entry: {labels}.", code="more_than_own")
 
 
-def _refuse_twin(grant: Grant) -> None:
+def _refuse_duplicate(grant: Grant) -> None:
     twins = Grant.objects.filter(policy_id=grant.policy_id, entry_uid=grant.entry_uid, role=grant.role)
     if twins.filter(user=grant.user, people=grant.people).exclude(pk=grant.pk).exists():
         raise Conflict(
@@ -297,7 +297,7 @@ def _refuse_twin(grant: Grant) -> None:
         )
 
 
-def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
+def _refuse_change(setting: GrantContext, before: Grant, after: Grant) -> None:
     """Allow holders to reduce their own grants, and givers and managers to set what they could give themselves."""
     lineage = setting.lineages.of(after.entry_uid)
     reduces = set(after.verbs) <= set(before.verbs) and until_of(after) <= until_of(before)
@@ -308,7 +308,7 @@ def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
             raise NotAllowed("You can't extend your own grant: ask the person who assigned it.", code="own_grant")
         return
     if not setting.may_change(before):
-        raise _not_yours()
+        raise _not_allowed()
     if reduces:
         return
     end, missing = setting.holding.limit(after.verbs, lineage)
@@ -318,9 +318,9 @@ def _refuse_change(setting: Setting, before: Grant, after: Grant) -> None:
     after.granted_by = setting.actor.user
 
 
-def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
+def _end_or_adopt_dependents(setting: GrantContext, grant: Grant, instead: Grant | None, given_on: GivenOn) -> None:
     """End grants that lose their basis, or adopt those that the actor could have given, from the root down."""
-    while resting := _grant_dependencies(setting).resting_on(grant, instead):
+    while resting := _grant_dependencies(setting).depending_on(grant, instead):
         kept = _adoptable(setting, grant, resting) if given_on == "keep" else None
         if kept is None:
             for each in resting:
@@ -331,7 +331,7 @@ def _settle(setting: Setting, grant: Grant, instead: Grant | None, given_on: Giv
         _log("grant.adopted", kept, setting.actor, setting.at)
 
 
-def _adoptable(setting: Setting, grant: Grant, resting: Sequence[Grant]) -> Grant | None:
+def _adoptable(setting: GrantContext, grant: Grant, resting: Sequence[Grant]) -> Grant | None:
     """Return a dependent grant that the actor could have given without any of these grants, or None.
 
     It must have been given by the grant's holder, and be neither for the same holder nor for the actor.
@@ -339,7 +339,7 @@ def _adoptable(setting: Setting, grant: Grant, resting: Sequence[Grant]) -> Gran
     gone = {grant.pk, *(each.pk for each in resting)}
     actor = setting.actor
     own = [] if actor.user is None else grants_of(setting.policy, actor.user, setting.at).exclude(pk__in=gone)
-    holding = Holding(own, rules=setting.rules)
+    holding = HeldRights(own, rules=setting.rules)
     direct = [each for each in resting if each.granted_by_id == grant.user_id or grant.user_id is None]
     for each in direct:
         end, missing = holding.limit(each.verbs, setting.lineages.of(each.entry_uid))
@@ -349,7 +349,7 @@ def _adoptable(setting: Setting, grant: Grant, resting: Sequence[Grant]) -> Gran
     return None
 
 
-def _end_one(grant: Grant, setting: Setting, reason: str) -> None:
+def _end_one(grant: Grant, setting: GrantContext, reason: str) -> None:
     _log("grant.ended", grant, setting.actor, setting.at, reason=reason.strip()[:LONGEST_REASON])
     grant.delete()
 
@@ -358,7 +358,7 @@ def _same_people(one: Grant, other: Grant) -> bool:
     return (one.user_id, one.people) == (other.user_id, other.people)
 
 
-def _grant_dependencies(setting: Setting) -> GrantDependencies:
+def _grant_dependencies(setting: GrantContext) -> GrantDependencies:
     grants = Grant.objects.filter(policy=setting.policy).select_related("user", "granted_by")
     return GrantDependencies([each for each in grants if until_of(each) > setting.at], setting.lineages)
 
@@ -385,7 +385,7 @@ def _on_record(verb: str, policy_slug: str, grant_id: int, actor: Actor, at: dat
     return log_refusals(verb, actor, at, policy_slug=policy_slug[:64], subject=f"grant {grant_id}")
 
 
-def _not_yours() -> DomainError:
+def _not_allowed() -> DomainError:
     return NotAllowed(
         "Only the person who assigned a grant, or a manager above its entry, can change it.", code="not_your_grant"
     )

@@ -14,7 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.authority import until_of
-from apps.policies.access.delegation import Setting, get_grant, tag_of
+from apps.policies.access.delegation import GrantContext, get_grant, tag_of
 from apps.policies.access.scope import EVERYBODY, Rights, Verb, Visibility, grants_of, rules_all, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
@@ -45,7 +45,7 @@ class GrantLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class GrantBasis:
     """A grant by which a verb is held, and the entry where it was given."""
 
     grant: Grant
@@ -55,13 +55,13 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class VerbAnswer:
+class VerbStatus:
     verb: str
     label: str
     is_held: bool
     # Expiry of the grant that lasts longest; None for no end.
     until: datetime | None
-    grounds: Sequence[Ground]
+    grounds: Sequence[GrantBasis]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Access:
     may_divide: bool
     # Whether they may change the entry's own shares, which takes rights above it.
     may_change_own: bool
-    verbs: Sequence[VerbAnswer]
+    verbs: Sequence[VerbStatus]
     steps: Sequence[Step]
 
 
@@ -107,7 +107,7 @@ def list_grants(
     """List the grants that the actor may know of, by path and name. entry_uid: only at that entry; below: also below
     it."""
     policy = get_policy(slug=policy_slug, actor=actor)
-    setting = Setting.of(policy, actor, at)
+    setting = GrantContext.of(policy, actor, at)
     bound = actor.token.subtree_uid if actor.token else None
     grants = Grant.objects.filter(policy=policy).select_related("user", "granted_by", "policy")
     if username:
@@ -125,7 +125,7 @@ def list_grants(
 def get_grant_line(*, policy_slug: str, grant_id: int, at: datetime, actor: Actor) -> GrantLine:
     """Return one grant as listed; NotFound if the actor may not know of it."""
     grant = get_grant(policy_slug=policy_slug, grant_id=grant_id, at=at, actor=actor)
-    return _line(Setting.of(grant.policy, actor, at), grant)
+    return _line(GrantContext.of(grant.policy, actor, at), grant)
 
 
 def ending_soon(lines: Sequence[GrantLine]) -> list[GrantLine]:
@@ -155,7 +155,7 @@ def explain_access(
     visibility: returns visible entries; rooms above, which know accounts, pass one that adds users' own entries.
     """
     policy = get_policy(slug=policy_slug, actor=actor)
-    setting = Setting.of(policy, actor, at)
+    setting = GrantContext.of(policy, actor, at)
     tree = setting.lineages.tree
     i = visibility(policy=policy, tree=tree, actor=actor, at=at).require(tree.index_of_uid(entry_uid))
     lineage = setting.lineages.of(entry_uid)
@@ -183,7 +183,7 @@ def explain_access(
 _DIVIDES = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)
 
 
-def _person(username: str, setting: Setting, lineage: Sequence[UUID]) -> User:
+def _person(username: str, setting: GrantContext, lineage: Sequence[UUID]) -> User:
     actor = setting.actor
     if actor.user is not None and username in ("", actor.user.username):
         return actor.user
@@ -197,38 +197,38 @@ def _person(username: str, setting: Setting, lineage: Sequence[UUID]) -> User:
     return person
 
 
-def _sees(visibility: VisibilityOf, policy: Policy, setting: Setting, person: User, i: int) -> bool:
+def _sees(visibility: VisibilityOf, policy: Policy, setting: GrantContext, person: User, i: int) -> bool:
     if not person.is_active:
         return False
     actor = Actor(user=person, via="page")
     return visibility(policy=policy, tree=setting.lineages.tree, actor=actor, at=setting.at).may_see(i)
 
 
-def _step(setting: Setting, uid: UUID, held: Sequence[Grant]) -> Step:
+def _step(setting: GrantContext, uid: UUID, held: Sequence[Grant]) -> Step:
     name, path = _place(setting, uid)
     return Step(uid, name, path, [grant for grant in held if grant.entry_uid == uid])
 
 
-def _answer(verb: Verb, steps: Sequence[Step], *, rules: bool) -> VerbAnswer:
+def _answer(verb: Verb, steps: Sequence[Step], *, rules: bool) -> VerbStatus:
     grounds = [
-        Ground(grant, step.path, step.name, step is not steps[-1])
+        GrantBasis(grant, step.path, step.name, step is not steps[-1])
         for step in steps
         for grant in step.grants
         if verb in grant.verbs
     ]
     ends = [ground.grant.expires_at for ground in grounds]
     until = None if rules or None in ends else max((end for end in ends if end), default=None)
-    return VerbAnswer(verb.value, str(verb.label), rules or bool(grounds), until, grounds)
+    return VerbStatus(verb.value, str(verb.label), rules or bool(grounds), until, grounds)
 
 
-def _line(setting: Setting, grant: Grant) -> GrantLine:
+def _line(setting: GrantContext, grant: Grant) -> GrantLine:
     name, path = _place(setting, grant.entry_uid)
     own = setting.is_own(grant)
     state = _state(setting, grant)
     return GrantLine(grant, path, name, state, tag_of(grant), setting.may_change(grant), own)
 
 
-def _state(setting: Setting, grant: Grant) -> GrantState:
+def _state(setting: GrantContext, grant: Grant) -> GrantState:
     if until_of(grant) <= setting.at:
         return GrantState.EXPIRED
     if setting.lineages.is_archived(grant.entry_uid):
@@ -236,7 +236,7 @@ def _state(setting: Setting, grant: Grant) -> GrantState:
     return GrantState.SOON if until_of(grant) <= setting.at + SOON else GrantState.IN_FORCE
 
 
-def _place(setting: Setting, uid: UUID) -> tuple[str, str]:
+def _place(setting: GrantContext, uid: UUID) -> tuple[str, str]:
     tree = setting.lineages.tree
     i = tree.index_of_uid(uid)
     if i is not None:
@@ -256,5 +256,5 @@ def may_give(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
 
 def longest_end(*, policy_slug: str, entry_uid: UUID, verbs: Sequence[str], at: datetime, actor: Actor) -> datetime:
     """Return until when the actor can delegate these verbs at an entry; FOREVER if without an end."""
-    setting = Setting.of(get_policy(slug=policy_slug, actor=actor), actor, at)
+    setting = GrantContext.of(get_policy(slug=policy_slug, actor=actor), actor, at)
     return setting.holding.limit(verbs, setting.lineages.of(entry_uid))[0]

@@ -14,14 +14,14 @@ from django.db import transaction
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.policies.access.authority import GrantChange, GrantTerms
-from apps.policies.access.delegation import change_grant, give_grant, tag_of
+from apps.policies.access.delegation import change_grant, create_grant, tag_of
 from apps.policies.access.scope import Verb, grants_of
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.stored import load_tree
 
 
 @transaction.atomic
-def let_owner_read(token: Token, *, at: datetime, actor: Actor) -> list[Policy]:
+def grant_owner_read(token: Token, *, at: datetime, actor: Actor) -> list[Policy]:
     """Grant the token's owner the right to see names where a `priorities:read` token needs it; return those policies.
 
     A token that isn't bound to a policy covers the policies that exist now.
@@ -54,7 +54,7 @@ def _give(policy: Policy, token: Token, entry_uid: UUID, at: datetime, actor: Ac
     reason = f"Reads priorities with the token {token.name}"[:512]
     twin = Grant.objects.filter(policy=policy, entry_uid=entry_uid, user=token.user, role=Grant.Role.VIEWER).first()
     if twin is None:
-        give_grant(
+        create_grant(
             policy_slug=policy.slug,
             entry_uid=entry_uid,
             terms=GrantTerms(

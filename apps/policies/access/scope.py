@@ -41,10 +41,10 @@ def require_policy(actor: Actor, slug: str) -> None:
     """Raise NotFound if the actor's token is bound to another policy, or the actor's account is inactive."""
     bound = actor.token is not None and actor.token.policy_slug not in ("", slug)
     if bound or (actor.user is not None and not actor.user.is_active):
-        raise no_policy(slug)
+        raise policy_not_found(slug)
 
 
-def no_policy(slug: str) -> NotFound:
+def policy_not_found(slug: str) -> NotFound:
     return NotFound(f"There is no policy {slug[:80]!r}.", code="not_found")
 
 
@@ -114,7 +114,7 @@ class Held(NamedTuple):
     expires_at: datetime | None
 
 
-def held_by(user: User, at: datetime) -> list[Held]:
+def held_by(user: User, at: datetime) -> list[HeldGrant]:
     """Return a user's grants in all policies that are valid at an instant; loaded once per request."""
     rows = once_per_request(("grants", user.pk), partial(_read_held, user))
     return [held for held in rows if held.expires_at is None or held.expires_at > at]
@@ -127,7 +127,7 @@ def holds_a_role(*, at: datetime, actor: Actor) -> bool:
     return actor.user is not None and any(held.people != EVERYBODY for held in held_by(actor.user, at))
 
 
-def _read_held(user: User) -> list[Held]:
+def _read_held(user: User) -> list[HeldGrant]:
     """Load a user's grants. Raw SQL, because every request needs it, and the ORM takes longer than the query."""
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"user": user.pk, "everybody": EVERYBODY})

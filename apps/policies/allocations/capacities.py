@@ -66,7 +66,7 @@ def capacities_of(policy: Policy) -> list[Capacity]:
     return list(Capacity.objects.filter(policy=policy).order_by("starts_on", "site", "pk"))
 
 
-def may_state(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
+def may_add_capacity(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> bool:
     """Return whether the actor may record capacities: managers of the root, because they concern the whole tree."""
     return may_decide(policy=policy, tree=tree, i=0, at=at, actor=actor)
 
@@ -95,7 +95,7 @@ class CapacityChange:
     reason: str
 
 
-def state_capacity(*, policy_slug: str, terms: CapacityTerms, at: datetime, actor: Actor) -> Capacity:
+def add_capacity(*, policy_slug: str, terms: CapacityTerms, at: datetime, actor: Actor) -> Capacity:
     """Record additional cores of a site from one day to another, or without an end; a repeated row is refused."""
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with _refusals("capacity.stated", actor, at, policy), transaction.atomic():
@@ -183,7 +183,7 @@ def _locked_policy(policy: Policy, actor: Actor, at: datetime) -> Policy:
     policy = lock_policy(policy.pk)
     tree = load_tree(policy)
     visible_entries(policy=policy, tree=tree, actor=actor, at=at).require(0)
-    if not may_state(policy=policy, tree=tree, at=at, actor=actor):
+    if not may_add_capacity(policy=policy, tree=tree, at=at, actor=actor):
         raise NotAllowed("Only managers of the whole policy can record its capacity.")
     return policy
 

@@ -164,7 +164,7 @@ class Step:
     core_h: float  # of the capacity, at this level
 
 
-def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> list[Step]:
+def list_conversion_steps(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> list[Step]:
     """Return the core-hours that an entry's shares amount to, level by level: capacity × target, without the root.
 
     target: of every entry among its competitors, as computed by the engine. Entries that inherit are skipped.
@@ -180,7 +180,7 @@ def walk_down(tree: TreeColumns, i: int, capacity_core_h: float, target: F8) -> 
     return steps
 
 
-def shares_beside(part: float, others: float) -> float | None:
+def shares_for_fraction(part: float, others: float) -> float | None:
     """Return shares that make a fraction of a group while the others keep theirs: others · part / (1 − part)."""
     if part >= 1 or others <= 0:
         return None
@@ -299,7 +299,7 @@ class Trial:
     cores: float  # if used constantly during the period
 
 
-def try_core_hours(
+def preview_core_hours(
     *,
     policy_slug: str,
     query: ConversionQuery,
@@ -324,7 +324,7 @@ def try_core_hours(
         has_core_h=own,
         part=part,
         part_of_whole=core_h / capacity if capacity else None,
-        shares=None if part is None else shares_beside(part, total),
+        shares=None if part is None else shares_for_fraction(part, total),
         sum_of_shares=total,
         cores=core_h / query.period.hours(query.zone),
     )

@@ -88,7 +88,7 @@ class AllocationChange:
     reason: str
 
 
-def give_allocation(
+def create_allocation(
     *,
     policy_slug: str,
     entry_uid: UUID,
@@ -211,7 +211,7 @@ def get_allocation(
     return allocation, tree.path(i)
 
 
-def givable(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
+def allocation_permission(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Callable[[int], bool]:
     """Return a predicate: whether the actor may allocate to an entry; never to the root."""
     may = deciding(policy=policy, tree=tree, at=at, actor=actor)
     return lambda i: i > 0 and not bool(tree.is_reserve[i]) and may(i)

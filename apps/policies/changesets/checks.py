@@ -19,7 +19,7 @@ from apps.policies.access.scope import Verb
 from apps.policies.changesets.change_sets import AccountMoves
 from apps.policies.changesets.review import Review
 from apps.policies.publishing.size_guard import second_persons
-from apps.policies.settings import refuse_misfit
+from apps.policies.settings import refuse_unsuitable_tree
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH
 
@@ -46,7 +46,7 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
         empty = _("This change set is empty")
         return [Check("edits", "block", empty, remedy=_("Edit the draft, or discard it."))]
     found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
-    found += _alike(review, sees)
+    found += _confusable_names(review, sees)
     if review.is_open:
         found += [_delegation(review), _accounts(review, actor), _size(review)]
     return found
@@ -83,7 +83,7 @@ def _base(review: Review) -> Check:
 
 def _algorithm(review: Review, sees: Mask) -> Check:
     try:
-        refuse_misfit(review.after, review.wanted.algorithm)
+        refuse_unsuitable_tree(review.after, review.wanted.algorithm)
     except Invalid as error:
         first = int(np.argmax(review.after.inherit))
         text = error.message if error.code != "no_inherit" or sees[first] else _("An entry outside your view inherits.")
@@ -131,13 +131,13 @@ def _new(after: Mask, before: Mask, review: Review) -> list[int]:
     return [int(i) for i in np.flatnonzero(after & ~was)]
 
 
-def _alike(review: Review, sees: Mask) -> list[Check]:
+def _confusable_names(review: Review, sees: Mask) -> list[Check]:
     """Warn of new and renamed entries whose name looks like a sibling's."""
     before, after, moves = review.before, review.after, review.moves
     was = moves.place.tolist()
     is_fresh = moves.is_new | moves.came
     named = [i for i in np.flatnonzero(sees).tolist() if is_fresh[i] or before.name[was[i]] != after.name[i]]
-    pairs = [(i, other) for i, other in look_alikes(after, named) if sees[other]]
+    pairs = [(i, other) for i, other in find_confusable_names(after, named) if sees[other]]
     if not pairs:
         return []
     text = _("%(name)s looks like %(other)s.")
@@ -279,7 +279,7 @@ _LIKE = {
 _LIKE_LATIN = {ord(other): latin for latin, others in _LIKE.items() for other in others}
 
 
-def skeleton(name: str) -> str:
+def confusable_form(name: str) -> str:
     """Return a form that is equal for names that look alike: styled letters, case, other scripts, digits 0 and 1."""
     text = unicodedata.normalize("NFKC", visible(name))
     # In a word with small letters, a capital I looks like a small l.
@@ -288,7 +288,7 @@ def skeleton(name: str) -> str:
     return unicodedata.normalize("NFKC", text.casefold()).translate(_LIKE_LATIN)
 
 
-def look_alikes(tree: TreeColumns, entries: Collection[int]) -> list[tuple[int, int]]:
+def find_confusable_names(tree: TreeColumns, entries: Collection[int]) -> list[tuple[int, int]]:
     """Return (entry, sibling) for each of `entries` that looks like a differently named sibling; one sibling each."""
     found = []
     wanted = set(entries)
@@ -297,7 +297,7 @@ def look_alikes(tree: TreeColumns, entries: Collection[int]) -> list[tuple[int, 
         # Existing children first, so that new ones are compared with them.
         children = sorted(tree.children(parent), key=lambda child: child in wanted)
         for child in children:
-            same = first.setdefault(skeleton(tree.name[child]), child)
+            same = first.setdefault(confusable_form(tree.name[child]), child)
             if same != child and child in wanted:
                 found.append((child, same))
     return found

@@ -275,7 +275,7 @@ _SETTINGS = "settings."
 
 
 @dataclass(frozen=True)
-class Settled:
+class ResolvedConflicts:
     """The remaining operations with their former indexes, and the conflicts that still need a choice."""
 
     kept: list[tuple[int, Mapping[str, Any]]]
@@ -287,7 +287,7 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class Sides:
+class MergeSides:
     """Base and head of a rebase, each with settings and archived entries."""
 
     base: TreeColumns
@@ -315,7 +315,9 @@ class Sides:
         )
 
 
-def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mapping[str, Side]) -> Settled:
+def resolve_conflicts(
+    sides: MergeSides, operations: Sequence[Mapping[str, Any]], choices: Mapping[str, Side]
+) -> ResolvedConflicts:
     """Resolve conflicts: `theirs` drops operations that set the field, and those that depend on them; `mine` keeps
     them.
 
@@ -323,7 +325,7 @@ def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mappi
     """
     kept = list(enumerate(operations))
     while kept:
-        standing = Settled(kept, [])
+        standing = ResolvedConflicts(kept, [])
         try:
             mine = sides.on_base(standing.operations)
         except DomainError as error:  # depends on a dropped operation
@@ -332,7 +334,7 @@ def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mappi
         found = sides.conflicts(standing.operations)
         waiting = [conflict for conflict in found if conflict.key not in choices]
         if waiting:
-            return Settled(kept, waiting)
+            return ResolvedConflicts(kept, waiting)
         shorter = _dropped(kept, mine, [conflict for conflict in found if choices[conflict.key] == "theirs"])
         if shorter != kept:
             kept = shorter
@@ -342,11 +344,11 @@ def settle(sides: Sides, operations: Sequence[Mapping[str, Any]], choices: Mappi
         except DomainError as error:
             conflict = shape_conflict(sides.base, sides.head, mine, error)
             if choices.get(conflict.key) != "theirs" or conflict.operation is None:
-                return Settled(kept, [conflict])
+                return ResolvedConflicts(kept, [conflict])
             kept = _without(kept, {conflict.operation})
             continue
         return standing
-    return Settled([], [])
+    return ResolvedConflicts([], [])
 
 
 def _dropped(

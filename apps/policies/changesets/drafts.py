@@ -35,7 +35,7 @@ from apps.policies.operations.tree_edits import Archived
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import move_on, new_change_set
-from apps.policies.settings import refuse_misfit
+from apps.policies.settings import refuse_unsuitable_tree
 from apps.policies.tree.stored import load_archived, load_tree
 
 _WRITE = "policies:write"
@@ -98,7 +98,7 @@ def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
         )
 
 
-class Written(NamedTuple):
+class WrittenDraft(NamedTuple):
     """A draft after an edit, with its outcome, so that it isn't computed twice."""
 
     draft: ChangeSet
@@ -114,7 +114,7 @@ def add_operations(
 
 def write_operations(
     *, id: int, version: int, operations: Sequence[Mapping[str, Any]], at: datetime, actor: Actor
-) -> Written:
+) -> WrittenDraft:
     """Append operations to the draft; return it with its outcome, for display."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
@@ -126,7 +126,7 @@ def write_operations(
         except Invalid as error:
             raise _from_zero(error, len(draft.operations)) from None
         draft.operations, draft.undone = outcome.operations, []
-        return Written(_moved_on(draft, actor, at), outcome)
+        return WrittenDraft(_moved_on(draft, actor, at), outcome)
 
 
 def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:
@@ -204,7 +204,7 @@ def check(draft: ChangeSet, operations: Sequence[Mapping[str, Any]], actor: Acto
     guard = ActorGuard(policy=policy, tree=base, actor=actor, at=at, only_see=True)
     outcome = apply_operations(base, list(operations), settings=settings, guard=guard, archived=_archived(draft))
     if not _accepts_inherit(outcome) or package_of(outcome.settings.algorithm):
-        refuse_misfit(outcome.tree, outcome.settings.algorithm, policy)
+        refuse_unsuitable_tree(outcome.tree, outcome.settings.algorithm, policy)
     return outcome
 
 

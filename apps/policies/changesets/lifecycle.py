@@ -26,10 +26,10 @@ from apps.policies.changesets.change_sets import (
 from apps.policies.changesets.conflicts import (
     EditConflict,
     FieldConflict,
+    MergeSides,
     Side,
-    Sides,
     refuse_hidden,
-    settle,
+    resolve_conflicts,
     shown_conflicts,
 )
 from apps.policies.models import Approval, ChangeSet, Comment, Policy, Revision
@@ -69,7 +69,7 @@ def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Ac
         require_approver(change_set, actor, at)
         if change_set.state == State.DRAFT:
             raise Conflict(f"Change set {id} is a draft: no review was requested yet.", code="not_proposed")
-        _say(change_set, said, None, actor, at)
+        _record_event(change_set, said, None, actor, at)
         change_set.approvals.all().delete()
         change_set.effective_at, change_set.decided_by, change_set.decided_name = None, None, ""
         return move_on(change_set, State.DRAFT, actor, at, "changeset.sent_back", said)
@@ -82,7 +82,7 @@ def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime
         problem = FieldProblem("operation", "is not the index of one of its operations")
         raise Invalid(f"operation {problem.message}.", fields=[problem])
     with transaction.atomic():
-        return _say(change_set, require_reason(text), operation, actor, at)
+        return _record_event(change_set, require_reason(text), operation, actor, at)
 
 
 def schedule_change_set(
@@ -168,7 +168,7 @@ def rebase_change_set(
         policy = Policy.all_objects.get(pk=change_set.policy_id)
         head, settings = load_tree(policy), settings_of(policy, policy.head_number)
         sides = _sides(change_set, policy)
-        settled = settle(sides, change_set.operations, choices or {})
+        settled = resolve_conflicts(sides, change_set.operations, choices or {})
         guard = ActorGuard(policy=policy, tree=head, actor=actor, at=at, only_see=True)
 
         def work() -> Outcome:
@@ -219,9 +219,9 @@ def open_conflicts(change_set: ChangeSet, *, at: datetime, actor: Actor) -> list
     return shown
 
 
-def _sides(change_set: ChangeSet, policy: Policy) -> Sides:
+def _sides(change_set: ChangeSet, policy: Policy) -> MergeSides:
     number = change_set.base_number
-    return Sides(
+    return MergeSides(
         load_tree(policy, number),
         load_tree(policy),
         settings_of(policy, number),
@@ -231,7 +231,7 @@ def _sides(change_set: ChangeSet, policy: Policy) -> Sides:
     )
 
 
-def _say(change_set: ChangeSet, text: str, operation: int | None, actor: Actor, at: datetime) -> Comment:
+def _record_event(change_set: ChangeSet, text: str, operation: int | None, actor: Actor, at: datetime) -> Comment:
     comment = Comment.objects.create(
         change_set=change_set,
         operation=operation,

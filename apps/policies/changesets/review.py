@@ -255,7 +255,7 @@ class Review:
             if self.is_whole:
                 guard.may_set_policy(0)
             elif self.change_set.operations:
-                outcome = self._work_out(guard)
+                outcome = self._compute_outcome(guard)
                 if instead is None:
                     refuse_account_moves(outcome, policy=self.policy, actor=actor, at=self.at)
         except NotAllowed as error:
@@ -270,12 +270,12 @@ class Review:
             return AccountMoves()
         try:
             guard = ActorGuard(policy=self.policy, tree=self.before, actor=actor, at=self.at, only_see=True)
-            outcome = self._work_out(guard)
+            outcome = self._compute_outcome(guard)
         except DomainError:
             return AccountMoves()
         return account_moves(outcome, policy=self.policy, actor=actor, at=self.at)
 
-    def _work_out(self, guard: ActorGuard) -> Outcome:
+    def _compute_outcome(self, guard: ActorGuard) -> Outcome:
         number = None if self.number == self.policy.head_number else self.number
         return apply_operations(
             self.before,

@@ -15,7 +15,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
 
-def keep_everything(tree: TreeColumns) -> TreeColumns:
+def fit_unchanged(tree: TreeColumns) -> TreeColumns:
     """Return the tree unchanged, for formats that can hold everything."""
     return tree
 
@@ -133,7 +133,7 @@ class Format:
     read: Callable[[str], ParsedDocument]
     write: Callable[[TreeColumns, PolicySettings], Iterator[str]]
     looks_like: Callable[[str], bool]
-    fit: Callable[[TreeColumns], TreeColumns] = keep_everything
+    fit: Callable[[TreeColumns], TreeColumns] = fit_unchanged
     has_settings: bool = False
     against: Callable[[TreeColumns, str], Difference] | None = None
     remembers: Callable[[str, ParsedDocument], LastImport | None] | None = None

@@ -40,7 +40,7 @@ from apps.policies.services import (
     slug_problems,
     unless_slug_exists,
 )
-from apps.policies.settings import PolicySettings, refuse_misfit
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.document_merge import merge_document, next_revision, refuse_new_names
 from apps.policies.tree.names import clean_name, new_uid
@@ -90,7 +90,7 @@ def create_policy_from_tree(
         problems.append(FieldProblem("name", str(error)))
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
-    refuse_misfit(tree, settings.algorithm)
+    refuse_unsuitable_tree(tree, settings.algorithm)
     said = require_reason(reason)
     whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
@@ -129,7 +129,7 @@ def propose_tree(*, policy_slug: str, new: NewTree, at: datetime, actor: Actor) 
     base = load_tree(policy, new.base_revision)
     tree = record_reach_of_tree(new.tree, base, at)
     following = next_revision(base, tree, new.settings)
-    refuse_misfit(tree, new.settings.algorithm)
+    refuse_unsuitable_tree(tree, new.settings.algorithm)
     draft = NewChangeSet(
         operations=document_operation(following),
         base_revision=new.base_revision,
@@ -163,7 +163,7 @@ def propose_mounted_tree(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, 
     """Propose the tree of a mounted document to users who may mount there. The caller has locked the policy."""
     settings = settings_of(policy, policy.head_number)
     following = next_revision(load_tree(policy), tree, settings)
-    refuse_misfit(tree, settings.algorithm)
+    refuse_unsuitable_tree(tree, settings.algorithm)
     operations = [{**operation, "mount": str(mount_uid)} for operation in document_operation(following)]
     new = NewChangeSet(operations=operations, reason=clean_reason(reason), origin=ChangeSet.Origin.MOUNT)
     change_set = new_change_set(policy, new, SYSTEM, at)

@@ -20,7 +20,7 @@ from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome
 from apps.policies.operations.tree_edits import AdjustmentChange, RevokedAdjustment
-from apps.policies.settings import PolicySettings, refuse_misfit
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import tree_cache
 from apps.runs.fault_points import fault_point
@@ -109,7 +109,7 @@ def publish(
     *, policy: Policy, change_set: ChangeSet, following: NextRevision, actor: Actor, reason: str, at: datetime
 ) -> Revision:
     """Write the next revision. The caller has locked the policy and checked all rights."""
-    refuse_misfit(following.tree, following.settings.algorithm, policy)
+    refuse_unsuitable_tree(following.tree, following.settings.algorithm, policy)
     number = policy.head_number + 1
     tree = replace(following.tree, policy_slug=policy.slug, number=number)
     _close(policy, following.closed, number)
@@ -134,7 +134,7 @@ def publish(
     _adjust(policy, following.adjusting, number, actor, reason, at)
     policy.head_number = number
     policy.save(update_fields=["head_number"])
-    _let_the_database_check()
+    _check_constraints_now()
     fault_point("policies.publish.after_head")
     change_set.state = ChangeSet.State.PUBLISHED
     change_set.version += 1
@@ -250,7 +250,7 @@ def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:
 _EMPTY = Jsonb([])
 
 
-def _let_the_database_check() -> None:
+def _check_constraints_now() -> None:
     """Run the deferred constraint checks now, while the caller can still report a failure."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET CONSTRAINTS {_GUARDS} IMMEDIATE")

@@ -67,7 +67,7 @@ class Divided:
 
 
 @dataclass(frozen=True, slots=True)
-class LedGroup:
+class ManagedGroup:
     """An entry that a user leads by a grant."""
 
     policy_slug: str
@@ -77,7 +77,7 @@ class LedGroup:
     path: str
 
 
-def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
+def list_managed_groups(*, at: datetime, actor: Actor) -> list[ManagedGroup]:
     """List entries where the actor has a grant to change shares, by policy and path; administrators' rights don't
     count."""
     found = []
@@ -90,11 +90,11 @@ def list_led_groups(*, at: datetime, actor: Actor) -> list[LedGroup]:
             if tree is None or i is None:
                 continue  # archived
             if bound is None or bound in {tree.uuid(j) for j in (*tree.ancestors(i), i)}:
-                found.append(LedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
+                found.append(ManagedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
     return sorted(found, key=lambda group: (group.policy_name, group.path))
 
 
-def leads_any(*, at: datetime, actor: Actor) -> bool:
+def manages_any_group(*, at: datetime, actor: Actor) -> bool:
     """Return whether the user, or a group of theirs, has a grant to change shares; needed on every page."""
     if actor.user is None or not actor.user.is_active:
         return False

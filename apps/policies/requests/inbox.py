@@ -117,7 +117,7 @@ OPEN = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 _ASKS = ("set_shares", "set_dates")
 
 
-def find_asked(policy: Policy, asks: str, actor: Actor, at: datetime) -> UUID:
+def find_requested_entry(policy: Policy, asks: str, actor: Actor, at: datetime) -> UUID:
     """Return the uid of the entry named by uid or path; NotFound if the actor can't see it."""
     tree = load_tree(policy)
     sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
@@ -208,7 +208,7 @@ def shares_for_target(tree: TreeColumns, uid: UUID, target: float) -> float:
     return float(f"{target * others / (1 - target):.6g}")
 
 
-def wished(operations: list[Operation]) -> tuple[Any, date | None]:
+def parse_requested_shares(operations: list[Operation]) -> tuple[Any, date | None]:
     """Return the shares (a number, "parent", or a percentage object) and the last day that operations ask for."""
     shares = next((each["shares"] for each in operations if each["op"] == "set_shares"), None)
     dates = next((each["dates"] for each in operations if each["op"] == "set_dates"), None)
@@ -315,7 +315,7 @@ def count_waiting(*, at: datetime, actor: Actor, policy_ids: Iterable[int] | Non
     return sum(len(list(_waiting(policy, Decider(policy, actor, at), actor))) for policy in policies)
 
 
-def last_words(change_sets: Iterable[ChangeSet]) -> dict[int, Comment]:
+def last_comments(change_sets: Iterable[ChangeSet]) -> dict[int, Comment]:
     """Return the newest comment on each change set."""
     newest = Comment.objects.filter(change_set__in=[each.pk for each in change_sets])
     return {each.change_set_id: each for each in newest.order_by("change_set_id", "pk")}

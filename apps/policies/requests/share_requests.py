@@ -26,7 +26,7 @@ from apps.policies.operations.dated_shares import shares_operations
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.publishing.size_guard import require_approver
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.inbox import OPEN, Decider, node_of_request, shares_for_target, wished
+from apps.policies.requests.inbox import OPEN, Decider, node_of_request, parse_requested_shares, shares_for_target
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_change_set, move_on, propose_change_set, publish_locked
 from apps.policies.tree.columns import Node
@@ -49,7 +49,7 @@ class RequestState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedShares:
     """Requested or offered shares. shares: a number, or as in REST. until: the last day; None for no end."""
 
     shares: Any
@@ -65,7 +65,7 @@ class RequestTerms:
     until: date | None = None
 
 
-def ask_upward(
+def request_shares(
     *,
     policy_slug: str,
     entry_uid: UUID,
@@ -157,14 +157,16 @@ def state_of_request(change_set: ChangeSet) -> RequestState:
     return RequestState.OPEN if change_set.state in OPEN else RequestState.DRAFT
 
 
-def wish_of(change_set: ChangeSet) -> Wish:
+def requested_shares_of(change_set: ChangeSet) -> RequestedShares:
     """Return what was requested originally."""
-    return Wish(*wished(change_set.asked if change_set.asked is not None else change_set.operations))
+    return RequestedShares(
+        *parse_requested_shares(change_set.asked if change_set.asked is not None else change_set.operations)
+    )
 
 
-def offer_of(change_set: ChangeSet) -> Wish:
+def offer_of(change_set: ChangeSet) -> RequestedShares:
     """Return what the request contains now: the original, or what was granted instead."""
-    return Wish(*wished(change_set.operations))
+    return RequestedShares(*parse_requested_shares(change_set.operations))
 
 
 def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int = 5) -> list[ChangeSet]:

@@ -59,7 +59,7 @@ class _OperationFinder:
         changed, gone = changed_entries(self.before, self.after)
         emptied = self._archive_whole(gone)
         for i in np.flatnonzero(changed).tolist():
-            self._become(self.after.node(i))
+            self._transform(self.after.node(i))
         kept = {self.after.uid[i].tobytes() for i in range(len(self.after))} if self.brought else set()
         self._archive_left([*emptied, *(uid for uid in self.brought if uid.bytes not in kept)])
         return [*self.found, *self.late]
@@ -88,15 +88,15 @@ class _OperationFinder:
         self.tree.remove(node)
 
     # --- Creating and moving entries ----------------------------------------------------------------------------------
-    def _become(self, wanted: Node) -> None:
+    def _transform(self, wanted: Node) -> None:
         node = self.tree.get(wanted.uid)
         if node is None:
-            node = self._come(wanted)
+            node = self._insert(wanted)
         elif (node.parent_uid, node.name) != (wanted.parent_uid, wanted.name):
-            node = self._go_to(node, wanted)
+            node = self._move_to(node, wanted)
         self._apply_values(node, wanted)
 
-    def _come(self, wanted: Node) -> Node:
+    def _insert(self, wanted: Node) -> Node:
         self._clear(wanted)
         known = [node for node in self.archived(wanted.uid) if self.tree.get(node.uid) is None]
         place = {"parent": str(wanted.parent_uid), "name": wanted.name}
@@ -122,7 +122,7 @@ class _OperationFinder:
         self.tree.add(node)
         return node
 
-    def _go_to(self, node: Node, wanted: Node) -> Node:
+    def _move_to(self, node: Node, wanted: Node) -> Node:
         self._clear(wanted)
         if node.parent_uid != wanted.parent_uid:
             move: Operation = {"op": "move", "entry": str(node.uid), "parent": str(wanted.parent_uid)}

@@ -15,7 +15,7 @@ from apps.accounts.models import Token
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import Rights, Verb
 from apps.policies.models import Policy
-from apps.policies.recompute_runs import ATTEMPTS, KIND, nudge, subject_of
+from apps.policies.recompute_runs import ATTEMPTS, KIND, queue_recompute, subject_of
 from apps.policies.selectors import get_policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
@@ -28,7 +28,7 @@ def recompute_stale(*, at: datetime) -> list[int]:
     """Enqueue a run for each policy whose current inputs have no snapshot; return their ids."""
     as_of = tick_of(at)
     return [
-        nudge(policy, at=at).pk
+        queue_recompute(policy, at=at).pk
         for policy in Policy.objects.filter(head_number__gte=1).order_by("id")
         if is_stale(policy, as_of=as_of)
     ]
@@ -51,7 +51,7 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
     if not actor.is_admin and not _may_request(policy, actor, at):
         raise NotAllowed(_("Only authorities of this policy ask for a recompute; it is computed on a schedule anyway."))
     if as_of is None:
-        run = nudge(policy, at=at, owner=actor)
+        run = queue_recompute(policy, at=at, owner=actor)
     else:
         if as_of > at:
             message = _("Priorities of the future aren't known: choose an instant up to now.")
@@ -70,7 +70,7 @@ def request_recompute(*, policy_slug: str, as_of: datetime | None = None, at: da
     return run
 
 
-def work_recompute(run: Run, lease: Lease) -> dict[str, Any]:
+def run_recompute(run: Run, lease: Lease) -> dict[str, Any]:
     """Load, compute and store; the snapshot and the end of the run are committed in one transaction."""
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
     started_at = lease.clock()

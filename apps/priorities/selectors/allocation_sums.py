@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from apps.policies.allocations.capacities import core_hours
 from apps.policies.allocations.capacities import period_of as capacity_period
 from apps.policies.allocations.records import Period, uncovered
-from apps.policies.allocations.services import givable, period_of
+from apps.policies.allocations.services import allocation_permission, period_of
 from apps.policies.allocations.summary import AllocationSums, add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
 from apps.priorities.selectors.rows import PolicyView
@@ -80,7 +80,9 @@ class TableSums:
 
     @cached_property
     def may_give(self) -> Callable[[int], bool]:
-        return givable(policy=self.view.policy, tree=self.view.tree, at=self.view.now, actor=self.view.actor)
+        return allocation_permission(
+            policy=self.view.policy, tree=self.view.tree, at=self.view.now, actor=self.view.actor
+        )
 
     @property
     def n_of_archived(self) -> int:

@@ -10,8 +10,8 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
-from apps.policies.allocations.capacities import capacities_of, may_state
-from apps.policies.allocations.conversion import Step, walk_down
+from apps.policies.allocations.capacities import capacities_of, may_add_capacity
+from apps.policies.allocations.conversion import Step, list_conversion_steps
 from apps.policies.allocations.records import HOUR, Period
 from apps.policies.allocations.services import allocations_of
 from apps.policies.models import Allocation, Capacity
@@ -152,7 +152,7 @@ def get_allocation_table(
         on_allocations=_on_allocations(sums, used, group, topmost),
         unmapped_core_h=float(used.unmapped.sum()) / _SECONDS if sees_all else None,
         n_of_archived=sums.n_of_archived if sees_all else 0,
-        may_state_capacity=may_state(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
+        may_state_capacity=may_add_capacity(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
         may_give_below=any(row.may_give for row in rows),
     )
 
@@ -294,7 +294,7 @@ def get_entry_core_hours(
     table = get_allocation_table(policy_slug=policy_slug, period=period, zone=zone, actor=actor, of=uid)
     own = [each for each in allocations_of(view.policy) if each.entry_uid == uid]
     capacity = table.capacity_core_h
-    steps = walk_down(view.tree, i, capacity, view.target[0]) if capacity is not None and i else []
+    steps = list_conversion_steps(view.tree, i, capacity, view.target[0]) if capacity is not None and i else []
     return EntryCoreHours(
         table, entry, view.revision, own, steps, view.tree.dates.get(i), may_change_dates=entry.may_change
     )

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
-from apps.policies.access.authority import Holding, Lineages
+from apps.policies.access.authority import HeldRights, Lineages
 from apps.policies.access.scope import Verb
 from apps.policies.operations.apply import Operation, tree_after
 from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.requests.group_division import Members
 from apps.policies.requests.inbox import Decider
-from apps.policies.settings import PolicySettings, refuse_misfit, tolerance_at
+from apps.policies.settings import PolicySettings, refuse_unsuitable_tree, tolerance_at
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates
@@ -127,8 +127,8 @@ def load_members(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> 
     return Members(view.tree, i, view.visible_children(i))
 
 
-def _require_lead(view: PolicyView, uid: UUID, at: datetime) -> tuple[Holding, tuple[UUID, ...], datetime]:
-    holding = Holding.of_actor(view.policy, view.actor, at)
+def _require_lead(view: PolicyView, uid: UUID, at: datetime) -> tuple[HeldRights, tuple[UUID, ...], datetime]:
+    holding = HeldRights.of_actor(view.policy, view.actor, at)
     lineage = Lineages(view.policy, view.tree).of(uid)
     until = holding.until(Verb.EDIT_SHARES, lineage)
     if until is None:
@@ -167,7 +167,7 @@ def _after(view: PolicyView, operations: Sequence[Operation]) -> TreeColumns:
     if not operations:
         return view.tree
     after = tree_after(view.tree, operations)
-    refuse_misfit(after, view.settings.algorithm)
+    refuse_unsuitable_tree(after, view.settings.algorithm)
     return after
 
 

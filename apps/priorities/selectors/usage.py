@@ -26,7 +26,7 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.allocations.capacities import capacities_of
 from apps.policies.allocations.records import HOUR, Period, begins_at, day_of
-from apps.policies.allocations.services import allocations_of, givable
+from apps.policies.allocations.services import allocation_permission, allocations_of
 from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import Allocation
 from apps.priorities.delivered_usage import DeliveredBySite, load_delivered, load_delivered_by_site
@@ -244,7 +244,7 @@ def get_calendar(*, policy_slug: str, period: Period, zone: ZoneInfo, actor: Act
 
 def _upcoming(view: PolicyView, today: date, events: list[Event], allocations: list[Allocation]) -> Upcoming:
     tree = view.tree
-    may = givable(policy=view.policy, tree=tree, at=view.now, actor=view.actor)
+    may = allocation_permission(policy=view.policy, tree=tree, at=view.now, actor=view.actor)
 
     def may_give(uid: UUID) -> bool:
         i = tree.index_of_uid(uid)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from apps.priorities.sentences.catalogue import SCENARIO, TEXTS, Message, say, text_of
+from apps.priorities.sentences.catalogue import SCENARIO, TEXTS, Message, build_message, text_of
 from apps.priorities.sentences.numbers import adjustment_sentence, unit_of, unit_of_metric
 
-__all__ = ["SCENARIO", "TEXTS", "Message", "adjustment_sentence", "say", "text_of", "unit_of", "unit_of_metric"]
+__all__ = [
+    "SCENARIO",
+    "TEXTS",
+    "Message",
+    "adjustment_sentence",
+    "build_message",
+    "text_of",
+    "unit_of",
+    "unit_of_metric",
+]

@@ -341,7 +341,7 @@ class Message:
         return {"key": self.key, "values": {n: _json_value(v) for n, v in self.values.items()}, "text": self.text}
 
 
-def say(key: str, **values: Any) -> Message:
+def build_message(key: str, **values: Any) -> Message:
     """A message of the catalogue."""
     return Message(key, values)
 

@@ -98,7 +98,7 @@ MOST_NAMES_KEPT = 10_000
 _NUMBERS = (*COUNTED, "lines")
 
 
-def work_import(run: Run, lease: Lease) -> dict[str, Any]:
+def run_import(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_import`: resumes behind the last committed piece; a dry run restarts from the beginning."""
     usage_import = Import.objects.select_related("source", "owner").get(run=run)
     try:
@@ -116,14 +116,14 @@ def _work(usage_import: Import, run: Run, lease: Lease) -> dict[str, Any]:
     if not uploads.exists(usage_import.stored_path):
         raise Invalid("The file of this import was removed: send it again.", code="file_gone")
     if usage_import.dry_run:
-        return _finish(usage_import, lease, _read(usage_import, lease, Tally({}), DryRun(usage_import.source)))
-    tally = Tally(run.cursor)
+        return _finish(usage_import, lease, _read(usage_import, lease, ImportTotals({}), DryRun(usage_import.source)))
+    tally = ImportTotals(run.cursor)
     if usage_import.all_or_nothing and not tally.is_checked:
         tally = _check(usage_import, lease)
     return _finish(usage_import, lease, _read(usage_import, lease, tally, None))
 
 
-def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) -> Tally:
+def _read(usage_import: Import, lease: Lease, tally: ImportTotals, dry: DryRun | None) -> ImportTotals:
     """Read the file from the position of the tally to its end."""
     with uploads.open_unpacked(usage_import.stored_path) as stream:
         collector = FORMATS[usage_import.format]
@@ -138,13 +138,13 @@ def _read(usage_import: Import, lease: Lease, tally: Tally, dry: DryRun | None) 
     return tally
 
 
-def _check(usage_import: Import, lease: Lease) -> Tally:
+def _check(usage_import: Import, lease: Lease) -> ImportTotals:
     """Check the whole file before storing any of it, for all-or-nothing imports. Restarts after a crash.
 
     Raises:
         Invalid: some lines were rejected; they are listed, and nothing is stored.
     """
-    found = _read(usage_import, lease, Tally({}), DryRun(usage_import.source))
+    found = _read(usage_import, lease, ImportTotals({}), DryRun(usage_import.source))
     n_bad = found.numbers["rejected"]
     if n_bad:
         raise Invalid(
@@ -153,7 +153,7 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
             code="records_rejected",
         )
     with lease.fenced() as held:
-        tally = Tally({"is_checked": True, "read_before": held.progress_done})
+        tally = ImportTotals({"is_checked": True, "read_before": held.progress_done})
         held.cursor, held.counts = tally.as_cursor(), dict(tally.numbers)
         held.save(update_fields=["cursor", "counts"])
     fault_point("usage.import.after_check")
@@ -161,7 +161,7 @@ def _check(usage_import: Import, lease: Lease) -> Tally:
 
 
 def _import_piece(
-    usage_import: Import, held: Run, parsed: Parsed, tally: Tally, dry: DryRun | None, at: datetime
+    usage_import: Import, held: Run, parsed: Parsed, tally: ImportTotals, dry: DryRun | None, at: datetime
 ) -> None:
     """Store one piece: records, buckets, rejected lines and cursor, in the caller's transaction."""
     batch = parsed.batch
@@ -197,7 +197,7 @@ def _keep_rejections(usage_import: Import, rejections: list[Rejection], n_before
     RejectedLine.objects.bulk_create(lines, ignore_conflicts=True)
 
 
-def _finish(usage_import: Import, lease: Lease, tally: Tally) -> dict[str, Any]:
+def _finish(usage_import: Import, lease: Lease, tally: ImportTotals) -> dict[str, Any]:
     at = lease.clock()
     result = tally.result()
     with lease.fenced():
@@ -224,7 +224,7 @@ class Preview:
 
 def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at: datetime) -> Preview:
     """Dry run for an unsaved source, without an import; nothing is stored."""
-    tally, dry, rejections = Tally({}), DryRun(source), list[Rejection]()
+    tally, dry, rejections = ImportTotals({}), DryRun(source), list[Rejection]()
     reading = Reading(at, ZoneInfo(source.time_zone) if source.time_zone else None)
     with uploads.open_unpacked(stored.name) as stream:
         for parsed in FORMATS[format_name].parse(stream, reading, resume=None):
@@ -245,7 +245,7 @@ def _needed_files(at: datetime) -> list[str]:
 NO_PROCESSORS = "no_processors"  # a key of the notes, besides those of parsers
 
 
-class Tally:
+class ImportTotals:
     """Totals of an import so far; stored in the run's cursor."""
 
     def __init__(self, cursor: dict[str, Any]) -> None:

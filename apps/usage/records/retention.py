@@ -95,7 +95,7 @@ def enqueue_retention(*, at: datetime) -> Run | None:
     return enqueue_run(kind=KIND, subject="usage", at=at)
 
 
-def work_retention(run: Run, lease: Lease) -> dict[str, Any]:
+def run_retention(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_retention`: seal every source that is due, then remove records in one pass by id."""
     at = lease.clock()
     sealed = [source.slug for source in _record_sources() if _seal(source, lease, at)]

@@ -133,7 +133,7 @@ SELECT array_agg(id) FROM (
 """
 
 
-def work_undo(run: Run, lease: Lease) -> dict[str, Any]:
+def run_undo(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_undo`: resumes behind the last committed piece."""
     found = Import.objects.select_related("source", "run", "owner").get(pk=run.arguments["import"])
     cursor: dict[str, int] = {"id": 0, "removed": 0, "put_back": 0, **run.cursor}

@@ -47,8 +47,8 @@ __all__ = [
     "n_failures",
     "next_due",
     "retry_due",
+    "run_collect",
     "subject_of",
-    "work_collect",
 ]
 
 # --- Schedule ---------------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ PIECES: dict[str, Callable[[Source, datetime, Clock], Iterator[Piece]]] = {
 }
 
 
-def work_collect(run: Run, lease: Lease) -> dict[str, Any]:
+def run_collect(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_collect`: resumes behind the source's cursor. A failure leaves stored data unchanged."""
     source = Source.all_objects.filter(slug=run.arguments.get("source", "")).first()
     if source is None or source.kind not in PIECES:

@@ -25,11 +25,11 @@ from apps.analytics.convergence.query import (
 )
 from apps.analytics.convergence.verdict import (
     Shares,
+    assess_entries,
     day_states,
     half_band,
     half_times_of,
     has_the_only_demand,
-    judge,
     measure,
     verdict,
     verdict_of_one,
@@ -162,14 +162,14 @@ def test_numbers_are_independent_of_the_selection_of_days() -> None:
 # --- Judging ----------------------------------------------------------------------------------------------------------
 def test_entries_within_tolerance_or_idle_are_fine() -> None:
     shares, _ = shares_of([[0.51, 0.52], [0.49, 0.1]], [0.5, 0.5], runs=[[1.0, 1.0], [1.0, 0.0]])
-    assert [one.course for one in judge(shares)] == ["on", "idle"]
+    assert [one.course for one in assess_entries(shares)] == ["on", "idle"]
     assert keys(shares) == ["all_at_target_or_idle"]
 
 
 def test_a_diverging_entry_has_its_start_and_the_demand_of_siblings() -> None:
     grows = [0.5, 0.5, 0.56, 0.62, 0.7]
     shares, _ = shares_of([grows, [1 - one for one in grows]], [0.5, 0.5], runs=[[1.0] * 5, [1.0, 1.0, 0.0, 0.0, 0.0]])
-    judged = judge(shares)[0]
+    judged = assess_entries(shares)[0]
     assert judged.course == "moves_away"
     assert judged.since == FIRST + timedelta(days=1), "the last day on which it was at its target"
     said = verdict(shares)[1]
@@ -186,7 +186,7 @@ def test_a_waiting_entry_below_target_has_its_number_of_days() -> None:
     low = [0.5, 0.3, 0.3, 0.3]
     waits = [[0.0, 0.0, 9.0, 9.0], [0.0] * 4]
     shares, _ = shares_of([low, [1 - one for one in low]], [0.5, 0.5], waits=waits)
-    assert judge(shares)[0].course == "starved"
+    assert assess_entries(shares)[0].course == "starved"
     said = next(one for one in verdict(shares) if one.key == "starved")
     assert said.values["n"] == 2
     assert re.findall(r"\bg0\b|\b\d+\b", said.text) == ["g0", "2"]
@@ -195,13 +195,13 @@ def test_a_waiting_entry_below_target_has_its_number_of_days() -> None:
 
 def test_a_converging_entry_is_not_diverging() -> None:
     shares, _ = shares_of([[0.9, 0.8, 0.7, 0.65]], [0.5])
-    assert judge(shares)[0].course == "approaching"
+    assert assess_entries(shares)[0].course == "approaching"
     assert keys(shares) == ["none_at_target", "approaching"]
 
 
 def test_an_entry_that_stays_off_target_is_reported() -> None:
     shares, _ = shares_of([[0.6, 0.6, 0.601, 0.6]], [0.5])
-    assert judge(shares)[0].course == "steady"
+    assert assess_entries(shares)[0].course == "steady"
     said = verdict_of_one(shares)[0]
     assert (said.key, said.values["points"]) == ("one_steady", pytest.approx(10.0))
     assert re.findall(r"\bg0\b|\d+\.\d", said.text) == ["g0", "10.0"]

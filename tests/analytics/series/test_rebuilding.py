@@ -17,7 +17,7 @@ from apps.analytics.series import runs
 from apps.analytics.series.daily_series import day_at, days_of, site_zone
 from apps.analytics.series.stored_series import load_series, series_state
 from apps.mapping.rules.rule import Rule
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from apps.usage.changed_hours import earliest_change
@@ -307,7 +307,7 @@ def test_usage_arriving_during_a_build_rebuilds_its_day(built: Site, monkeypatch
 def test_a_build_blocks_no_request(built: Site) -> None:
     """Patient: claimed when nothing else is due, and between two months whatever is due comes first."""
     series = runs.enqueue_series_build(built.policy, at=AS_OF - DAY)
-    first = nudge(built.policy, at=AS_OF)
+    first = queue_recompute(built.policy, at=AS_OF)
     lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
     assert lease is not None
     assert lease.run_id == first.pk
@@ -316,7 +316,7 @@ def test_a_build_blocks_no_request(built: Site) -> None:
     lease = claim_run(at=AS_OF, clock=lambda: AS_OF)
     assert lease is not None
     assert lease.run_id == series.pk
-    between = nudge(built.policy, at=AS_OF)
+    between = queue_recompute(built.policy, at=AS_OF)
     work_lease(lease)
     ended = dict(Run.objects.filter(pk__in=(series.pk, between.pk)).values_list("pk", "state"))
     assert ended == {series.pk: "succeeded", between.pk: "succeeded"}

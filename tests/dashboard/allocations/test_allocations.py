@@ -17,8 +17,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.typed_numbers import read_amount
 from apps.dashboard.allocations.forms import typed_amount
-from apps.policies.allocations.capacities import CapacityTerms, state_capacity
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.capacities import CapacityTerms, add_capacity
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import change_shares
@@ -50,7 +50,7 @@ def signed_in(user: User) -> Client:
 
 def promise(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
     whole: dict[str, Any] = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31), **days}
-    return give_allocation(
+    return create_allocation(
         policy_slug=SLUG,
         entry_uid=grid.uid(path),
         terms=AllocationTerms(core_h=core_h, reason="Round 7.", **whole),
@@ -61,7 +61,7 @@ def promise(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
 
 def cores(grid: Grid, n: float) -> Capacity:
     actor = Actor(user=grid.admin, via="page")
-    return state_capacity(
+    return add_capacity(
         policy_slug=SLUG, terms=CapacityTerms(starts_on=date(2026, 1, 1), cores=n, reason="x"), at=AT, actor=actor
     )
 

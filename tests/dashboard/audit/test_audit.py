@@ -20,7 +20,7 @@ from apps.accounts.models import AuditCheck, AuditEvent, User
 from apps.core import clock
 from apps.core.errors import NotAllowed
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantTerms
-from apps.policies.access.delegation import give_grant
+from apps.policies.access.delegation import create_grant
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.history.test_history import edit
@@ -96,7 +96,7 @@ def test_a_publication_is_listed_with_reason_link_and_undo(grid: Grid, eva: Clie
 
 
 def test_a_role_is_listed_with_its_name_and_entry(grid: Grid, eva: Client) -> None:
-    give_grant(
+    create_grant(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
         terms=GrantTerms(username="alice", role="lead", reason="leads it"),
@@ -115,7 +115,7 @@ def test_a_role_is_listed_with_its_name_and_entry(grid: Grid, eva: Client) -> No
 def test_refused_attempts_name_actor_action_and_reason(grid: Grid, eva: Client, maria: Client) -> None:
     actor = Actor(user=User.objects.get(username="maria"), via="page")
     with pytest.raises(NotAllowed) as refusal:
-        give_grant(
+        create_grant(
             policy_slug=SLUG,
             entry_uid=grid.uid("/cms"),
             terms=GrantTerms(username="maria", role="lead", reason="more"),

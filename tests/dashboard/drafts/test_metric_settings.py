@@ -9,7 +9,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.dashboard.drafts.forms import read_settings, typed
-from apps.dashboard.review.words import value_words
+from apps.dashboard.review.words import value_text
 from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document
 from apps.policies.settings import PolicySettings
@@ -83,7 +83,7 @@ def test_settings_from_before_site_factors_are_read_unchanged() -> None:
 
 
 def test_factors_are_described_in_text() -> None:
-    words = value_words(METRIC)
+    words = value_text(METRIC)
     assert [each for each in ("gpu × 2;", "debug × 0", "HPC2N, Umeå × 1.2;", "no × 0.5") if each not in words] == []
-    everything = value_words([{"queue": "", "partition": "", "qos": "", "factor": 3}], "class_factors")
+    everything = value_text([{"queue": "", "partition": "", "qos": "", "factor": 3}], "class_factors")
     assert re.fullmatch(r"\D+ × 3", everything)

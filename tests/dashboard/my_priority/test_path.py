@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
-from apps.dashboard.my_priority.presenters import make_story
+from apps.dashboard.my_priority.presenters import build_account_explanation
 from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
-from apps.priorities.sentences import say
+from apps.priorities.sentences import build_message
 
 
 def _step(name: str, parent: str, target: float, actual: float, state: str, **more: object) -> WalkStep:
@@ -58,17 +58,17 @@ MINE = MyPriority(
 
 
 def test_the_verdict_names_rank_and_deciding_level() -> None:
-    story = make_story(MINE)
-    assert story.messages.verdict == say("verdict.behind", rank=67, of=69)
-    reason = say("reason.group", name="VO-A", parent="SweGrid", actual=0.382, target=0.30)
+    story = build_account_explanation(MINE)
+    assert story.messages.verdict == build_message("verdict.behind", rank=67, of=69)
+    reason = build_message("reason.group", name="VO-A", parent="SweGrid", actual=0.382, target=0.30)
     assert story.messages.reason == [reason]
-    assert story.messages.own == say("own.on", parent="VO-A")
+    assert story.messages.own == build_message("own.on", parent="VO-A")
     assert (story.verdict, story.reason) == (story.messages.verdict.text, reason.text)
-    assert story.own == say("own.on", parent="VO-A").text
+    assert story.own == build_message("own.on", parent="VO-A").text
 
 
 def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
-    story = make_story(MINE)
+    story = build_account_explanation(MINE)
     first, last = story.levels
     standings = [level.standing for level in story.messages.levels]
     assert first.decides
@@ -79,12 +79,12 @@ def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
     assert [each for each in ("VO-A", "25.0\u00a0%", "24.1\u00a0%") if each not in last.sentence] == []
     assert "8.2" in first.sentence
     assert not re.search(r"\b0\.\d", first.sentence + last.sentence), "no bare ratio"
-    assert first.ahead == say("ahead.some_yours", n_ahead=1, n_siblings=2).text
-    assert last.ahead == say("ahead.nobody_you").text
+    assert first.ahead == build_message("ahead.some_yours", n_ahead=1, n_siblings=2).text
+    assert last.ahead == build_message("ahead.nobody_you").text
 
 
 def test_the_last_line_shows_the_value_sent_to_schedulers() -> None:
-    story = make_story(MINE)
+    story = build_account_explanation(MINE)
     total = story.total
     assert story.messages.number is not None
     assert story.messages.number.key == "number.levels"
@@ -96,28 +96,28 @@ def test_the_last_line_shows_the_value_sent_to_schedulers() -> None:
 
 def test_own_usage_is_the_reason_if_the_last_level_decides() -> None:
     steps = (MINE.walk[0], _step("dholm", "VO-A", 0.25, 0.60, "over"))
-    story = make_story(replace(MINE, walk=steps, deciding=1))
-    assert story.messages.reason == [say("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
+    story = build_account_explanation(replace(MINE, walk=steps, deciding=1))
+    assert story.messages.reason == [build_message("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
     assert story.reason == story.messages.reason[0].text
     assert story.messages.own is None
     assert story.own == ""
 
 
 def test_no_deciding_level_and_no_rank_have_their_own_sentences() -> None:
-    level = make_story(replace(MINE, deciding=None))
-    assert level.messages.reason == [say("reason.equal")]
-    assert level.reason == say("reason.equal").text
-    above = make_story(replace(MINE, deciding=None, is_decided_above=True))
-    assert above.messages.reason == [say("reason.above")]
-    unranked = make_story(replace(MINE, rank=None, deciding=None))
-    assert unranked.messages.verdict == say("verdict.unranked")
-    assert unranked.messages.number == say("number.fallback", factor=0.0435)
+    level = build_account_explanation(replace(MINE, deciding=None))
+    assert level.messages.reason == [build_message("reason.equal")]
+    assert level.reason == build_message("reason.equal").text
+    above = build_account_explanation(replace(MINE, deciding=None, is_decided_above=True))
+    assert above.messages.reason == [build_message("reason.above")]
+    unranked = build_account_explanation(replace(MINE, rank=None, deciding=None))
+    assert unranked.messages.verdict == build_message("verdict.unranked")
+    assert unranked.messages.number == build_message("number.fallback", factor=0.0435)
     assert "0.0435" in unranked.total
 
 
 def test_an_inheriting_entry_has_a_sentence_instead_of_a_bar() -> None:
     dissolved = replace(MINE.walk[0], target=None, actual=None, state="unknown")
-    story = make_story(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None))
+    story = build_account_explanation(replace(MINE, walk=(dissolved, MINE.walk[1]), deciding=None))
     assert story.levels[0].bar is None
-    assert story.messages.levels[0].standing == say("walk.dissolved", name="VO-A", parent="SweGrid")
+    assert story.messages.levels[0].standing == build_message("walk.dissolved", name="VO-A", parent="SweGrid")
     assert story.levels[0].sentence == story.messages.levels[0].standing.text

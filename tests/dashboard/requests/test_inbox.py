@@ -14,7 +14,7 @@ from apps.analytics.convergence.selectors import list_weeks
 from apps.policies import services
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.share_requests import RequestTerms, ask_upward
+from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.priorities.change_effects import get_request_evidence
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.group.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
@@ -34,7 +34,7 @@ def grid(closed_grid: Grid) -> Grid:
 @pytest.fixture
 def asked(grid: Grid, lead: Client) -> ChangeSet:  # noqa: F811
     """alice asks for 75 instead of 60 shares for atlas."""
-    return ask_upward(
+    return request_shares(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),
         terms=RequestTerms(shares=75.0),

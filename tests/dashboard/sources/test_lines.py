@@ -60,7 +60,7 @@ def test_lag_is_shown_against_the_expected_interval(
 
 def test_every_state_of_a_source_has_its_own_text() -> None:
     lines = [line(lag_s=lag_s) for lag_s in (None, 120, 601)] + [line(every_s=None)]
-    assert len({each.state for each in lines}) == len({each.state_words for each in lines}) == 4
+    assert len({each.state for each in lines}) == len({each.state_text for each in lines}) == 4
 
 
 def test_ticks_of_the_interval_are_aligned_and_long_lags_are_clipped() -> None:

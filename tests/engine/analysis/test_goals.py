@@ -16,8 +16,8 @@ from apps.engine.analysis.goals import (
     by_unused,
     nearest_of,
     refund,
+    round_beyond,
     targets_of,
-    tidy,
 )
 from apps.engine.errors import BadParameter
 
@@ -141,8 +141,8 @@ def test_contradictory_bounds_are_refused(arguments: tuple[float, ...], place: s
 
 
 def test_solutions_have_as_few_digits_as_possible() -> None:
-    assert tidy(29.384726, lambda one: one <= 29.5, up=True) == 29.4
-    assert tidy(29.384726, lambda one: one >= 29, up=False) == 29
-    assert tidy(29.384726, lambda one: False, up=True) == 29.384726
+    assert round_beyond(29.384726, lambda one: one <= 29.5, up=True) == 29.4
+    assert round_beyond(29.384726, lambda one: one >= 29, up=False) == 29
+    assert round_beyond(29.384726, lambda one: False, up=True) == 29.384726
     assert nearest_of([1, 2, 4, 8], [True, False, True, True], 2) == 0  # of two that are as near, the smaller
     assert nearest_of([1, 2], [False, False], 2) is None

@@ -13,7 +13,7 @@ from apps.engine import sweep
 from apps.engine.algorithms import PriorityResult, all_algorithms, compute, get_algorithm
 from apps.engine.arrays import FloatArray
 from apps.engine.explain import contrast
-from apps.engine.explain.contrast import compare, decides_by_level, least, skeleton
+from apps.engine.explain.contrast import build_minimal_tree, compare, decides_by_level, least
 from apps.engine.tree import FairshareTree
 from tests.examples import examples
 
@@ -77,7 +77,7 @@ def test_the_reduced_tree_compares_two_leaves_like_the_whole_tree(
     drawn: tuple[FairshareTree, FloatArray], algorithm: dict[str, Any], seed: int
 ) -> None:
     result, one, other = pick(drawn, algorithm, seed)
-    small = skeleton(result, one, other)
+    small = build_minimal_tree(result, one, other)
     again = small.with_more_usage(one, 0.0)
     assert small.sign(again, one, other) == compare(result, one, other)
     places = [small.place(entry) for entry in (one, other)]
@@ -246,10 +246,10 @@ def test_a_large_group_is_contrasted_quickly() -> None:
     rng = np.random.default_rng(2)
     tree, order = FairshareTree.from_columns(parent, rng.integers(1, 9, n + 3).astype(np.float64))
     result = compute(tree, np.where(np.arange(n + 3) > 2, rng.integers(1, 99, n + 3), 0)[order])
-    small = skeleton(result, 2, 10)
+    small = build_minimal_tree(result, 2, 10)
     assert small.tree.n_entries == 5  # root, both groups, the leaf, and all its siblings as one
     assert sweep.sibling_sum(small.tree, small.usage)[1] == pytest.approx(result.usage[1])
-    assert skeleton(result, 1, 2).tree.n_entries == 3
+    assert build_minimal_tree(result, 1, 2).tree.n_entries == 3
     found = contrast(result, 10, 4321)
     assert found.turn is not None
     assert found.turn.ahead_gains_usage is not None

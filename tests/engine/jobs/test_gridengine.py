@@ -12,7 +12,7 @@ from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.gridengine import decay_factor, solve
 from apps.engine.jobs.gridengine.case import read_case
 from apps.engine.jobs.gridengine.functional import rescaled
-from apps.engine.jobs.gridengine.sharetree import plant
+from apps.engine.jobs.gridengine.sharetree import build_share_tree
 from tests.engine.jobs.gridengine_cases import ROUNDED, differences
 
 
@@ -57,7 +57,7 @@ def test_usage_of_share_tree_nodes_equals_the_share_monitor(golden_dir: Path) ->
     compared = 0
     for case in vectors(golden_dir, "cases.json"):
         read = read_case(case)
-        tree = plant(read, read.jobs)
+        tree = build_share_tree(read, read.jobs)
         if tree is None:
             continue
         ours = {node.path: usage for node, usage in tree.usage.items()}

@@ -19,7 +19,7 @@ from apps.notices.statements.month_close import close_months
 from apps.notices.statements.selectors import get_statements
 from apps.notices.tasks import send_notices
 from apps.policies.models import Grant, Policy
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from apps.priorities.serving import store
@@ -36,7 +36,7 @@ def people(hall: Policy, settings: Any) -> dict[str, User]:
     """pia manages /physics, alice runs jobs there, ben has no right to anything."""
     settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"
     settings.FAIRSHARE_SITE, settings.DEFAULT_FROM_EMAIL = "abisko", "Fairshare <fairshare@example.org>"
-    work_run_now(nudge(hall, at=AT).pk)
+    work_run_now(queue_recompute(hall, at=AT).pk)
     store.poll()
     made = {name: User.objects.create_user(name, f"{name}@example.org") for name in ("pia", "alice", "ben")}
     Grant.objects.create(

@@ -19,7 +19,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms, Lineages, until_of
-from apps.policies.access.delegation import DAYS, change_grant, end_grant, give_grant, given_on_with, tag_of
+from apps.policies.access.delegation import DAYS, change_grant, create_grant, end_grant, list_dependent_grants, tag_of
 from apps.policies.access.holders import GrantState, ending_soon, explain_access, list_grants
 from apps.policies.access.scope import Verb
 from apps.policies.models import Grant, Policy
@@ -44,7 +44,7 @@ def give(actor: Actor, to: str, path: str, role: str = "lead", **more: Any) -> G
     tree = load_tree(Policy.objects.get(slug="grid"))
     given: dict[str, Any] = {"people": to} if ":" in to else {"username": to}
     at = more.pop("at", AT)
-    return give_grant(
+    return create_grant(
         policy_slug="grid",
         entry_uid=uid(tree, path),
         terms=GrantTerms(role=role, reason="for the test", **given, **more),
@@ -131,7 +131,7 @@ def test_an_invalid_grant_is_refused_by_field(
 ) -> None:
     given: dict[str, Any] = {"username": "charlie", "role": "lead", "reason": "r", **wrong}
     with pytest.raises(Invalid) as caught:
-        give_grant(policy_slug="grid", entry_uid=uid(tree, "/physics"), at=AT, actor=alice, terms=GrantTerms(**given))
+        create_grant(policy_slug="grid", entry_uid=uid(tree, "/physics"), at=AT, actor=alice, terms=GrantTerms(**given))
     assert caught.value.fields[0].where in {*wrong, "username"}
     assert not Grant.objects.exists()
 
@@ -325,7 +325,7 @@ def test_dependent_grants_end_with_their_grant_or_are_transferred(
     beside = give(bob, "emil", "/physics/bob", "viewer")
     middle = give(charlie, "dora", "/physics/alice", "manager")
     leaf = give(dora, "emil", "/physics/alice", "lead")
-    assert set(given_on_with(policy_slug="grid", grant_id=grant.pk, at=AT, actor=alice)) == {middle, leaf}
+    assert set(list_dependent_grants(policy_slug="grid", grant_id=grant.pk, at=AT, actor=alice)) == {middle, leaf}
     end(alice, grant, given_on=choice)
     assert set(Grant.objects.exclude(user=bob.user)) == ({beside, middle, leaf} if choice == "keep" else {beside})
     assert AuditEvent.objects.filter(verb="grant.ended").count() == (1 if choice == "keep" else 3)
@@ -406,7 +406,7 @@ def test_a_grant_at_an_archived_entry_can_be_ended(
     )
     services.publish_change_set(id=draft.pk, version=1, at=AT, actor=alice)
     with pytest.raises(NotFound):
-        give_grant(
+        create_grant(
             policy_slug="grid",
             entry_uid=grant.entry_uid,
             terms=GrantTerms(username="charlie", role="viewer", reason="r"),

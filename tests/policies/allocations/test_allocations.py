@@ -31,12 +31,12 @@ def uid(tree: TreeColumns, path: str) -> UUID:
 def give(actor: Actor, entry: UUID, core_h: float = 1000.0, **more: Any) -> Allocation:
     given: dict[str, Any] = {**YEAR, "reason": "The committee said so.", **more}
     terms = AllocationTerms(core_h=core_h, **given)
-    return services.give_allocation(policy_slug="grid", entry_uid=entry, terms=terms, at=AT, actor=actor)
+    return services.create_allocation(policy_slug="grid", entry_uid=entry, terms=terms, at=AT, actor=actor)
 
 
 def state(actor: Actor, cores: float = 100.0, **more: Any) -> Capacity:
     given: dict[str, Any] = {"starts_on": date(2026, 1, 1), "reason": "As delivered.", **more}
-    return capacities.state_capacity(policy_slug="grid", terms=CapacityTerms(cores=cores, **given), at=AT, actor=actor)
+    return capacities.add_capacity(policy_slug="grid", terms=CapacityTerms(cores=cores, **given), at=AT, actor=actor)
 
 
 def test_an_allocation_is_stored_with_author_and_reason(policy: Policy, tree: TreeColumns, alice: Actor) -> None:

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
 from apps.policies.allocations.capacities import core_hours
-from apps.policies.allocations.conversion import Conversion, convert, operations_of, shares_beside, walk_down
+from apps.policies.allocations.conversion import (
+    Conversion,
+    convert,
+    list_conversion_steps,
+    operations_of,
+    shares_for_fraction,
+)
 from apps.policies.allocations.records import DAY, Period, begins_at, day_of, uncovered, whole_year
 from apps.policies.allocations.summary import add_up, allocated_in
 from apps.policies.models import Allocation, Capacity
@@ -274,14 +280,14 @@ def test_core_hours_of_shares_multiply_the_targets_of_every_level() -> None:
     tree = columns_of(nodes)
     i = tree.index_of_path("/vo/q")
     assert i is not None
-    steps = walk_down(tree, i, 10_000, np.array([1.0, 0.3, 0.7, 0.25, 0.75]))
+    steps = list_conversion_steps(tree, i, 10_000, np.array([1.0, 0.3, 0.7, 0.25, 0.75]))
     assert [(step.name, step.part, step.core_h) for step in steps] == [("vo", 0.3, 3000), ("q", 0.75, 2250)]
     assert steps[0].of_shares == pytest.approx(100)
 
 
 @given(part=st.floats(0, 0.99), others=st.floats(0.5, 1e6))
 def test_shares_among_siblings_give_the_requested_target(part: float, others: float) -> None:
-    shares = shares_beside(part, others)
+    shares = shares_for_fraction(part, others)
     assert shares is not None
     assert shares / (shares + others) == pytest.approx(part, rel=1e-5, abs=1e-12)
-    assert shares_beside(1.0, others) is None
+    assert shares_for_fraction(1.0, others) is None

@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, Stale
 from apps.policies import services
 from apps.policies.changesets import drafts
-from apps.policies.changesets.conflicts import EditConflict, Sides, settle
+from apps.policies.changesets.conflicts import EditConflict, MergeSides, resolve_conflicts
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.operations.apply import apply_operations
 from apps.policies.settings import PolicySettings
@@ -96,9 +96,9 @@ class TwoInMemory(RuleBasedStateMachine):
         self.writers = {"manager": Writer(START), "lead": Writer(START)}
         TwoInMemory.seen += 1
 
-    def _sides(self, writer: Writer) -> Sides:
+    def _sides(self, writer: Writer) -> MergeSides:
         settings = PolicySettings()
-        return Sides(writer.base, self.head, settings, settings, lambda uid: (), lambda uid: ())
+        return MergeSides(writer.base, self.head, settings, settings, lambda uid: (), lambda uid: ())
 
     @rule(name=who, kind=kinds, place=places, goal=places, entry=names, shares=st.integers(0, 50))
     def edit(self, name: str, kind: str, place: str, goal: str, entry: str, shares: int) -> None:
@@ -133,7 +133,7 @@ class TwoInMemory(RuleBasedStateMachine):
         writer = self.writers[name]
         choices: dict[str, Any] = {}
         for _ in range(40):
-            settled = settle(self._sides(writer), writer.log, choices)
+            settled = resolve_conflicts(self._sides(writer), writer.log, choices)
             if not settled.open:
                 writer.log = apply_operations(self.head, settled.operations).operations if settled.kept else []
                 writer.base, writer.undone = self.head, []

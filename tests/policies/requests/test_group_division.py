@@ -29,7 +29,7 @@ from apps.policies.requests.group_division import (
     divide_group,
     equal_terms,
     latest_divisions,
-    list_led_groups,
+    list_managed_groups,
     operations_of,
     undo_division,
 )
@@ -198,9 +198,9 @@ def test_changes_of_others_are_not_undone_from_a_group(policy: Policy, lead: Act
 def test_groups_are_those_with_a_grant_of_shares_at_them(policy: Policy, lead: Actor, charlie: Actor) -> None:  # noqa: F811
     grant(policy, "/biology", lead, ["view_aggregate"])
     grant(policy, "/biology/lab", lead)
-    assert [group.path for group in list_led_groups(at=AT, actor=lead)] == ["/biology/lab", "/physics"]
-    assert list_led_groups(at=AT, actor=charlie) == []
-    assert list_led_groups(at=AT, actor=COMMAND) == []
+    assert [group.path for group in list_managed_groups(at=AT, actor=lead)] == ["/biology/lab", "/physics"]
+    assert list_managed_groups(at=AT, actor=charlie) == []
+    assert list_managed_groups(at=AT, actor=COMMAND) == []
 
 
 terms = st.builds(

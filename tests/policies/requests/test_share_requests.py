@@ -16,8 +16,8 @@ from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment, Grant, Policy, Revision
 from apps.policies.records import NewChangeSet
 from apps.policies.requests import share_requests
-from apps.policies.requests.inbox import MOST_OPEN, count_waiting, get_inbox, last_words, target_of
-from apps.policies.requests.share_requests import RequestState, RequestTerms, Wish
+from apps.policies.requests.inbox import MOST_OPEN, count_waiting, get_inbox, last_comments, target_of
+from apps.policies.requests.share_requests import RequestedShares, RequestState, RequestTerms
 from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -72,7 +72,7 @@ def ask(policy: Policy, actor: Actor, path: str = "/physics", **wish: Any) -> Ch
         del given["shares"]
     entry = uid_of(load_tree(policy), path)
     reason, base_revision = given.pop("reason"), given.pop("base_revision", None)
-    return share_requests.ask_upward(
+    return share_requests.request_shares(
         policy_slug="grid",
         entry_uid=entry,
         terms=RequestTerms(**given),
@@ -89,7 +89,7 @@ def test_a_request_is_a_proposed_change_set_for_the_own_entry(policy: Policy, le
     assert (asked.state, asked.origin, asked.asks_entry_uid) == ("proposed", "request", physics)
     assert [operation["op"] for operation in asked.operations] == ["set_shares", "set_dates"]
     assert asked.operations[1]["dates"]["at_end"] == 30.0
-    assert share_requests.wish_of(asked) == Wish(40.0, date(2027, 6, 30))
+    assert share_requests.requested_shares_of(asked) == RequestedShares(40.0, date(2027, 6, 30))
     assert shares_at(policy, "/physics") == 30.0
 
 
@@ -239,8 +239,8 @@ def test_another_amount_is_a_new_version_visible_to_the_requester(policy: Policy
     seen = get_change_set(id=asked.pk, actor=lead, at=AT)
     assert seen.version > asked.version
     assert share_requests.state_of_request(seen) is RequestState.GRANTED_OTHER
-    assert share_requests.wish_of(seen) == Wish(40.0, date(2027, 6, 30))
-    assert share_requests.offer_of(seen) == Wish(35.0, None)
+    assert share_requests.requested_shares_of(seen) == RequestedShares(40.0, date(2027, 6, 30))
+    assert share_requests.offer_of(seen) == RequestedShares(35.0, None)
     assert shares_at(policy, "/physics") == 35.0
     assert AuditEvent.objects.filter(verb="changeset.counter_offered", subject=f"change set {asked.pk}").count() == 1
 
@@ -264,7 +264,7 @@ def test_a_request_is_declined_with_a_comment(policy: Policy, lead: Actor, manag
     share_requests.decline_request(id=asked.pk, version=asked.version, text="Not this year.", at=AT, actor=manager)
     seen = get_change_set(id=asked.pk, actor=lead, at=AT)
     assert share_requests.state_of_request(seen) is RequestState.DECLINED
-    assert last_words([seen])[seen.pk].text == "Not this year."
+    assert last_comments([seen])[seen.pk].text == "Not this year."
     with pytest.raises(Conflict):
         share_requests.grant_request(id=asked.pk, version=seen.version, at=AT, actor=manager)
     assert shares_at(policy, "/physics") == 30.0

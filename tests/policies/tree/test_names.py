@@ -12,7 +12,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.review import get_review_page
 from apps.core import invisible
 from apps.policies import services
-from apps.policies.changesets.checks import Check, look_alikes, skeleton
+from apps.policies.changesets.checks import Check, confusable_form, find_confusable_names
 from apps.policies.formats.csv_table import escape_formula, unescape_formula
 from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
@@ -59,12 +59,12 @@ def test_other_names_are_accepted(name: str) -> None:
     ],
 )
 def test_similar_names_have_one_skeleton(one: str, other: str) -> None:
-    assert skeleton(one) == skeleton(other)
+    assert confusable_form(one) == confusable_form(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("atlas", "cms"), ("p1", "p2"), ("ALI", "all"), ("a-b", "a_b"), ("é", "e")])
 def test_different_names_have_different_skeletons(one: str, other: str) -> None:
-    assert skeleton(one) != skeleton(other)
+    assert confusable_form(one) != confusable_form(other)
 
 
 def test_the_warning_names_the_existing_similar_sibling() -> None:
@@ -76,8 +76,8 @@ def test_the_warning_names_the_existing_similar_sibling() -> None:
     )
     at = {(tree.name[i], tree.uuid(int(tree.parent[i]))): i for i in range(1, len(tree))}
     latin, cyrillic = at["atlas", root], at["аtlas", root]
-    assert look_alikes(tree, [cyrillic, at["Atlas", group], at["cms", group]]) == [(cyrillic, latin)]
-    assert look_alikes(tree, [at["cms", group]]) == []
+    assert find_confusable_names(tree, [cyrillic, at["Atlas", group], at["cms", group]]) == [(cyrillic, latin)]
+    assert find_confusable_names(tree, [at["cms", group]]) == []
 
 
 @pytest.mark.parametrize("cell", ["\u200b=1+1", "'\ufeff=1", "\u00ad+x", "'\u200b'=x", "a\u200b=b", "\x00=1"])

@@ -17,7 +17,7 @@ from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import change_settings
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
@@ -139,7 +139,7 @@ def test_a_failing_decay_function_keeps_the_last_priorities(
     monkeypatch.setenv("MOODY", mood)
     for n in range(20):  # the tenth call comes in one of these
         decayed.job("bob", "physics", 3 + n)
-        run = work_run_now(nudge(decayed.policy, at=AS_OF).pk)
+        run = work_run_now(queue_recompute(decayed.policy, at=AS_OF).pk)
         if run.state == "failed":
             break
         snapshot = Snapshot.objects.filter(is_live=True).latest("pk")
@@ -154,7 +154,7 @@ def test_a_failing_decay_function_keeps_the_last_priorities(
     (finding,) = find(place)
     assert finding.facts["error"] == run.error
     monkeypatch.delenv("MOODY")
-    assert work_run_now(nudge(decayed.policy, at=AS_OF).pk).state == "succeeded"
+    assert work_run_now(queue_recompute(decayed.policy, at=AS_OF).pk).state == "succeeded"
 
 
 def test_settings_with_a_missing_function_can_be_read_and_changed(
@@ -168,11 +168,11 @@ def test_settings_with_a_missing_function_can_be_read_and_changed(
     assert (kept.window["aging"], kept.fallback_factor) == ("moody", 0.25)
     assert PolicySettings.from_operation({"window": {"aging": "none"}}, base=read).window["aging"] == "none"
     decayed.job("bob", "physics", 5)
-    run = work_run_now(nudge(decayed.policy, at=AS_OF).pk)
+    run = work_run_now(queue_recompute(decayed.policy, at=AS_OF).pk)
     assert run.state == "failed"
     assert "'moody'" in run.error
     change_settings(policy_slug="grid", settings={"window": {"aging": "none"}}, reason="x", at=AS_OF, actor=COMMAND)
-    assert work_run_now(nudge(decayed.policy, at=AS_OF).pk).state == "succeeded"
+    assert work_run_now(queue_recompute(decayed.policy, at=AS_OF).pk).state == "succeeded"
 
 
 def test_a_failure_names_package_function_and_age(brought: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from apps.explain.contrasts import compare_leaves
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
 from apps.policies.models import ChangeSet
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.records import NewChangeSet
 from apps.policies.selectors import get_change_set
 from apps.policies.services import change_settings, effect_of, make_change_set, publish_change_set
@@ -253,7 +253,7 @@ def test_a_recompute_that_fails_in_a_package_keeps_the_last_priorities(
     before = store.newest("grid").lookup(["alice"])
     monkeypatch.setenv("MOODY", mood)
     computed.job("bob", "physics", 3)
-    run = work_run_now(nudge(computed.policy, at=AS_OF).pk)
+    run = work_run_now(queue_recompute(computed.policy, at=AS_OF).pk)
     assert (run.state, run.error_code, run.attempts) == ("failed", "package_failed", 1)
     assert [each for each in ("moody-package", "'moody'", named) if each not in run.error] == []
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
@@ -261,7 +261,7 @@ def test_a_recompute_that_fails_in_a_package_keeps_the_last_priorities(
     (finding,) = find(_place(computed))
     assert (finding.level, finding.facts["error"]) == ("bad", run.error)
     monkeypatch.delenv("MOODY")
-    assert work_run_now(nudge(computed.policy, at=AS_OF).pk).state == "succeeded"
+    assert work_run_now(queue_recompute(computed.policy, at=AS_OF).pk).state == "succeeded"
     assert list(find(_place(computed))) == []
 
 
@@ -277,7 +277,7 @@ def test_an_operator_that_returns_nan_makes_no_snapshot(computed: Site, monkeypa
     computed.recompute()
     monkeypatch.setenv("MOODY", "raises")
     computed.job("bob", "physics", 3)
-    run = work_run_now(nudge(computed.policy, at=AS_OF).pk)
+    run = work_run_now(queue_recompute(computed.policy, at=AS_OF).pk)
     assert (run.state, run.error_code) == ("failed", "package_failed")
     assert "operator 'sulking'" in run.error
 

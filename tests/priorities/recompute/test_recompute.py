@@ -12,7 +12,7 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
 from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
@@ -68,7 +68,7 @@ def test_the_same_inputs_give_the_same_bytes(site: Site) -> None:
 def test_a_failure_keeps_the_last_good_snapshot(site: Site) -> None:
     good = site.recompute()
     site.job("dan", "biology", 3)
-    run = nudge(site.policy, at=NOW)
+    run = queue_recompute(site.policy, at=NOW)
     with patch.object(assembly, "compute", side_effect=MemoryError("none left")):
         lease = claim_run(at=NOW, run_id=run.pk)
         assert lease is not None
@@ -80,26 +80,26 @@ def test_a_failure_keeps_the_last_good_snapshot(site: Site) -> None:
 
 
 def test_a_snapshot_and_the_end_of_its_run_are_stored_together_or_not_at_all(site: Site) -> None:
-    run = nudge(site.policy, at=NOW)
+    run = queue_recompute(site.policy, at=NOW)
     lease = claim_run(at=NOW, run_id=run.pk)
     assert lease is not None
     with (
         patch.object(type(lease), "finish", side_effect=RuntimeError("killed here")),
         pytest.raises(RuntimeError, match="killed here"),
     ):
-        recompute.work_recompute(Run.objects.get(pk=run.pk), lease)
+        recompute.run_recompute(Run.objects.get(pk=run.pk), lease)
     assert not Snapshot.objects.exists()
 
 
 def test_a_worker_without_its_lease_stores_nothing(site: Site) -> None:
-    run = nudge(site.policy, at=NOW)
+    run = queue_recompute(site.policy, at=NOW)
     late = claim_run(at=NOW, run_id=run.pk)
     assert late is not None
     Run.objects.filter(pk=run.pk).update(lease_until=AS_OF - timedelta(days=1))
     newer = claim_run(at=NOW, run_id=run.pk)
     assert newer is not None
     with pytest.raises(LeaseLost):
-        recompute.work_recompute(Run.objects.get(pk=run.pk), late)
+        recompute.run_recompute(Run.objects.get(pk=run.pk), late)
     assert not Snapshot.objects.exists()
     work_lease(newer)
     assert Snapshot.objects.count() == 1

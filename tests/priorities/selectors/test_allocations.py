@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.policies.allocations.capacities import CapacityTerms, state_capacity
+from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.tree.stored import load_tree
 from apps.priorities.delivered_usage import load_delivered
 from apps.priorities.selectors.allocations import AllocationRow, AllocationTable, get_allocation_table
@@ -33,7 +33,7 @@ def promise(site: Site, eva: Actor, path: str, core_h: float, *, period: Period 
     tree = load_tree(site.policy)
     i = tree.index_of_path(path)
     assert i is not None
-    give_allocation(
+    create_allocation(
         policy_slug=site.slug,
         entry_uid=tree.uuid(i),
         terms=AllocationTerms(starts_on=period.starts_on, ends_on=period.ends_on, core_h=core_h, reason="test"),
@@ -43,7 +43,7 @@ def promise(site: Site, eva: Actor, path: str, core_h: float, *, period: Period 
 
 
 def capacity(site: Site, eva: Actor, cores: float) -> None:
-    state_capacity(
+    add_capacity(
         policy_slug=site.slug,
         terms=CapacityTerms(starts_on=YEAR.starts_on, cores=cores, reason="test"),
         at=AS_OF,

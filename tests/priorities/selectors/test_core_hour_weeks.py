@@ -11,7 +11,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid
 from apps.policies.allocations.records import Period
-from apps.policies.allocations.services import AllocationTerms, give_allocation
+from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.allocations import get_allocation_table
@@ -31,7 +31,7 @@ def test_weeks_add_up_to_the_table_by_entry_by_site_and_by_allocation(site: Site
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     biology = tree.uuid(tree.index_of_path("/biology") or 0)
     for uid, period in ((physics, YEAR), (biology, Period(date(2026, 11, 18), YEAR.ends_on))):
-        give_allocation(
+        create_allocation(
             policy_slug=site.slug,
             entry_uid=uid,
             terms=AllocationTerms(starts_on=period.starts_on, ends_on=period.ends_on, core_h=500, reason="test"),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from apps.priorities.sentences import numbers, say, text_of
+from apps.priorities.sentences import build_message, numbers, text_of
 from apps.priorities.sentences.catalogue import _FORMATS, TEXTS
 from apps.priorities.sentences.numbers import adjustment_sentence
 
@@ -53,7 +53,7 @@ def holes(key: str) -> set[str]:
 def test_every_text_is_filled_by_values_of_its_names(key: str) -> None:
     for n in (1, 2):
         values = {name: sample(name) for name in holes(key)} | {"n": n, "n_siblings": n}
-        said = say(key, **values)
+        said = build_message(key, **values)
         assert said.text
         assert "%" not in said.text.replace("\u00a0%", "")
         assert json.dumps(said.json(), allow_nan=False)
@@ -64,7 +64,7 @@ def test_every_used_message_key_exists() -> None:
     for path in ROOMS.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if "say(" in source else ():
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say" and node.args:
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "build_message" and node.args:
                 said |= {
                     leaf.value
                     for leaf in ast.walk(node.args[0])
@@ -75,13 +75,15 @@ def test_every_used_message_key_exists() -> None:
 
 
 def test_singular_and_plural_differ() -> None:
-    one, many = (say("ahead.some_you", n_ahead=n, n_siblings=of).text for n, of in ((1, 1), (3, 7)))
+    one, many = (build_message("ahead.some_you", n_ahead=n, n_siblings=of).text for n, of in ((1, 1), (3, 7)))
     assert re.findall(r"\d+", many) == ["3", "7"]
     assert one != many.replace("3", "1").replace("7", "1")
 
 
 def test_values_are_unchanged_and_infinity_has_a_name() -> None:
-    said = say("x.y", at=AT, most=float("inf"), least=float("-inf"), none=float("nan"), parts=(1, float("inf")), n=3)
+    said = build_message(
+        "x.y", at=AT, most=float("inf"), least=float("-inf"), none=float("nan"), parts=(1, float("inf")), n=3
+    )
     assert _values(said) == {
         "at": "2026-11-20T12:00:00Z",
         "most": "Infinity",
@@ -99,9 +101,9 @@ def _values(said: Any) -> Any:
 
 
 def test_shares_are_percentages_and_never_bare_ratios() -> None:
-    said = say("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
+    said = build_message("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
     assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", said.text) == ["72.7\u00a0%", "physics", "50.0\u00a0%", "22.7"]
-    assert text_of([said, say("ahead.alone")]) == f"{said.text} {say('ahead.alone').text}"
+    assert text_of([said, build_message("ahead.alone")]) == f"{said.text} {build_message('ahead.alone').text}"
 
 
 def test_snapshot_of_every_sentence(snapshot: SnapshotAssertion) -> None:

@@ -23,7 +23,7 @@ from apps.runs.tasks import work_runs
 from apps.usage import selectors
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
 from apps.usage.records import uploads
-from apps.usage.records.imports import work_import
+from apps.usage.records.imports import run_import
 from apps.usage.services import NewImport, confirm_import, start_import
 from tests.killed_process import work_until_killed
 
@@ -255,7 +255,7 @@ def test_a_worker_without_its_lease_commits_no_batch() -> None:
     newer = claim_run(at=AT)
     assert newer is not None
     with pytest.raises(LeaseLost):
-        work_import(stale, late)
+        run_import(stale, late)
     assert not Record.objects.exists()
     work_lease(newer)
     assert Run.objects.get().state == "succeeded"

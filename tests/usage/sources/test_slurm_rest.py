@@ -20,7 +20,7 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
 from apps.runs.tasks import work_runs
 from apps.usage.models import Bucket, Record, Source
-from apps.usage.sources.collection import enqueue_collection, work_collect
+from apps.usage.sources.collection import enqueue_collection, run_collect
 from apps.usage.sources.services import set_up_source
 from tests.killed_process import work_until_killed
 
@@ -191,7 +191,7 @@ def test_a_worker_without_its_lease_changes_neither_records_nor_cursor(daemon: D
     newer = claim_run(at=AT)
     assert newer is not None
     with pytest.raises(LeaseLost):
-        work_collect(stale, late)
+        run_collect(stale, late)
     source.refresh_from_db()
     assert (Record.objects.count(), source.cursor, source.collect_error) == (0, {}, "")
     work_lease(newer)

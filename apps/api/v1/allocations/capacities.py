@@ -66,11 +66,11 @@ class CapacityListView(APIView):
         )
         return list_response(CapacitySerializer(found, many=True).data)
 
-    @extend_schema(operation_id="state_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
+    @extend_schema(operation_id="add_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Record additional cores from one day to another. For managers of the whole policy."""
         given = read_body(NewCapacitySerializer, request)
-        made = capacities.state_capacity(
+        made = capacities.add_capacity(
             policy_slug=policy, terms=CapacityTerms(**given), at=clock.now(), actor=actor_of(request)
         )
         return _answer(made, 201)

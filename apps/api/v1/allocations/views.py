@@ -227,13 +227,13 @@ class AllocationListView(APIView):
         return list_response([_json(*each) for each in found[start : start + PAGE]], next_start)
 
     @extend_schema(
-        operation_id="give_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
+        operation_id="create_allocation", request=NewAllocationSerializer, responses={201: AllocationSerializer}
     )
     def post(self, request: Request, policy: str) -> Response:
         """Allocate core-hours to an entry, by a manager above it. Over-allocation is allowed; the table flags it."""
         given, at, actor = read_body(NewAllocationSerializer, request), clock.now(), actor_of(request)
         entry = visible_entry_uid(request, policy, given.pop("entry"))
-        made = services.give_allocation(
+        made = services.create_allocation(
             policy_slug=policy,
             entry_uid=entry,
             terms=AllocationTerms(**given),

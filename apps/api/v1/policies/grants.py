@@ -109,7 +109,7 @@ class AccessFilterSerializer(serializers.Serializer[Any]):
 
 
 _GROUND = inline_serializer(
-    "Ground",
+    "GrantBasis",
     {
         "grant": serializers.IntegerField(source="grant.pk"),
         "path": serializers.CharField(),
@@ -123,7 +123,7 @@ _GROUND = inline_serializer(
     many=True,
 )
 _VERB = inline_serializer(
-    "VerbAnswer",
+    "VerbStatus",
     {
         "verb": serializers.ChoiceField(Grant.Verb.choices),
         "label": serializers.CharField(),
@@ -172,12 +172,12 @@ class GrantListView(APIView):
         wanted = [line for line in lines if given.get("state") in (None, line.state.value)]
         return list_response(GrantSerializer(wanted, many=True).data)
 
-    @extend_schema(operation_id="give_grant", request=NewGrantSerializer, responses={201: GrantSerializer})
+    @extend_schema(operation_id="create_grant", request=NewGrantSerializer, responses={201: GrantSerializer})
     def post(self, request: Request, policy: str) -> Response:
         """Give a grant. Callers can't exceed their own rights or the end of these, and can't give to themselves."""
         given = read_body(NewGrantSerializer, request)
         more = {name: given[name] for name in ("verbs", "expires_at") if name in given}
-        grant = delegation.give_grant(
+        grant = delegation.create_grant(
             policy_slug=policy,
             entry_uid=entry_uid(request, policy, given["entry"]),
             terms=GrantTerms(

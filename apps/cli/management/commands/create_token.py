@@ -15,7 +15,7 @@ from apps.accounts.services import DAYS, NewToken, make_token
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.access.reader_grants import let_owner_read
+from apps.policies.access.reader_grants import grant_owner_read
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.selectors import get_source
@@ -58,7 +58,7 @@ class Command(OperatorCommand):
                 at=at,
                 actor=COMMAND,
             )
-            opened = let_owner_read(token, at=at, actor=COMMAND)
+            opened = grant_owner_read(token, at=at, actor=COMMAND)
         for policy in opened:
             self.stderr.write(
                 f"{token.user.username} sees the members of {policy.slug} by name until the token expires, so that "

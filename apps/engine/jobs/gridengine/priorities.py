@@ -11,13 +11,13 @@ from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine.case import HIGHEST_POSIX, Case, Job, State
 from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.line import Amount, total_of
-from apps.engine.jobs.gridengine.tickets import Dealt, Tickets, deal
+from apps.engine.jobs.gridengine.tickets import TicketResult, Tickets, distribute_tickets
 
 # --- Notes on a case --------------------------------------------------------------------------------------------------
 _MOST_LISTED = 6  # names in a sentence
 
 
-def about_all(case: Case, dealt: Dealt) -> dict[str, Any]:
+def about_all(case: Case, dealt: TicketResult) -> dict[str, Any]:
     """Sums of tickets by state if any job takes part, jobs beyond a limit, and notes."""
     found: dict[str, Any] = {}
     if dealt.of:
@@ -33,7 +33,7 @@ def about_all(case: Case, dealt: Dealt) -> dict[str, Any]:
     return {**found, "notes": sentences} if sentences else found
 
 
-def _totals(case: Case, dealt: Dealt, state: State) -> dict[str, float]:
+def _totals(case: Case, dealt: TicketResult, state: State) -> dict[str, float]:
     """Tickets of all jobs in this state, by policy; pending jobs may have more in total than the policy has."""
     rows = [dealt.of[job] for job in case.in_state(state)]
     return {
@@ -63,7 +63,7 @@ def _of_users(case: Case) -> list[str]:
     return found
 
 
-def _of_limit(case: Case, dealt: Dealt) -> list[str]:
+def _of_limit(case: Case, dealt: TicketResult) -> list[str]:
     if not dealt.beyond:
         return []
     limit, n_beyond = case.config.max_functional_jobs, len(dealt.beyond)
@@ -232,7 +232,7 @@ _WHY_NOTHING = {
 def answer(case: Case) -> dict[str, Any]:
     """The result as JSON: jobs in the order of their numbers, then the order of the queue."""
     urgency = {job: find_urgency(job, case.config) for job in case.jobs if job.state in ("pending", "running")}
-    dealt = deal(case)
+    dealt = distribute_tickets(case)
     rules = Rules(case.config.amendments)
     of_pending = [urgency[job].total.value for job in case.in_state("pending")]
     urgency_scale = rules.urgency_scale(

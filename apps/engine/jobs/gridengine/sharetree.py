@@ -71,7 +71,7 @@ class ShareTree:
         return counts
 
 
-def plant(case: Case, jobs: Sequence[Job]) -> ShareTree | None:
+def build_share_tree(case: Case, jobs: Sequence[Job]) -> ShareTree | None:
     """Build the share tree with a leaf for every user of `default` who has jobs; None if it gives no tickets."""
     if case.root is None or case.config.share_tree_tickets <= 0:
         return None

@@ -35,7 +35,7 @@ class Tickets:
 
 
 @dataclass(frozen=True)
-class Dealt:
+class TicketResult:
     """Final tickets of every pending and running job, and the most that any running job had in either pass.
 
     beyond: numbers of pending jobs that `max_functional_jobs_to_schedule` excluded from the functional policy.
@@ -46,10 +46,10 @@ class Dealt:
     beyond: tuple[Job, ...] = ()
 
 
-def deal(case: Case) -> Dealt:
+def distribute_tickets(case: Case) -> TicketResult:
     """Run both passes: pending jobs keep tickets of the first, running jobs those of the second."""
     running, pending = case.in_state("running"), case.in_state("pending")
-    tree = sharetree.plant(case, [*running, *pending])
+    tree = sharetree.build_share_tree(case, [*running, *pending])
     by_override = _override_of_running(running, is_shared=case.config.share_override_tickets)
     by_function = _functional_of_running(case, running)
     passes = [
@@ -57,8 +57,8 @@ def deal(case: Case) -> Dealt:
         for by_tree in (_tree_of_running(tree, running, pending), _tree_of_running(tree, running, []))
     ]
     peaks = tuple(tickets.total.value for found in passes for tickets in found.values())
-    of_pending, beyond = _deal_to_pending(case, tree, running, pending)
-    return Dealt({**passes[1], **of_pending}, peaks, beyond)
+    of_pending, beyond = _distribute_to_pending(case, tree, running, pending)
+    return TicketResult({**passes[1], **of_pending}, peaks, beyond)
 
 
 def _functional_of_running(case: Case, running: Sequence[Job]) -> Amounts:
@@ -78,7 +78,7 @@ _NO_FUNCTIONAL = Amount(0.0, "0 (functional tickets are switched off)")
 _NO_TREE = Amount(0.0, "0 (no share tree, or its tickets are switched off)")
 
 
-def _deal_to_pending(
+def _distribute_to_pending(
     case: Case, tree: ShareTree | None, running: Sequence[Job], pending: Sequence[Job]
 ) -> tuple[dict[Job, Tickets], tuple[Job, ...]]:
     """Compute policy after policy; those in the hierarchy use the tickets of earlier ones and pass theirs on.
