@@ -36,7 +36,7 @@ I8 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class EditLine:
+class ReviewedEdit:
     """One operation with the entry before and after it (None if there is none). of_total: change of the entry's global
     target, None if it has none. A hidden edit has no other data.
     """
@@ -136,11 +136,11 @@ class ReviewPage:
 
     # --- Parts --------------------------------------------------------------------------------------------------------
     @cached_property
-    def edits(self) -> list[EditLine]:
+    def edits(self) -> list[ReviewedEdit]:
         return [self._edit(index, operation) for index, operation in enumerate(self.review.change_set.operations)]
 
     @cached_property
-    def rewritten(self) -> dict[int, list[EditLine]]:
+    def rewritten(self) -> dict[int, list[ReviewedEdit]]:
         """By operation index: siblings whose shares the operation reduces to set a percentage."""
         return {
             index: [
@@ -271,10 +271,10 @@ class ReviewPage:
         return np.asarray(added | ((before >= 0) & visibility.outright[before]), dtype=np.bool_)
 
     # --- Lines --------------------------------------------------------------------------------------------------------
-    def _edit(self, index: int, operation: Mapping[str, Any]) -> EditLine:
+    def _edit(self, index: int, operation: Mapping[str, Any]) -> ReviewedEdit:
         named = operation.get("entry") or operation.get("uid")
         if not named:
-            return EditLine(index, operation, None, "", "", None, None, None, False)
+            return ReviewedEdit(index, operation, None, "", "", None, None, None, False)
         uid = UUID(str(named))
         i, j = self.review.after.index_of_uid(uid), self.review.before.index_of_uid(uid)
         changes = self.review.outcome.changes if self.review.outcome else {}
@@ -282,10 +282,10 @@ class ReviewPage:
         after = changes[uid][1] if uid in changes else before
         hidden = not (self.sees[i] if i is not None else self.sees_before[j] if j is not None else False)
         if hidden:
-            return EditLine(index, {"op": ""}, None, "", "", None, None, None, True)
+            return ReviewedEdit(index, {"op": ""}, None, "", "", None, None, None, True)
         tree, at = (self.review.after, i) if i is not None else (self.review.before, j)
         name, path = (tree.name[at], tree.path(at)) if at is not None else ("", "")
-        return EditLine(index, operation, uid, name, path, before, after, self._of_total(i, j), False)
+        return ReviewedEdit(index, operation, uid, name, path, before, after, self._of_total(i, j), False)
 
     def _of_total(self, i: int | None, j: int | None) -> float | None:
         moves = self.review.moves

@@ -143,7 +143,7 @@ def key_of(operation: Mapping[str, Any]) -> str:
     return f"take_from_{source if isinstance(source, str) else 'chosen'}"
 
 
-def _lines(page: ReviewPage, edit: EditLine) -> Iterator[EditLine]:
+def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
     css, icon, label = MARKS.get(str(edit.operation["op"]), _DEFAULT_MARK)
     common: dict[str, Any] = {
         "index": edit.index,
@@ -179,7 +179,7 @@ def _lines(page: ReviewPage, edit: EditLine) -> Iterator[EditLine]:
     )
 
 
-def _sides(page: ReviewPage, edit: EditLine) -> tuple[str, str]:
+def _sides(page: ReviewPage, edit: ReviewedEdit) -> tuple[str, str]:
     """Texts of the value that the operation changes, before and after."""
     op, before, after = edit.operation["op"], edit.before, edit.after
     if op in ("add", "restore"):
@@ -203,7 +203,7 @@ def _sides(page: ReviewPage, edit: EditLine) -> tuple[str, str]:
     return (text(before), text(after)) if text else ("", "")
 
 
-def _sentence(page: ReviewPage, edit: EditLine) -> str:
+def _sentence(page: ReviewPage, edit: ReviewedEdit) -> str:
     op, operation = edit.operation["op"], edit.operation
     name = edit.before.name if op == "rename" and edit.before else edit.name
     if op == "set_shares":

@@ -85,7 +85,7 @@ class MinimalTree:
 
 
 def build_minimal_tree(result: PriorityResult, one: int, other: int) -> MinimalTree:
-    """Build the minimal tree for two entries; entries without shares keep their children, so that competition is unchanged.
+    """Build the minimal tree for two entries; entries without shares keep their children: competition is unchanged.
 
     In wide groups entries beside the paths are summed by kind, because only sums over siblings matter to the others.
     """

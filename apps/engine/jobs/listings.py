@@ -212,9 +212,9 @@ def _split(header: list[str], rest: str, number: int) -> tuple[list[str], str, l
             raise bad_line(number, f"no date of submission as 11/20/2026 06:45:20; {_QSTAT_REMEDY}")
         month, day, year, time = dates[0].groups()
         return rest[: dates[0].start()].split(), f"{year}-{month}-{day} {time}", rest[dates[-1].end() :].split()
-    n_text = len([name for name in ("name", "user", "project", "department", "state") if name in header])
+    n_words = len([name for name in ("name", "user", "project", "department", "state") if name in header])
     cells = rest.split()
-    return cells[:n_text], "", cells[n_text:]
+    return cells[:n_words], "", cells[n_words:]
 
 
 # --- qstat in XML -----------------------------------------------------------------------------------------------------

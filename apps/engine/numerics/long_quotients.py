@@ -51,7 +51,7 @@ class LongNumbers(NamedTuple):
         is_larger = self.mantissa >= divisor.mantissa
         upper = np.where(is_larger, self.mantissa >> _ONE, self.mantissa)
         lower = np.where(is_larger, (self.mantissa & _ONE) << _TOP_BIT, _ZERO)
-        quotient, remainder = _divide_text(upper, lower, divisor.mantissa)
+        quotient, remainder = _divide_words(upper, lower, divisor.mantissa)
         missing = divisor.mantissa - remainder
         rounded = quotient + ((remainder > missing) | ((remainder == missing) & (quotient & _ONE == _ONE)))
         overflows = rounded < quotient
@@ -104,7 +104,7 @@ def level_fairshare(shares: FloatArray, usage: Amounts, parent_usage: Amounts) -
     return LongNumbers(np.where(is_finite, LF.exponent, outside), np.where(is_finite, LF.mantissa, _ONE << _TOP_BIT))
 
 
-def _divide_text(upper: Words, lower: Words, divisor: Words) -> tuple[Words, Words]:
+def _divide_words(upper: Words, lower: Words, divisor: Words) -> tuple[Words, Words]:
     """Return quotient and remainder of (upper · 2^64 + lower) / divisor; upper < divisor, whose top bit is set.
 
     Long division in digits of 32 bits. Source: Knuth, The Art of Computer Programming, volume 2, 4.3.1, algorithm D.
