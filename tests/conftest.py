@@ -82,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not (config.getoption("deep") and not config.option.markexpr):  # tests are left out, their snapshots stay
         config.option.warn_unused_snapshots = True
     if not _IS_WORKER and config.getoption("numprocesses", None):
-        # Else workers read their settings before they come to this file.
+        # Else workers read their settings before they load this file.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
         if not config.option.collectonly and not is_engine_alone(sys.argv[1:]):
             start_server(config)
@@ -289,7 +289,7 @@ def _give_worlds() -> None:
 
         @pytest.fixture(name=name)
         def made(db: None, world_of_test: World, monkeypatch: pytest.MonkeyPatch) -> Any:
-            if "FAIRSHARE_CLOCK" not in os.environ:  # else the test stands at another instant
+            if "FAIRSHARE_CLOCK" not in os.environ:  # else the test is at another instant
                 monkeypatch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
             return copied(world_of_test.made)
 
@@ -313,7 +313,7 @@ def world(rights_world: Any, settings: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
-    """Nothing that one test left in memory is seen by the next, and nothing goes on to read its database."""
+    """Nothing that one test left in memory is seen by the next, and nothing continues to read its database."""
     yield
     looking = [thread.name for thread in threading.enumerate() if thread.name == "snapshots"]
     assert not looking, "A thread of this test polls for snapshots until the process ends: patch store's `start`."

@@ -1,4 +1,4 @@
-"""A small site through the front doors, for tests of mapping, priorities and what stands above them."""
+"""A small site through the front doors, for tests of mapping, priorities and the layers above them."""
 
 from __future__ import annotations
 

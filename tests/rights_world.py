@@ -110,7 +110,7 @@ def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 class BareClient(Client):
-    """Answers alone: Django's client also copies the context of every template, which nobody reads here.
+    """Answers alone: Django's client also copies the context of every template, which no test reads here.
 
     Clients of one world share a handler, because each would load all middleware again.
     """
@@ -251,7 +251,7 @@ class World:
         return made.pk
 
     def _undated(self) -> int:
-        """The number of the head, in which nobody's shares have an end."""
+        """The number of the head, in which no shares have an end."""
         policy, bob = Policy.objects.get(slug="grid"), self.site.uid("/physics/bob")
         if load_tree(policy).dates:
             change_dates(policy_slug="grid", entry_uid=bob, dates=None, reason="x", at=AT, actor=SYSTEM)
@@ -377,7 +377,7 @@ class World:
         return self.made
 
     def _proposed(self) -> int:
-        """Seen by everybody with authority who sees all that it names."""
+        """Seen by all users with authority who sees all that it names."""
         made, pia = self._change_set(), Actor(user=self.site.pia, via="api")
         return propose_change_set(id=made, version=1, reason="submitted", at=AT, actor=pia).pk
 
@@ -393,7 +393,7 @@ class World:
         return made.pk
 
     def _past(self) -> dict[str, Any]:
-        """Revisions 3 and 4: two people come to physics; one is archived, the other moves to biology."""
+        """Revisions 3 and 4: two people join physics; one is archived, the other moves to biology."""
         admin, names = Actor(user=self.site.admin, via="api"), ("gone", "left")
         came = [{"op": "add", "parent": "/physics", "name": name, "kind": "user"} for name in names]
         left = [
@@ -424,7 +424,7 @@ class World:
         return number
 
     def _attachment(self) -> int:
-        """Where rules lead the account anyhow, so that nobody sees another thing by it."""
+        """Where rules lead the account anyhow, so that no view changes by it."""
         return attach_account(
             policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), account=AccountKey("a", "bob", "physics"),
             reason="bob is here", at=AT, actor=Actor(user=self.site.pia, via="page"),
@@ -454,7 +454,7 @@ class World:
         Scheduler.objects.filter(name="c2").delete()
 
     def _watch(self) -> int:
-        """Of bob, by pia: nobody else may know of it."""
+        """Of bob, by pia: no other user may know of it."""
         pia = Actor(user=self.site.pia, via="page")
         return watch_entry(policy_slug="grid", uid=self.site.uid("/physics/bob"), at=AT, actor=pia).pk
 

@@ -23,8 +23,8 @@ READERS = tuple(
 class HandMade:
     """used: core-seconds a day by path of a leaf, of all days up to `to_on`. decay: of yesterday's level, a day.
 
-    waited: the same of what jobs that wait ask for; `targets`: what each path was promised day by day, where that
-    changed; revisions: in force on each day, 0 before the first one.
+    waited: the same of what jobs that wait ask for; `targets`: each path's target day by day, where that
+    changed; revisions: current on each day, 0 before the first one.
     """
 
     to_on: date

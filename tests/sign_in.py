@@ -1,4 +1,4 @@
-"""Somebody who has signed in: what most tests of pages begin with."""
+"""A signed-in user: what most tests of pages begin with."""
 
 from __future__ import annotations
 

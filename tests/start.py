@@ -40,7 +40,7 @@ def keep_bytecode() -> None:
 
 
 def forget_other_databases() -> None:
-    """PGHOST, PGSERVICE and their like lead to somebody's own PostgreSQL; PG_BIN names programs and stays."""
+    """PGHOST, PGSERVICE and their like lead to the developer's own PostgreSQL; PG_BIN names programs and stays."""
     for name in [name for name in os.environ if name.startswith("PG") and name != "PG_BIN"]:
         del os.environ[name]
 
@@ -69,7 +69,7 @@ def set_up_django() -> None:
     from django.conf import settings
 
     django.setup()
-    # Whoever asks looks for newer priorities and for tokens itself: a thread would see nothing of a test's transaction.
+    # Each request polls for newer priorities and for tokens itself: a thread would see nothing of a test's transaction.
     settings.FAIRSHARE_SNAPSHOT_POLL_S = 0.0
     settings.FAIRSHARE_TOKEN_PATIENCE_S = 0.0
     # Production's Argon2 is slow on purpose; tests/accounts/test_passwords.py holds the setting to it.

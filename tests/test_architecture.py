@@ -18,7 +18,7 @@ from grimp import build_graph
 from tests.material import missing
 
 ROOT = Path(__file__).resolve().parent.parent
-# Who may import whom; a pair stands on one level.
+# Who may import whom; a pair is on one level.
 LAYERS = [
     "engine",
     "accounts",

@@ -154,7 +154,7 @@ def test_every_change_set_operation_is_documented_with_its_fields() -> None:
 
 
 def test_addresses_of_examples_name_policies_of_the_sample() -> None:
-    """Or that of the page's own example; copied as they stand they answer on a new installation."""
+    """Or that of the page's own example; copied unchanged they answer on a new installation."""
     named = re.compile(r"(?:/api/v1/| )policies/([a-z][a-z-]*)/")
     others = {
         f"{place}: {name}"

@@ -1,7 +1,7 @@
 """Who gets what from every route: complete by construction, because a route without a row here fails.
 
-A row is a request, the status for each actor, and (where it tells something) a word that only some of them may read.
-The objects of the requests lie in /physics, except where a row says otherwise.
+A row is a request, the status for each actor, and (where it reveals something) a word that only some of them may read.
+The objects of the requests are in /physics, except where a row says otherwise.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ACTORS = (
     "revoked",
 )
 PUBLIC = {"/api/v1/schema", "/fairshare", "/fairshare-agent.pyz", "/fairshare-callout.py"}  # may be kept by caches
-NO_LONGER = ("rex", "exa")  # they read what nobody reads, word for word
+NO_LONGER = ("rex", "exa")  # they read what `nobody` reads, word for word
 OWN_MARKS = re.compile(
     r"\b(?:nobody|rex|exa)\b|aria-hidden=\"true\">[A-Z]{2}<|name=\"ticket\" value=\"[^\"]+\"|\"request_id\":\"\w+\""
-    r"|<dd>\d+\xa0s</dd>"  # an age in seconds: the clock goes on between two who ask
+    r"|<dd>\d+\xa0s</dd>"  # an age in seconds: the clock continues between two requests
 )
 TURNS = (("nobody", "rex"), ("vera",), ("nobody", "exa"), ("dora",))  # who asks for a row where time is short
 TOKENS = ("narrow", "reader", "aside", "expired", "revoked")
@@ -96,20 +96,20 @@ ROWS = [
     Row("healthz", "/healthz", OPEN),
     Row("readyz", "/readyz", OPEN),
     Row("metrics", "/metrics", "401 401 401 401 401 401 403 403 403 401 401"),
-    # --- The client for terminals: everybody may have it, for login nodes have no browser
+    # --- The client for terminals: all may have it, for login nodes have no browser
     Row("fairshare", "/fairshare", OPEN),
     # --- REST: what says how to ask
     Row(API + "schema", "/api/v1/schema", OPEN),
     Row(API + "^docs/?$", "/api/v1/docs", OPEN),
     Row(API + "^.*$", "/api/v1/no/such/thing", "404 404 404 404 404 404 404 404 404 404 404"),
-    # --- REST: what this site tells others (of /physics, to tokens of the scope `federation`; of /physics/bob, to all)
+    # --- REST: publications (of /physics, to tokens of the scope `federation`; of /physics/bob, to all)
     Row(API + "publications/<str:name>", "/api/v1/publications/physics",
         "404 404 404 404 404 200 404 404 404 401 401", word='"name":"alice"', readers="admin"),
     Row(API + "publications/<str:name>", "/api/v1/publications/open.bob",
         "200 200 200 200 200 200 200 200 200 401 401", besides="rex 200 exa 200"),
     Row(API + "feeds/<str:name>", "/api/v1/feeds/physics", "404 404 404 404 404 200 404 404 404 401 401",
         word='"feed":"physics"', readers="admin"),
-    # --- REST: federation administered (a mount in another policy, usage of /physics taken from elsewhere)
+    # --- REST: federation administered (a mount in another policy, usage of /physics from elsewhere)
     Row(FEDERATION + "publications", "/api/v1/federation/publications", "401 403 403 403 403 200 403 403 403 401 401",
         word='"name":"physics"', readers="admin"),
     Row(FEDERATION + "publications", "/api/v1/federation/publications", "401 403 403 403 403 201 403 403 403 401 401",
@@ -229,7 +229,7 @@ ROWS = [
         word="bob", readers="pia admin reader dora", besides="vera 200 dora 200"),
     Row(POLICY + "/tree", "/api/v1/policies/grid/tree?since=999999", "401 404 410 410 410 410 403 410 410 401 401",
         besides="vera 410 dora 410"),
-    # --- REST: the past (grants of now; /physics/gone was archived in revision 4, /physics/left moved to /biology)
+    # --- REST: the past (present grants; /physics/gone was archived in revision 4, /physics/left moved to /biology)
     Row(POLICY + "/tree", "/api/v1/policies/grid/tree?depth=9&at=3", "401 404 200 200 200 200 403 200 200 401 401",
         word='"gone"', readers="pia admin reader", besides="vera 200 dora 200"),
     Row(POLICY + "/tree", "/api/v1/policies/grid/tree?path=/physics/left&at=3",
@@ -314,7 +314,7 @@ ROWS = [
         "401 404 404 201 404 201 403 403 404 401 401", "post", {"text": "Why?"}),
     Row(CHANGE_SET + "/revert", "/api/v1/policies/grid/changesets/{published}/revert",
         "401 404 404 201 404 201 403 403 404 401 401", "post", remakes="published", besides="dora 201"),
-    # --- REST: grants (one of nobody's at /physics/bob, which pia gave), and why somebody may do something
+    # --- REST: grants (one of nobody's at /physics/bob, which pia gave), and why a user may do something
     Row(POLICY + "/grants", "/api/v1/policies/grid/grants", "401 200 200 200 200 200 403 200 200 401 401",
         word="given to a guest", readers="pia admin reader dora",
         besides="rex 200"),
@@ -332,7 +332,7 @@ ROWS = [
     Row(POLICY + "/access", "/api/v1/policies/grid/access?entry={bob}&person=dora",
         "401 404 404 200 404 200 403 200 404 401 401", word="bob is hers", readers="pia admin reader dora",
         besides="dora 200"),
-    # --- REST: core-hours (some promised to /physics/bob), and cores of the site
+    # --- REST: core-hours (some allocated to /physics/bob), and cores of the site
     Row(POLICY + "/allocations", "/api/v1/policies/grid/allocations", "401 200 200 200 200 200 403 200 200 401 401",
         word="core-hours for him", readers="pia admin reader dora"),
     Row(POLICY + "/allocations", "/api/v1/policies/grid/allocations", "401 404 404 201 404 201 403 403 404 401 401",
@@ -428,7 +428,7 @@ ROWS = [
         word="in force", readers="pia admin reader dora", besides="dora 200"),
     Row(API + "audit", "/api/v1/audit?entry={left}", "401 200 200 200 200 200 403 200 200 401 401",
         word="people", readers="admin"),
-    # --- REST: what can be set on a policy, which is the same for everybody
+    # --- REST: what can be set on a policy, which is the same for all users
     Row(API + "algorithms", "/api/v1/algorithms", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "operators", "/api/v1/operators", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "aging-laws", "/api/v1/aging-laws", "401 200 200 200 200 200 200 200 200 401 401"),
@@ -479,7 +479,7 @@ ROWS = [
     Row("_pins", "/_pins", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row("policy/<slug:policy>/pins/<uuid:uid>/", "/policy/grid/pins/{bob}/",
         "302 404 404 303 404 303 302 302 302 302 302", "post", {"pinned": "1"}, besides="dora 303"),
-    # --- The first steps: administrators alone (nobody has begun)
+    # --- The first steps: administrators alone (not begun)
     Row("setup/", "/setup/", "302 403 403 403 403 200 302 302 302 302 302"),
     Row("setup/_progress", "/setup/_progress", "302 403 403 403 403 204 302 302 302 302 302", headers=HTMX),
     *(
@@ -627,7 +627,7 @@ ROWS = [
         "post", {"step": "end", "tag": "{plain_tag}"}, remakes="grant", besides="dora 403"),
     Row(NODE + "/_access", "/policy/grid/n/{bob}/_access", "302 404 404 200 404 200 302 302 302 302 302",
         word="bob is hers", readers="", headers=HTMX, besides="dora 200"),
-    # --- Pages: the second step of sign-in, for whoever owes it, and everybody's own
+    # --- Pages: the second step of sign-in, for users with a pending one, and each user's own
     Row("sign-in/second-step/", "/sign-in/second-step/", "303 303 303 303 303 303 303 303 303 303 303"),
     Row("sign-in/second-step/", "/sign-in/second-step/", "303 303 303 303 303 303 303 303 303 303 303", "post",
         {"code": "000000"}),
@@ -1340,7 +1340,7 @@ def answer_text(answer: Any) -> str:
 
 
 def is_private(answer: Any) -> bool:
-    """Whether caches are asked to keep nothing of it, and to give nobody what another got."""
+    """Whether caches are asked to keep nothing of it, and to give no user what another got."""
     varies = {name.strip() for name in answer.get("Vary", "").split(",")}
     return bool(answer["Cache-Control"] == "private, no-store" and varies >= {"Authorization", "Cookie"})
 
@@ -1352,9 +1352,9 @@ def wanted_of(row: Row) -> dict[str, str]:
 
 
 def askers_of(row: Row, *, is_deep: bool) -> tuple[str, ...]:
-    """Everybody; where time is short, those whose answers do not follow from what others get.
+    """All users; where time is short, those whose answers do not follow from what others get.
 
-    Who is refused like somebody with more rights, or allowed like somebody with fewer, is left out. Of the people who
+    A user who is refused like one with more rights, or allowed like one with fewer, is left out. Of the people who
     get what `nobody` gets, rows take turns.
     """
     everybody = (*BESIDES, *ACTORS)

@@ -129,7 +129,7 @@ def hall() -> Policy:
 
 @world
 def open_grid() -> Grid:
-    """Everybody sees the whole tree."""
+    """All users see the whole tree."""
     return make_grid(AT)
 
 

@@ -29,7 +29,7 @@ DAYS = [FIRST_ON + n * DAY for n in range((LAST_ON - FIRST_ON).days + 1)]
 HALF_LIFE_S = 604_800
 WINDOW = {"length_s": 90 * 86_400, "aging": "exponential", "half_life_s": HALF_LIFE_S}
 RELATIVE, POINTS = 0.1, 0.5
-# Days of the log (the first is 1), and shares in units of what everybody used, as the test sets them.
+# Days of the log (the first is 1), and shares in units of the usage of all users, as the test sets them.
 CHANGES = {3: {"4": Fraction(1, 4), "1": Fraction(1, 4)}, 6: {"16": Fraction(1, 2)}, 9: {"4": Fraction(1, 100)}}
 
 

@@ -1,4 +1,4 @@
-"""What people are told of a real grid's convergence, by REST, table and page, against the raw lines of the log alone.
+"""Convergence of a real grid as REST, table and page report it, against the raw lines of the log alone.
 
 Courses of entries and sentences are worked out here once more, with lists and loops, from what the log's lines say.
 """
@@ -33,7 +33,7 @@ ENDS = [date(2005, 11, 24), date(2005, 11, 27), date(2005, 11, 30), date(2005, 1
 
 @dataclass(frozen=True)
 class Course:
-    """How one entry stands on the last day: what it does, since when, and points over (positive) or under."""
+    """State of one entry on the last day: its trend, since when, and points over (positive) or under."""
 
     does: str
     since: date | None = None
@@ -186,7 +186,7 @@ def _panels_agree(reckoned: Reckoned, panels: dict[str, dict[str, Any]]) -> None
 
 
 def _figures_agree(reckoned: Reckoned, figures: dict[str, Any]) -> None:
-    """Means over days of what shares weigh."""
+    """Means over days, weighted by shares."""
     names, n_days = reckoned.names, len(reckoned.on)
     known = [[reckoned.actual[name][day] is not None for day in range(n_days)] for name in names]
     actual = [[one or 0.0 for one in reckoned.actual[name]] for name in names]

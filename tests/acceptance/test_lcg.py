@@ -1,6 +1,6 @@
 """A real grid's log from file to page: LCG 2005, 188,041 jobs of 28 organisations at 170 sites.
 
-The log is from the Parallel Workloads Archive (provider: Hui Li). It is read from where it lies and never copied here.
+The log is from the Parallel Workloads Archive (provider: Hui Li). It is read from its own folder and never copied here.
 """
 
 from __future__ import annotations

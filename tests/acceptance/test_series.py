@@ -141,7 +141,7 @@ def _demand_agrees(
     band: list[list[float]],
     used: list[list[float]],
 ) -> None:
-    """The log doesn't tell when jobs were submitted: who is under and ran something has inferred demand."""
+    """The log doesn't say when jobs were submitted: who is under and ran something has inferred demand."""
     assert not series.knows_waiting.any()
     assert not series.waited_core_s.any()
     states = convergence.day_states(

@@ -1,4 +1,4 @@
-"""Settings of sign-in that can't work, or trust too much, are told at the start."""
+"""Settings of sign-in that can't work, or trust too much, are reported at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People of other systems: made, found again, never mistaken for somebody else, and in today's groups."""
+"""People of other systems: made, found again, never mistaken for another person, and in today's groups."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_groups_are_updated_at_every_sign_in_and_others_kept() -> None:
 
 
 def test_a_sign_in_source_cannot_set_groups_of_another() -> None:
-    """A proxy that sends ldap:cn=admins gives header:ldap:cn=admins, which nobody has granted anything."""
+    """A proxy that sends ldap:cn=admins gives header:ldap:cn=admins, which has no grants."""
     user = arrive(eva(source="header", groups=["ldap:cn=admins", "oidc:physics"]))
     assert groups_of(user) == ["header:ldap:cn=admins", "header:oidc:physics"]
 

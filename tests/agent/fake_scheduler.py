@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for squeue, sprio, scontrol, sshare, sacctmgr, qstat, qalter and qconf: its jobs are in FAKE_DIR/jobs.json.
+"""Replaces squeue, sprio, scontrol, sshare, sacctmgr, qstat, qalter and qconf: its jobs are in FAKE_DIR/jobs.json.
 
 FAKE_DIR/replies.json says what a command does instead: {"squeue": {"out": "…", "err": "…", "status": 1, "hang": true}}.
 FAKE_DIR/kill.json ends the calling process, before or after the work of the nth call: {"at": 3, "when": "before"}.

@@ -96,7 +96,7 @@ def test_each_route_with_formats_is_compared_here() -> None:
 
 @pytest.fixture
 def people(computed: Site) -> Site:
-    """vera sees everybody by name, ria the sums, and the scheduler's account is made by the documented commands."""
+    """vera sees all users by name, ria the sums, and the scheduler's account is made by the documented commands."""
     for name, verb in (("vera", "view_members"), ("ria", "view_aggregate")):
         Grant.objects.create(
             policy=computed.policy,

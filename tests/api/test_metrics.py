@@ -132,7 +132,7 @@ def test_policies_export_their_deviation(computed: Site, monkeypatch: pytest.Mon
     assert value(found, "fairshare_snapshot_age_seconds", **of) == 120
     assert value(found, "fairshare_policy_entries", **of) == 6
     assert value(found, "fairshare_ranked_leaves", **of) == 3
-    # By hand: physics 60 % promised and 7 of 10 hours, biology 40 and 3; alice 2/3 and 6/7, bob 1/3 and 1/7; carol all.
+    # By hand: targets: physics 60 % and 7 of 10 hours, biology 40 and 3; alice 2/3 and 6/7, bob 1/3 and 1/7; carol all.
     physics, biology = abs(0.7 - 0.6), abs(0.3 - 0.4)
     alice, bob = abs(6 / 7 - 2 / 3), abs(1 / 7 - 1 / 3)
     weighted = 0.6 * physics + 0.4 * biology + 0.4 * alice + 0.2 * bob

@@ -61,7 +61,7 @@ _LOAD = """([address, impacts]) => import(address).then(() => {
   };
   axe.begin = (every) => { grounds = new Map(); found = every ? null : new Set(); };
 })"""
-# Findings alone: what passed is most of a report, and nobody reads it.
+# Findings alone: what passed is most of a report, and isn't read.
 _RUN = """([context, rules, every]) => {
   axe.begin(every);
   return axe.run(context, { resultTypes: ["violations"], preload: false, ...rules }).then((it) => it.violations);

@@ -27,7 +27,7 @@ PRESSES = """(wanted, way) => {
 
 
 class Hand(Protocol):
-    """Uses a control as somebody would who has this and nothing else."""
+    """Uses a control as a user would who has only this input device."""
 
     def press(self, page: Page, selector: str) -> None: ...
     def write(self, page: Page, selector: str, text: str) -> None: ...
@@ -43,7 +43,7 @@ class Mouse:
 
 
 class Keys:
-    """Tab goes on from where the focus is, and from the top of the page once it has come to the end.
+    """Tab continues from the focus, and from the top of the page after its end.
 
     A treegrid is one stop: arrows go to the row, and F2 into its field.
     """

@@ -23,7 +23,7 @@ _changed = threading.Condition()
 
 
 def wait_until_idle() -> None:
-    """Until no request runs: one that outlives its test would go on in the database of the next."""
+    """Until no request runs: one that outlives its test would continue in the database of the next."""
     with _changed:
         assert _changed.wait_for(lambda: not _running, _LONGEST_S), "A request of this test doesn't end."
 

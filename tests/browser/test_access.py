@@ -88,7 +88,7 @@ def test_a_role_is_assigned_by_keyboard_and_without_scripts(grid: Grid, maria: U
     page = window.go(f"{PAGE}give/?entry=/atlas/alice")
     page.focus("#id_person")
     page.keyboard.type("alice")
-    for _step in range(5):  # past the group, the entry, the role and what stands under Advanced
+    for _step in range(5):  # past the group, the entry, the role and the fields under Advanced
         page.keyboard.press("Tab")
     page.keyboard.type("manual")
     page.keyboard.press("Enter")

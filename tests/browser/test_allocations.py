@@ -1,4 +1,4 @@
-"""Core-hours in a browser: promised, flagged, turned into a draft; a last day chosen; with keys alone, and without
+"""Core-hours in a browser: allocated, flagged, turned into a draft; a last day chosen; with keys alone, and without
 scripts."""
 
 from __future__ import annotations

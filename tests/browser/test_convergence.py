@@ -67,7 +67,7 @@ def test_the_panels_fit_and_are_accessible_in_both_themes(
 
 @pytest.mark.deep
 def test_days_are_read_with_arrow_keys_and_with_the_pointer(made: HandMade, visit: Open) -> None:
-    """The panels are figures once they are near the window; what the server drew stands below them."""
+    """The panels are figures once they are near the window; the server's drawing is below them."""
     window = visit()
     window.sign_in()
     page = window.go(f"{PAGE}?days=90")

@@ -1,4 +1,4 @@
-"""A policy takes its scheduler's law of aging: looked at, previewed, published, and read on the tree's page."""
+"""A policy takes its scheduler's decay function: shown, previewed, published, and read on the tree's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every figure does in a browser, shown on the law of aging: hand-over, state in the address, keys, downloads."""
+"""What every figure does in a browser, shown on the decay function: hand-over, state in the URL, keys, downloads."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_the_group_is_undone_with_one_button(people: Grid, visit: Open) -> None:
 
 
 def prepared(grid: Grid, visit: Visit) -> int:
-    """A boost in force and a request that waits."""
+    """A current boost and a waiting request."""
     actor = Actor(user=grid.alice, via="page")
     asked = request_shares(
         policy_slug=SLUG,

@@ -38,7 +38,7 @@ def work() -> None:
 
 
 def expect_result(page: Page, key: str, *numbers: str) -> None:
-    """What the page says of the file, and the numbers that it tells."""
+    """The page's sentence about the file, and its numbers."""
     expect(page.locator("#verdict")).to_have_attribute("data-key", key)
     for number in numbers:
         expect(page.locator("#verdict")).to_have_text(re.compile(rf"\b{number}\b"))

@@ -1,4 +1,4 @@
-"""Pages follow what changes by themselves: numbers in place, nothing jumps, and no request while nobody looks."""
+"""Pages refresh automatically: numbers in place, nothing jumps, and no request while the page is hidden."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REASON = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC.
 
 @pytest.fixture
 def alone(grid: Grid) -> Grid:
-    """Below atlas everybody's usage counts, and nobody else was heard for more than a day."""
+    """Below atlas global usage counts, and the last contact with any peer was more than a day ago."""
     at, policy = clock.now(), Policy.objects.get(slug=SLUG)
     shared = {"op": "set_scope", "entry": "/atlas", "scope": "global"}
     publish_operations(policy_slug=SLUG, operations=[shared], reason="Shared.", at=at, actor=SYSTEM)

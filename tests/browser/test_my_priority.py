@@ -153,7 +153,7 @@ def test_reason_and_date_fit_a_phone_and_a_typed_job_size_changes_ranks(grid: Gr
 
 
 def test_what_if_is_unchanged_until_input(grid: Grid, visit: Open) -> None:
-    """A slider rounds its value to its steps by itself: nobody has typed that."""
+    """A slider rounds its value to its steps: the user didn't type that."""
     change_shares(policy_slug=SLUG, entry_uid=grid.uid("/atlas"), shares=37, reason="x", at=clock.now(), actor=COMMAND)
     grid.recompute()
     window = visit()

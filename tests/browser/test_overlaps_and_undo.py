@@ -1,4 +1,4 @@
-"""Hours from two sources, and an import taken back, in both themes and widths."""
+"""Hours from two sources, and an undone import, in both themes and widths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG = "; UnixStartTime: 1132444805\n" + "".join(
 
 @pytest.fixture
 def twice(grid: Grid) -> None:
-    """A site that a peer and an upload tell of."""
+    """A site whose usage a peer and an upload report."""
     at = clock.now()
     ours = make_source(NewSource(slug="north-log", name="Uploads of North", site="north"), at=at, actor=COMMAND)
     theirs = make_source(
@@ -92,7 +92,7 @@ def test_an_import_is_undone(visit: Open, imported: Import, theme: str, width: i
 
 
 def _keep(picture: bytes, name: str) -> None:
-    """For a look, where somebody asks for pictures."""
+    """For inspection, if pictures are requested."""
     folder = os.environ.get("PICTURES")
     if folder:
         (Path(folder) / f"{name}.png").write_bytes(picture)

@@ -1,4 +1,4 @@
-"""The overview in a browser: every width and theme, cards that are fetched anew, and pins without scripts."""
+"""The overview in a browser: every width and theme, cards that are fetched again, and pins without scripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOTS = os.environ.get("SHOTS", "")
 
 @pytest.fixture
 def lived(grid: Grid) -> Grid:
-    """A month of usage, its series, a pin, and somebody without an entry."""
+    """A month of usage, its series, a pin, and a user without an entry."""
     now = clock.now()
     source = Source.objects.get(slug="cluster-a")
     rows = [

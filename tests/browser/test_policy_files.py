@@ -1,4 +1,4 @@
-"""A manager takes a table in: looked at, corrected, published; and a policy out."""
+"""A manager imports a table: previewed, corrected, published; and exports a policy."""
 
 from __future__ import annotations
 

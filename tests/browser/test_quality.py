@@ -1,4 +1,4 @@
-"""The data-quality page in both themes and widths, with something of everything to tell."""
+"""The data-quality page in both themes and widths, with a finding of every kind."""
 
 from __future__ import annotations
 

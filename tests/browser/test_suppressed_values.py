@@ -1,4 +1,4 @@
-"""Pages as somebody reads them who sees sums only: what isn't told says so, and why; nothing of it is a number."""
+"""Pages for a reader of sums: suppressed values say so, and why; none of them is a number."""
 
 from __future__ import annotations
 

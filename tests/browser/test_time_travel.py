@@ -30,7 +30,7 @@ def test_the_slider_shows_a_day_without_snapshot_as_recomputed(grid: Grid, visit
     slider.focus()
     page.keyboard.press("ArrowLeft")
     assert "computed" in (slider.get_attribute("aria-valuetext") or "")
-    page.wait_for_url(re.compile(r"[?&]at="))  # it goes there by itself
+    page.wait_for_url(re.compile(r"[?&]at="))  # it moves there automatically
     expect(page.get_by_test_id("time-bar-numbers")).to_have_attribute("data-key", "reconstructed")
     shown = {path: page.locator(f"#e-{grid.uid(path)} .c-actual").inner_text() for path in PATHS}
     (at,) = parse_qs(urlsplit(page.url).query)["at"]

@@ -1,4 +1,4 @@
-"""Keys, lazily loaded children and the filter of the tree page; focus never falls back to the body."""
+"""Keys, lazily loaded children and the filter of the tree page; focus never returns to the body."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_arrow_keys_move_between_rows_and_then_cells(tree: Page) -> None:
 def test_children_are_loaded_on_demand_a_window_at_a_time(tree: Page) -> None:
     cms = tree.locator("tr", has=tree.get_by_role("link", name="cms", exact=True))
     expect(cms).to_have_attribute("aria-expanded", "false")
-    rows = tree.locator("tbody tr[data-uid]")  # cells of those far away are taken out
+    rows = tree.locator("tbody tr[data-uid]")  # cells of distant rows are removed
     n_before = rows.count()
     cms.focus()
     tree.keyboard.press("ArrowRight")

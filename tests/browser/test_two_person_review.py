@@ -57,7 +57,7 @@ def shares(grid: Grid, path: str) -> float | None:
 
 
 def type_shares(window: Visit, hand: Hand, cell: str, text: str, *, scripts: bool) -> None:
-    """Over the number that stands there; saved by leaving it, or by a button where there are no scripts."""
+    """Over the present number; saved by leaving it, or by a button where there are no scripts."""
     page = window.page
     hand.write(page, cell, text)
     if scripts:

@@ -50,7 +50,7 @@ def broken(folder: Path, name: str, code: str, entry_points: str) -> Path:
 
 
 def manage(*arguments: str, path: Path, given: Any = None) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, which alone sees what lies on its path."""
+    """The command in a process of its own, which alone sees the packages on its path."""
     return subprocess.run(
         [sys.executable, REPOSITORY / "manage.py", *arguments],
         input=json.dumps(given),
@@ -144,7 +144,7 @@ def test_broken_packages_are_refused_by_name_and_everything_else_works(installed
     assert [answer["algorithm"]["name"] for answer in json.loads(found.stdout)] == ["least-used", "aequus"]
 
 
-# A slip of the pen in one of our groups, a group that there never was, and one of somebody else.
+# A slip of the pen in one of our groups, a group that there never was, and one of another project.
 OF_NO_GROUP = (
     "[fairshare.operator]\nhalf = slip:HALFWAY\n[fairshare.aging]\nown = slip:HALFWAY\n[other.group]\na = slip:A\n"
 )

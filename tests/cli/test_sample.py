@@ -1,4 +1,4 @@
-"""The sample grid tells its story, the same at every call."""
+"""The sample grid has the same content at every call."""
 
 from __future__ import annotations
 

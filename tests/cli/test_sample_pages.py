@@ -1,4 +1,4 @@
-"""Every page of the sample grid has something to show: whoever signs in follows the links, and finds no empty state."""
+"""Every page of the sample grid has something to show: each user follows the links, and finds no empty state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.pages.test_every_page import DOWNLOAD, PAGES, is_opened
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 MOST_OF_A_ROUTE = 3  # addresses that are opened until one has something to show
 NO_PAGES = ("api/", "admin/", "static/", "sign-out", "jsi18n")
-# Pages of entries at which something is to see; of others the walk opens the first that it comes to.
+# Pages of entries at which something is to see; of others the walk opens the first that it reaches.
 STORY = {
     "admin": {"members": "/climate/guests", "entry-core-hours": "/genomics", "adjustments": "/genomics/assembly"},
     "maria": {"members": "/climate/guests", "entry-core-hours": "/climate", "adjustments": "/climate/seasonal"},

@@ -1,4 +1,4 @@
-"""`manage.py verify_audit`: whoever rules the database can still change the log, but not unnoticed."""
+"""`manage.py verify_audit`: an administrator of the database can still change the log, but not unnoticed."""
 
 from __future__ import annotations
 

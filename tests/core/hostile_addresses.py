@@ -1,4 +1,4 @@
-"""Addresses that nobody may reach through this service, in every spelling that some program understands."""
+"""Addresses that must not be reachable through this service, in every spelling that some program understands."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ LITERALS = [
     "https://::1/",
 ]
 
-# Refused by what else stands in them.
+# Refused by their other parts.
 SPELLINGS = [
     "http://example.org/",
     "ftp://example.org/",

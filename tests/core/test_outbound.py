@@ -378,8 +378,8 @@ def test_a_configured_certificate_authority_is_trusted(
 
 _DOORS = {"socket", "ssl", "http.client", "urllib.request", "urllib3", "requests", "httpx", "httpcore", "aiohttp"}
 _DOORS |= {"ftplib", "smtplib", "poplib", "imaplib", "telnetlib", "xmlrpc.client", "asyncio"}
-# Addresses that the operator gives in settings, not somebody in a form: this service's own port and pages, the
-# directory people sign in with (which names its certificates), the issuer (whose failures are told).
+# Addresses that the operator gives in settings, not a user in a form: this service's own port and pages, the
+# directory people sign in with (which names its certificates), the issuer (whose failures are reported).
 _BY_SETTINGS = {
     "cli/stack/supervisor.py",
     "cli/management/commands/up.py",

@@ -48,7 +48,7 @@ def test_redirects_never_lead_to_allowed_private_targets(
     def public(target: Any, addresses: Any, deadline: Any) -> socket.socket:
         if target.host != "vo.example.org":
             return connected(target, addresses, deadline)
-        settings.FAIRSHARE_OUTBOUND_ALLOW.append(there.place)  # only for this connection, which stands for one outside
+        settings.FAIRSHARE_OUTBOUND_ALLOW.append(there.place)  # only for this connection, which represents one outside
         try:
             return connected(there, [ipaddress.ip_address("127.0.0.1")], deadline)
         finally:

@@ -1,4 +1,4 @@
-"""Canonical JSON after RFC 8785, and documents that nobody changed."""
+"""Canonical JSON after RFC 8785, and unchanged documents."""
 
 from __future__ import annotations
 

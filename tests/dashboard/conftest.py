@@ -1,4 +1,4 @@
-"""The clock of every page's test stands at AT; a grid that everybody sees, and one that shows people their own path."""
+"""The clock of every page's test is at AT; a grid that all users see, and one that shows people their own path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a policy's usage window: laws in words, what is left, and the change itself."""
+"""The page of a policy's usage window: decay functions in words, the remaining weight, and the change itself."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> 
 
 
 def test_what_if_starts_from_the_shown_rank(closed: Grid, client: Client) -> None:
-    """Only what is supposed is rounded for who doesn't see everybody."""
+    """Only assumed values are rounded for readers who don't see all users."""
     sign_in(client, closed.alice)
     page = client.get(reverse("dashboard:my-priority"), _named(closed, core_h="10"))
     lines = {line.key: (line.before, line.after) for line in page.context["what_if"].lines}

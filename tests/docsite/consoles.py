@@ -121,7 +121,7 @@ def steps_of(page: Path) -> Iterator[Step]:
 
 
 def is_answer(shown: str, given: str) -> bool:
-    """Whether the output is what the page shows; `…` stands for anything."""
+    """Whether the output is what the page shows; `…` matches anything."""
     parts = (re.escape(part) for part in _trimmed(shown).split(ANYTHING))
     return re.fullmatch(".*?".join(parts), _trimmed(given), re.DOTALL) is not None
 

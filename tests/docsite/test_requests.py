@@ -1,4 +1,4 @@
-"""Every request that the documentation writes as `METHOD /api/v1/… body` is sent on the sample grid as it stands."""
+"""Every request that the documentation writes as `METHOD /api/v1/… body` is sent unchanged on the sample grid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.worlds import AT
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_MORE = r"(?:\n\[.*|(?:\n +[\"{].*)+)?"  # a body goes on in the next lines
+_MORE = r"(?:\n\[.*|(?:\n +[\"{].*)+)?"  # a body continues in the next lines
 _REQUEST = re.compile(rf"^(GET|POST|PUT|PATCH|DELETE)\s+(/api/v1/\S+)[^\S\n]*(.*{_MORE})$", re.MULTILINE)
 _PERIOD = {
     "from=…": "from=2026-11-01T00:00:00Z",

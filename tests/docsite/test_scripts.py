@@ -36,7 +36,7 @@ def blocks(page: str, pattern: re.Pattern[str] = _SH) -> list[str]:
 
 
 def run(block: str, **replaced: str) -> str:
-    """The lines of manage.py in this process; `replaced` are the reader's addresses and files, by what stands there."""
+    """The lines of manage.py in this process; `replaced` are the reader's addresses and files, by the replaced text."""
     out = io.StringIO()
     for line in re.sub(r" \\\n\s*", " ", block).splitlines():
         for shown, real in replaced.items():

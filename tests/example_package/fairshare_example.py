@@ -91,7 +91,7 @@ class Minutes:
         return head.startswith(b"# minutes\n")
 
     def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
-        """One piece of the whole file: `resume` is never given, because no piece names a place to go on from."""
+        """One piece of the whole file: `resume` is never given, because no piece names a place to continue from."""
         rows, lines, rejections = [], [], []
         for at, line in enumerate(stream, 1):
             if line.startswith(b"#"):

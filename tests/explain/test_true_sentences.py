@@ -96,7 +96,7 @@ def _is_under(about: About, said: dict[str, Any]) -> bool:
 
 
 def _some_ahead(about: About, said: dict[str, Any]) -> bool:
-    """n of m: at most as many as have all their leaves ahead of all below the entry, and none of the rest has."""
+    """n of m: at most as many as have all their leaves ahead of all below the entry, and none of the others has."""
     told, path, others = about.told, about.level.path, about.told.competitors(about.level.path)
     if about.is_leaf():
         definite = [each for each in others if told.all_before(each, path)]

@@ -14,7 +14,7 @@ from tests.shared_setup import set_up_once
 
 @dataclass(frozen=True)
 class FirstStart:
-    """An instance that began with nothing, was left a run that nobody worked on, and was stopped with Ctrl-C."""
+    """An instance that began with nothing, was left a run without a worker, and was stopped with Ctrl-C."""
 
     directory: str
     said: str

@@ -83,7 +83,7 @@ def _parent(pid: int) -> int:
 
 
 def copy_instance(var: Path, to: Path) -> None:
-    """With owners and modes; static files, which nobody writes to, as links."""
+    """With owners and modes; static files, which are never written, as links."""
     kept = ("pg", "secret_key", "token_pepper", "pseudonym_key", "schema", "sign-ins", "started-empty")
     subprocess.run(["cp", "-a", *(var / name for name in kept), to], check=True)
     subprocess.run(["cp", "-al", var / "static", to], check=True)
@@ -215,7 +215,7 @@ class Stack:
         return found
 
     def roles(self) -> dict[str, list[int]]:
-        """Which process does what, told by its command and its parent."""
+        """Which process does what, by its command and its parent."""
         found = self.processes()
         assert self.supervisor is not None
         roles: dict[str, list[int]] = {"supervisor": [self.supervisor.pid]}
@@ -248,7 +248,7 @@ class Stack:
     # --- Does it work? ------------------------------------------------------------------------------------------------
 
     def leave_work(self) -> int:
-        """A due run nobody rang for: beat has to notice it, the doorbell to ring, the worker to take it."""
+        """A due run without a signal: beat has to notice it, the doorbell to ring, the worker to take it."""
         subject = f"policy:none-{uuid.uuid4().hex[:12]}"
         with self.connect() as session:
             row = session.execute(
@@ -273,7 +273,7 @@ class Stack:
         return row[0] != 0
 
     def assert_works(self) -> None:
-        """Every part does its job: pages are served, and work that lies about is done."""
+        """Every part does its job: pages are served, and due work is done."""
         eventually(self.is_whole, "all processes present", told=self.described)
         eventually(self.answers, "/readyz says 200", told=self.described)
         run_id = self.leave_work()

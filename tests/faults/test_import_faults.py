@@ -1,4 +1,4 @@
-"""Imports survive whatever dies beside them: every record counts once, and nobody has to help.
+"""Imports survive whatever dies beside them: every record counts once, without manual help.
 
 FAIRSHARE_FAULT_RECORDS says how many records each import has: 20,000 beside all other tests, a million in
 `make test-faults`.

@@ -1,4 +1,4 @@
-"""With the database away, schedulers still get priorities; when it is back, everything goes on by itself."""
+"""With the database away, schedulers still get priorities; when it is back, everything continues automatically."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def look_up(stack: Stack, token: str, account: str) -> dict[str, Any]:
     return answer
 
 
-UNKNOWN = f"fsh_{'0' * 12}_{'0' * 64}"  # of the right form, and no token of anybody
+UNKNOWN = f"fsh_{'0' * 12}_{'0' * 64}"  # of the right form, and not an existing token
 SESSION = """
 from importlib import import_module
 from django.conf import settings

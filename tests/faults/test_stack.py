@@ -1,4 +1,4 @@
-"""Kill anything: it heals by itself. Kill the whole: nothing is left behind."""
+"""Kill anything: it recovers automatically. Kill the whole: nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that hang: readiness, Prometheus and a notice name them, and are quiet again when they go on."""
+"""Workers that hang: readiness, Prometheus and a notice name them, and are quiet again when they continue."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class OtherFeed(OtherSide):
     number: int = 0
     root: UUID = U2
     told: dict[datetime, tuple[int, Mapping[UUID, float]]] = field(default_factory=dict)
-    line: str = "first"  # by which it came to its numbers
+    line: str = "first"  # by which it got its numbers
     running: Sequence[tuple[UUID, datetime, float]] = ()
 
     @property
@@ -92,7 +92,7 @@ class OtherFeed(OtherSide):
         return f"http://127.0.0.1:{self.port}/feeds/vo-a"
 
     def use(self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] = ()) -> None:
-        """The next state of the feed: these hours come to these core-seconds now; what each question gets is signed
+        """The next state of the feed: these hours total these core-seconds now; what each question gets is signed
         when it is asked."""
         self.number += 1
         self.running = running

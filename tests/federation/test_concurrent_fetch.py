@@ -73,7 +73,7 @@ def test_other_runs_proceed_while_a_peer_is_slow(
 def test_a_failed_fetch_does_not_affect_others(
     mounted: Mount, vo: OtherSide, subscription: Subscription, feed: OtherFeed
 ) -> None:
-    """A rider that was paused after it was asked for, and one whose answer never comes, spoil nobody's landing."""
+    """A rider that was paused after it was asked for, and one whose answer never comes, don't affect other fetches."""
     second = threading.Event()
     vo.wait, feed.wait = lambda: second.wait(LONG_S), second.set
     feed.serves = b"<html>"

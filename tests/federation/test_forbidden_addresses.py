@@ -1,4 +1,4 @@
-"""Every place that takes an address, against addresses that nobody may reach: no socket is ever connected to one.
+"""Every field for an address, against forbidden addresses: no socket is ever connected to one.
 
 Complete by construction: whoever else asks `outbound.fetch`, and every other field for an address, fails here until it
 has a row. Pages and REST have no road outwards but the functions of these rows.
@@ -61,7 +61,7 @@ CALLERS = {
     "notices/webhook_calls.py: _call": ("test_a_webhook_with_a_private_address_is_not_called",),
     "usage/sources/slurm_rest.py: _fetch": ("test_a_source_with_a_private_address_is_not_fetched",),
 }
-# Fields for an address, and by which function it comes to be asked. An empty word: it is shown, and never asked.
+# Fields for an address, and the function that fetches it. An empty word: it is shown, and never asked.
 FIELDS = {
     "accounts.models: AuditEvent.address": "",  # the sender's address
     "federation.models: Remote.url": "fetch_log.ask",

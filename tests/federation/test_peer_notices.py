@@ -1,4 +1,4 @@
-"""What goes wrong with others opens a notice for who decides about them, says what is done, and closes by itself."""
+"""A peer's failure opens a notice for its managers, which says what to do, and closes automatically."""
 
 from __future__ import annotations
 

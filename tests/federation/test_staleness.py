@@ -1,4 +1,4 @@
-"""Stale peers: kept, frozen, or local usage only, and back to normal by themselves."""
+"""Stale peers: kept, frozen, or local usage only, and back to normal automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of the laws of aging: the weights of the engine, the policy's own first."""
+"""The figure of the decay functions: the weights of the engine, the policy's own first."""
 
 from __future__ import annotations
 

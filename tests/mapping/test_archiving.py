@@ -1,4 +1,4 @@
-"""What something rests on is archived: hidden everywhere, its history readable, and restored as it was."""
+"""What other rows depend on is archived: hidden everywhere, its history readable, and restored as it was."""
 
 from __future__ import annotations
 

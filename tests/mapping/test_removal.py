@@ -1,4 +1,4 @@
-"""What was made by mistake goes while nothing rests on it, by REST and by command, and is on record."""
+"""What was made by mistake can be removed while nothing depends on it, by REST and by command; the audit log has it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Service:
                 send_notices,
             ):
                 ring()
-            sweep_runs()  # after what may have taken long
+            sweep_runs()  # after a possibly long step
         store.poll()
 
 
@@ -65,7 +65,7 @@ class Web:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """One connection a request, so that none goes on after `stop`."""
+        """One connection a request, so that none continues after `stop`."""
         self.server = WSGIServer(("127.0.0.1", self.port), QuietWSGIRequestHandler)
         self.port = int(self.server.server_address[1])
         self.server.set_app(get_wsgi_application())

@@ -114,7 +114,7 @@ def _each(copies: list[Copy], mistakes: Sequence[_Mistake], judge: Callable[[Cop
     threads = ThreadPoolExecutor(len(copies))
     try:
         return list(threads.map(one, range(len(mistakes))))
-    finally:  # at once also where somebody interrupts it
+    finally:  # at once also if it is interrupted
         threads.shutdown(wait=False, cancel_futures=True)
         for copy in copies:
             copy.close()

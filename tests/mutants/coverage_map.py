@@ -81,7 +81,7 @@ def load_map(tree: Path, copy: Copy, kept_in: Path, workers: int, only: list[str
 
 
 def _measured(copy: Copy, workers: int, only: list[str]) -> dict[str, Any]:
-    """Tests are numbered from 1 in their order; a negative number stands for the test's fixtures."""
+    """Tests are numbered from 1 in their order; a negative number means the test's fixtures."""
     settings = copy.root.parent / "coverage.ini"
     settings.write_text("[run]\nsource = apps\nconcurrency = thread\n", encoding="utf-8")
     data_file, tests_file = copy.root.parent / "coverage.data", copy.root.parent / "tests.json"

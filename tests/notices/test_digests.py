@@ -205,7 +205,7 @@ def test_invalid_preferences_are_refused(told: Site, given: dict[str, Any]) -> N
 
 # --- A mail server in trouble -----------------------------------------------------------------------------------------
 class Server:
-    """Stands for the mail server: what `fails` raises happens instead of sending; else the message is kept."""
+    """Replaces the mail server: what `fails` raises happens instead of sending; else the message is kept."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fails: Callable[[EmailMessage], Exception | None] = lambda _message: None

@@ -1,4 +1,4 @@
-"""Mail through a real server that dies, refuses and hangs: nothing lost, nothing twice, nobody waits for it long."""
+"""Mail through a real server that dies, refuses and hangs: nothing lost, nothing twice, no request waits long."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def gini(x: Sequence[Fraction], w: Sequence[Fraction]) -> Fraction:
 
 
 def poured(target: Sequence[Fraction], demand: Sequence[Fraction], capacity: Fraction) -> list[Fraction]:
-    """Hand out in proportion to targets; who has enough steps back, and the rest is handed out again."""
+    """Allocate in proportion to targets; entries with enough drop out, and the remainder is allocated again."""
     given = [Fraction(0)] * len(target)
     thirsty = {i for i, t in enumerate(target) if t > 0 and demand[i] > 0}
     while thirsty and capacity > 0:

@@ -23,7 +23,7 @@ def tolerance(target: float, relative: float, points: float) -> float:
 
 
 def weighted(gaps: Rows, target: Rows, counts: Flags) -> list[float | None]:
-    """Of each day the mean that weighs shares; None where nobody with a share counts."""
+    """Of each day the mean weighted by shares; None where no entry with a share counts."""
     found: list[float | None] = []
     for day in range(len(gaps[0]) if gaps else 0):
         there = [i for i in range(len(gaps)) if counts[i][day]]

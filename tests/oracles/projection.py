@@ -1,4 +1,4 @@
-"""Demand that goes on, hour by hour: the slow twin of projections. Loops and dictionaries, no arrays."""
+"""Demand that continues, hour by hour: the slow twin of projections. Loops and dictionaries, no arrays."""
 
 from __future__ import annotations
 

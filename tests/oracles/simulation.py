@@ -1,4 +1,4 @@
-"""A slow readable twin of the simulator for jobs of one processor: every number is summed anew at every decision.
+"""A slow readable twin of the simulator for jobs of one processor: every number is summed again at every decision.
 
 It takes the drawn jobs from the product and decides by itself what starts when: no increments, no lines over time, no
 tree of arrays; usage is a sum over jobs, an entry's vector is a list, and candidates are narrowed level by level.

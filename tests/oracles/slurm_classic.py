@@ -46,7 +46,7 @@ class Association:
 
 
 class Sshare:
-    """The numbers of every association of a case; each is worked out when somebody asks for it, and kept."""
+    """The numbers of every association of a case; each is worked out on first access, and kept."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         self.usage = {path: Decimal(amount) for path, amount in case["usage"].items()}

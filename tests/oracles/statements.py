@@ -1,4 +1,4 @@
-"""A statement told slowly: one day after the other, in plain numbers. What the product says must agree with it."""
+"""A statement computed slowly: one day after the other, in plain numbers. What the product says must agree with it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every page there is, in both themes, at three widths, with scripts and without: complete by construction.
 
 The pages are those of the rights matrix, which fails where a route is missing. With FAIRSHARE_SHOTS each is
-photographed into that folder, to be looked at.
+photographed into that folder, for inspection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_DRAWINGS = "window.IntersectionObserver = class { observe() {} unobserve()
 LONGEST_WALK = 400  # presses of Tab: more controls than that are no page for a keyboard
 TWICE = """() => [...document.querySelectorAll("[id]")].map((each) => each.id)
   .filter((id, at, ids) => ids.indexOf(id) !== at)"""
-# Each place to which the focus comes, and whether somebody would see it there; null where it leaves the page.
+# Each place that gets the focus, and whether it is visible there; null where it leaves the page.
 WATCH = """() => {
   window.walked = [];
   window.reached = new WeakSet();
@@ -44,7 +44,7 @@ WATCH = """() => {
   addEventListener("focusout", ({ relatedTarget }) => { if (!relatedTarget) window.walked.push(null); }, true);
 }"""
 WALKED = "() => window.walked.splice(0)"
-# Controls that Tab should have come to; roving ones and all but the chosen one of a group have other keys.
+# Controls that Tab should have reached; roving ones and all but the chosen one of a group have other keys.
 MISSED = """place => [...document.querySelector(place)
   .querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
   .filter((each) => each.tabIndex >= 0 && !each.disabled && each.type !== "hidden" && each.checkVisibility({
@@ -62,7 +62,7 @@ def world(live_server: Any, world: World) -> World:
 
 
 def is_page(row: Row) -> bool:
-    """What somebody opens: no fragment, no answer of the API, and an administrator may see it."""
+    """What a user opens: no fragment, no answer of the API, and an administrator may see it."""
     last = row.route.rstrip("/").rsplit("/", 1)[-1]
     is_ours = not row.route.startswith(("api/", "admin/", "healthz", "readyz", "metrics", "fairshare"))
     return row.method == "get" and is_ours and not last.startswith("_") and _status(row, "admin") in ("200", "302")
@@ -96,7 +96,7 @@ def sign_in(window: Visit, world: World, actor: str) -> None:
 
 
 def photograph(page: Page, name: str) -> None:
-    """Both themes as full pages into the folder FAIRSHARE_SHOTS; without it nobody looks, and none is taken."""
+    """Both themes as full pages into the folder FAIRSHARE_SHOTS; without it none is taken."""
     if not (given := os.environ.get("FAIRSHARE_SHOTS")):
         return
     folder = Path(given)
@@ -165,7 +165,7 @@ def test_a_page_fits_its_window_without_scripts(world: World, visit: Open, part:
 
 
 def walk_by_tab(page: Page, path: str, *, with_frame: bool) -> None:
-    """Tab comes to every control, each of them seen, and out again; the first leads past the navigation.
+    """Tab reaches every control, each of them seen, and out again; the first leads past the navigation.
 
     with_frame: through the navigation, too; else the skip link is followed.
     """

@@ -96,7 +96,7 @@ rules = st.just((MembershipRule(source="c1", group="g*", shares=0.5, archive_aft
 @st.composite
 def trees(draw: st.DrawFn, most: int = 12, pool: list[UUID] | None = None) -> TreeColumns:
     """A tree of up to `most` entries; uids from `pool` if there is one, so that two trees share entries: then each
-    name may be given anew.
+    name may be given again.
     """
     ids = list(pool or [])
     chosen = new_names if ids else names

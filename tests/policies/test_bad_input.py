@@ -84,7 +84,7 @@ def refused(work: Callable[[], object]) -> str:
 
 
 def named(format: str, name: str) -> tuple[str, str]:
-    """A file in which an entry below /physics is called so, and the place that the answer has to tell."""
+    """A file in which an entry below /physics is called so, and the place that the answer has to name."""
     quoted = '"' + "".join(f"\\u{ord(one):04x}" if ord(one) < 32 or ord(one) > 126 else one for one in name) + '"'
     json = (
         f'{{"root": {{"name": "grid", "children": [\n{{"name": "physics", "children": [\n{{"name": {quoted}}}]}}]}}}}'
@@ -283,7 +283,7 @@ def test_a_pasted_line_is_refused_with_its_number(policy: Policy, alice: Actor, 
 @pytest.fixture
 def marked(policy: Policy) -> TreeColumns:
     """A policy from before: bob is called <b>bob, and so is a group that was archived since; others have names that
-    nobody sees whole."""
+    no user sees in full."""
     old = {"name": "<old>", "children": [{"name": "x>", "kind": "user"}]}
     more = [{"name": name, "kind": "user"} for name in ("zo\u200be", "..")]
     physics = {"name": "physics", "children": [{"name": "<b>bob", "kind": "user"}, *more]}

@@ -283,7 +283,7 @@ def test_an_hour_counts_completely_once_it_has_begun() -> None:
     this_hour = AS_OF - 1_200
     spanning = _charge(_job(start=this_hour - HOUR, end=this_hour + 2 * HOUR), _plain())
     assert [(hour.why, hour.counted) for hour in spanning.hours] == [("counts", 3600), ("counts", 3600), ("after", 0)]
-    assert spanning.historical == 7_200  # the hour in which the instant lies, whole; nothing of the next one
+    assert spanning.historical == 7_200  # the hour that contains the instant, whole; nothing of the next one
     assert _charge(_job(start=AS_OF + 10_000, end=AS_OF + 20_000), _plain()).active == 0
     edge = AS_OF - 1_200 + HOUR  # as if the instant were on the hour
     facts = _facts(_job(start=edge, end=edge + HOUR))

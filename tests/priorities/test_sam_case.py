@@ -1,4 +1,4 @@
-"""A policy's books as a case of SAM's queue: against the snapshot, and decided alike by command, REST and page."""
+"""A policy's booked usage as a case of SAM's queue: against the snapshot, decided alike by command, REST and page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process remembers of finished days, which everybody who sees sums only is told from."""
+"""Cached finished days, from which readers of sums get their numbers."""
 
 from __future__ import annotations
 

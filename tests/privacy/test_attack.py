@@ -1,6 +1,6 @@
-"""Somebody who sees sums only asks for everything at every instant, and reckons: sums, differences, days, siblings.
+"""A reader of sums requests everything at every instant, and calculates: sums, differences, days, siblings.
 
-For five days a colleague runs now alone, now among others. Whatever is told is put down as an equation in what each
+For five days a colleague runs now alone, now among others. Every answer is written as an equation in what each
 member used in each hour; linear algebra then says whether any combination of told numbers is one member's alone.
 """
 
@@ -49,7 +49,7 @@ LOOKS = (6, 23)  # hours of each day at which everything is asked for
 
 @dataclass
 class Told:
-    """One number that was told: of an entry, as of an instant."""
+    """One number that was shown: of an entry, as of an instant."""
 
     path: str
     as_of: datetime
@@ -107,7 +107,7 @@ def _addresses(at: datetime) -> Iterator[str]:
 
 @dataclass
 class Life:
-    """Five days, with what everybody used in which hour."""
+    """Five days, with each user's usage by hour."""
 
     vera: User
     admin: User
@@ -172,7 +172,7 @@ def _live(life: Life, monkeypatch: pytest.MonkeyPatch, *readers: Attack) -> None
 
 
 def _equations(life: Life, told: list[Told]) -> tuple[np.ndarray, list[tuple[str, datetime]]]:
-    """(numbers, hours of users): what each told number is made of."""
+    """(numbers, hours of users): what each shown number is made of."""
     columns = sorted(life.hours)
     rows = []
     for one in told:
@@ -189,7 +189,7 @@ def _equations(life: Life, told: list[Told]) -> tuple[np.ndarray, list[tuple[str
 
 
 def _recovered(life: Life, told: list[Told]) -> set[str]:
-    """Members of whom some combination of told numbers speaks alone."""
+    """Members whose usage follows alone from some combination of shown numbers."""
     equations, columns = _equations(life, told)
     if not len(equations):
         return set()

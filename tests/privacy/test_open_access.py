@@ -39,7 +39,7 @@ def by(user: User) -> Actor:
 
 
 def told(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
-    """Paths that somebody sees, and whether their numbers are told."""
+    """Paths that a user sees, and whether their numbers are shown."""
     view = open_view(policy_slug="grid", actor=by(user))
     return {view.tree.path(i): bool(view.shows_numbers[i]) for i in range(len(view.tree)) if view.visibility.may_see(i)}
 
@@ -87,7 +87,7 @@ def test_opening_names_its_audience_and_is_audited(site: Site) -> None:  # noqa:
 
 
 def assert_only_sight(refused: Invalid) -> None:
-    """The refusal names the verbs that may be opened to everybody."""
+    """The refusal names the verbs that may be granted to all users."""
     assert [field.where for field in refused.fields] == ["verbs"]
     assert [verb for verb in SIGHT if verb not in refused.fields[0].message] == []
 

@@ -1,4 +1,4 @@
-"""Pages and answers as somebody reads them who sees sums only: what isn't told says so, and why; never 0."""
+"""Pages and answers for a reader of sums: suppressed values say so, and why; never 0."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Used = Mapping[str, float]
 
 
 def tree_of(paths: list[str]) -> TreeColumns:
-    """Entries by path; what has none below it stands for somebody, names ending with + are groups."""
+    """Entries by path; a leaf is a user, names ending with + are groups."""
     groups = {path[:at] for path in paths for at in range(1, len(path)) if path[at] == "/"}
     paths = sorted({*paths, *groups})
     uids = {path: UUID(int=at + 2) for at, path in enumerate(paths)}
@@ -92,7 +92,7 @@ def test_a_group_without_users_needs_no_protection() -> None:
 
 def test_nested_groups_reveal_no_difference() -> None:
     used = {**people("/a/x", 6), **people("/a/y", 1), **people("/b", 8)}
-    assert told(list(used), used) == {"/", "/a", "/b"}  # with /a/x told, /a − /a/x would be one person
+    assert told(list(used), used) == {"/", "/a", "/b"}  # with /a/x shown, /a − /a/x would be one person
 
 
 def test_direct_members_are_a_protected_remainder() -> None:
@@ -101,7 +101,7 @@ def test_direct_members_are_a_protected_remainder() -> None:
 
 
 def test_descendants_of_a_suppressed_group_are_suppressed() -> None:
-    """An actual share is of the parent's usage: it would tell that."""
+    """An actual share is of the parent's usage: it would reveal that."""
     used = {**people("/a/x", 6), "/a/y": 1000.0, **people("/b", 8)}
     assert told(list(used), used) == set()
 
@@ -109,7 +109,7 @@ def test_descendants_of_a_suppressed_group_are_suppressed() -> None:
 def test_the_own_path_is_always_shown_and_protects_no_other() -> None:
     used = {"/a/me": 5.0, "/a/you": 3.0, **people("/b", 9), **people("/c", 9)}
     assert told(list(used), used, outright=("/", "/a", "/a/me"), hidden=("/b", "/c")) == {"/", "/a", "/a/me"}
-    # Beside it sums are told where what is left is large enough, or nothing is.
+    # Beside it sums are shown where the remainder is large enough, or nothing is.
     assert told(list(used), used, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/b", "/c"}
     alone = {**used, "/d/solo": 2.0}
     assert told(list(alone), alone, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/c"}
@@ -154,7 +154,7 @@ def test_no_sum_of_fewer_than_five_can_be_derived(
         return {leaf for leaf in people_of if path == "/" or leaf == path or leaf.startswith(f"{path}/")}
 
     for path in found - set(outright):
-        assert _above(path) <= known | set(hidden)  # those that are hidden were told in effect, and are looked at below
+        assert _above(path) <= known | set(hidden)  # those that are hidden were shown in effect, and are checked below
     told_groups = known | {above for path in found for above in _above(path)}
     for path in told_groups:
         children = {each for each in told_groups if each != path and _parent(each) == path}
@@ -170,7 +170,7 @@ def test_no_sum_of_fewer_than_five_can_be_derived(
 
 
 def _recovered(told_groups: set[str], outright: set[str], leaves: set[str], below: object) -> set[str]:
-    """Leaves whose number follows from the told ones by any sums and differences, and doesn't without the optional."""
+    """Leaves whose number follows from the shown ones by any sums and differences, and doesn't without the optional."""
     order = sorted(leaves - outright)
     if not order:
         return set()

@@ -59,7 +59,7 @@ def _run_jobs(site: SlurmSite) -> None:
     site.run("sbatch", "--uid=bob", "--account=hep", "--chdir=/tmp", "--output=/dev/null", "--wrap=exit 3")
     again = site.submit("gus", "lab", cpus=2, seconds=4)
     time.sleep(2)
-    site.run("scontrol", "requeue", again)  # begins anew two minutes later: it waits with the reason BeginTime
+    site.run("scontrol", "requeue", again)  # starts again two minutes later: it waits with the reason BeginTime
     cancelled = site.submit("hal", "idle", "--hold")
     site.run("scancel", cancelled)
     running = site.submit("ann", "hep", "--time=10", cpus=40, seconds=600)

@@ -12,7 +12,7 @@ from tests.real_schedulers.gridengine_site import GridEngineSite
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.deep]
 RECIPE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "callout" / "fairshare_jsv.py"
-# In place of the callout, whose answers have tests of their own: gea has factor 1, others a quarter; nobody knows gec.
+# In place of the callout, whose answers have tests of their own: gea has factor 1, others a quarter; gec is unknown.
 CALLOUT = '#!/bin/sh\nfor name; do :; done\ncase "$name" in gea) echo 1023;; gec) ;; *) echo 256;; esac\n'
 
 

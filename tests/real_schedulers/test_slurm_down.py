@@ -1,4 +1,4 @@
-"""Usage sources while daemons of a real Slurm are down: told as that, nothing vanishes, the next collection works."""
+"""Usage sources while daemons of a real Slurm are down: reported, nothing vanishes, the next collection works."""
 
 from __future__ import annotations
 

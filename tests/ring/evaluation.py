@@ -51,7 +51,7 @@ class Evaluation:
         return {"name": "root", "scope": "local", "children": children}
 
     def policy_of_vo(self, entry: str, *, without: str = "") -> dict[str, Any]:
-        """without: an entry whose children somebody else describes."""
+        """without: an entry whose children another authority describes."""
         found = child(self.policy, entry)
         children = [{**one, "children": []} if one["name"] == without else one for one in found["children"]]
         return {"name": "root", "children": [{**found, "children": children}]}

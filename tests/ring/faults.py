@@ -11,9 +11,9 @@ from tests.ring.grid import REFRESH_S, publication_at
 from tests.ring.peers import FaultyFront, faulty_front
 from tests.ring.ring import Ring
 
-#: Faulty to the end: what ran there isn't told truly, so it doesn't count in the shares of the others.
+#: Faulty to the end: what ran there isn't reported correctly, so it doesn't count in the shares of the others.
 INFLATES, CLOCK_AHEAD = "site-5", "site-6"
-#: For some hours what their peers get isn't what they tell.
+#: For some hours what their peers get isn't what they publish.
 SLOW, FORGED, REPLAYED = "site-2", "site-3", "site-4"
 FRONTS = {SLOW: "slow", FORGED: "forge", REPLAYED: "replay"}
 REDIRECTED_AT = "site-1"
@@ -88,7 +88,7 @@ class FaultyDay:
             self.fronts["redirect"].mode = "redirect"
 
     def expected_at_last(self, site: str) -> Iterator[tuple[str, str]]:
-        """(at what, what is still wrong with it) when the day is over: what was mended has been taken again."""
+        """(at what, what is still wrong with it) when the day is over: what was repaired has been ingested again."""
         if site == REDIRECTED_AT:
             yield "project.example, p-x", "address_refused"
         if site != CLOCK_AHEAD:

@@ -1,6 +1,6 @@
-"""The whole grid: six sites mount two VOs, one of which mounts a project, and tell each other what was used.
+"""The whole grid: six sites mount two VOs, one of which mounts a project, and publish their usage to each other.
 
-project.example decides about P-B1's users; vo-b.example mounts that below VO-B and tells it on with its own projects;
+project.example decides about P-B1's users; vo-b.example mounts that below VO-B and publishes it with its own projects;
 each site mounts VO-A and VO-B beside each other, with shares of its own, and subscribes to the usage of both at each
 other site.
 """
@@ -19,7 +19,11 @@ AUTHORITIES = ("project", "vo-a", "vo-b")
 USERS = ("U-B11", "U-B12", "U-B13")
 Address = Callable[[str], str]
 REFRESH_S = 900  # how often a site looks at what it mounted and at its peers' usage: after every third round
-_MOUNTED = {"most_points": 100, "every_s": REFRESH_S, "max_age_s": 7 * 86_400}  # what VOs decide lands by itself
+_MOUNTED = {
+    "most_points": 100,
+    "every_s": REFRESH_S,
+    "max_age_s": 7 * 86_400,
+}  # decisions of VOs are applied automatically
 _SUBSCRIBED = {"every_s": REFRESH_S, "max_age_s": 7 * 86_400}
 
 
@@ -38,7 +42,7 @@ def running_grid(evaluation: Evaluation, server: Server, *, ports: Sequence[int]
 def set_up(ring: Ring, *, tells_usage: bool, address_of: dict[str, str] | None = None) -> None:
     """The chain of mounts, from its end on; then the feeds. address_of: where peers find a site's feeds, if not there.
 
-    Each key is told by another way than the document: from the mouth of its own instance.
+    Each key is compared over a separate channel: from the mouth of its own instance.
     """
     keys = _govern(ring)
     _mount(ring, ["vo-b"], f"/VO-B/{PROJECT}", "project", keys)

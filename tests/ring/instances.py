@@ -1,5 +1,5 @@
 """Instances as real processes on loopback: a database for each in the suite's PostgreSQL, its web server, and a worker
-that is told over a pipe what to do, because the clock of the whole is ours and not the wall's.
+that gets its commands over a pipe, because the clock of the whole is ours and not the wall's.
 
 Each ends with the process that started it, and all are stopped by `Instances.close`.
 """
@@ -43,7 +43,7 @@ _OF_THE_SUITE = (
 
 
 class Failed(AssertionError):
-    """An instance refused what it was told to do, or is gone; with the code of the product's own error."""
+    """An instance refused a command, or has ended; with the code of the product's own error."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -91,7 +91,7 @@ class Instance:
 
     # --- Processes ----------------------------------------------------------------------------------------------------
     def launch(self, *, has_web: bool = True) -> None:
-        """The web server goes on starting: see `await_web`."""
+        """The web server continues to start: see `await_web`."""
         if has_web:
             self.launch_web()
         with self.log.open("ab") as log:
@@ -152,7 +152,7 @@ class Instance:
                         pipe.close()
             self._worker = None
 
-    # --- What its worker is told --------------------------------------------------------------------------------------
+    # --- Commands to its worker --------------------------------------------------------------------------------------
     def tell(self, do: str, **more: Any) -> Any:
         """One command, and what came of it."""
         worker = self._worker
@@ -177,7 +177,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Server:
-    """A PostgreSQL as Django's settings name it, and a migrated, empty database in it that nobody is connected to."""
+    """A PostgreSQL as Django's settings name it, and a migrated, empty database in it without connections."""
 
     settings: Mapping[str, Any]
     template: str
@@ -219,7 +219,7 @@ class Instances:
             "FAIRSHARE_ISSUER": f"{name}.example",
             "FAIRSHARE_SITE": name,
             "FAIRSHARE_OUTBOUND_ALLOW": allowed,
-            "CELERY_BROKER_URL": "memory://",  # the bell rings in vain: each worker works when it is told to
+            "CELERY_BROKER_URL": "memory://",  # the bell rings in vain: each worker works on command
         }
         return Instance(name, home=home, port=port, settings=settings)
 

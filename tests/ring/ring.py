@@ -69,7 +69,7 @@ class Ring:
         return {min(leaves, key=lambda leaf: self.ranks[name][leaf]) for name in self.sites}
 
     def _rows(self, site: str, step: Step) -> list[list[Any]]:
-        """As the worker's `take` wants them; a job that began and ended in one round is told once."""
+        """As the worker's `take` wants them; a job that began and ended in one round is reported once."""
         ended = {job.number for job in step.ended}
         running = [self._row(site, job, is_over=False) for job in step.started if job.number not in ended]
         return running + [self._row(site, job, is_over=True) for job in step.ended]

@@ -47,7 +47,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[
 
 
 def set_up(small: Small, url: str) -> None:
-    """VO-A is mounted, and its usage told to each other; VO-B is each site's own."""
+    """VO-A is mounted, and its usage published to each other; VO-B is each site's own."""
     evaluation, instances = small.ring.evaluation, small.ring.instances
     settings = evaluation.settings
     root = evaluation.policy_of_site()

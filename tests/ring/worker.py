@@ -93,7 +93,7 @@ def manage(arguments: list[str]) -> str:
 
 @command
 def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> int:
-    """After a look at what lies there: its key must be the one that was told by another way."""
+    """After a fetch: its key must be the one from the separate channel."""
     at = clock.now()
     seen = mounts.preview(url=url, policy_slug=POLICY, at=at, actor=COMMAND)
     assert seen.key.fingerprint == fingerprint, "another key than its authority told us"
@@ -122,7 +122,7 @@ def tell_usage(entry: str, name: str, cores: float) -> None:
 
 @command
 def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]) -> None:
-    """To each (entry, address, fingerprint, cores): after a look, and by the key that was told by another way."""
+    """To each (entry, address, fingerprint, cores): after a fetch, and by the key from the separate channel."""
     at = clock.now()
     for entry, url, fingerprint, cores in peers:
         seen = subscriptions.preview_feed(url=url, policy_slug=POLICY, entry=entry, at=at, actor=COMMAND)
@@ -229,7 +229,7 @@ def work() -> None:
 
 @command
 def recompute(policy: str = POLICY) -> dict[str, list[Any]]:
-    """The newest snapshot, made anew where anything has changed: [rank or null, core-seconds] of each entry by name."""
+    """The newest snapshot, recomputed after changes: [rank or null, core-seconds] of each entry by name."""
     recompute_stale(at=clock.now())
     work_due_runs(clock=clock.now)
     store.poll()
@@ -244,7 +244,7 @@ def recompute(policy: str = POLICY) -> dict[str, list[Any]]:
 # --- What became of it ------------------------------------------------------------------------------------------------
 @command
 def timeline() -> dict[str, dict[str, int]]:
-    """How often each look ended how: `outcome` or `outcome code`, by what was looked at."""
+    """Number of fetches by outcome: `outcome` or `outcome code`, by what was fetched."""
     found: dict[str, Counter[str]] = {}
     for one in Fetch.objects.select_related("mount", "subscription").order_by("id"):
         said = f"{one.outcome} {one.code}".strip()
@@ -265,7 +265,7 @@ def remotes() -> dict[str, dict[str, Any]]:
 
 @command
 def failed_runs() -> list[str]:
-    """What no run of this instance should ever come to."""
+    """Outcomes that no run of this instance may have."""
     return [f"{run.kind} {run.subject}: {run.error}" for run in Run.objects.exclude(state=Run.State.SUCCEEDED)]
 
 

@@ -1,4 +1,4 @@
-"""A kind of run that does what a test tells it."""
+"""A kind of run that does what a test sets."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_backoff_from_before_a_clock_reset_has_ended() -> None:
 
 
 def test_beat_continues_after_a_clock_reset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it noted lies an hour ahead; every entry comes again within its own interval."""
+    """Its recorded time is an hour ahead; every entry comes again within its own interval."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
     monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)
     beat: Any = Scheduler(app=app, lazy=True)

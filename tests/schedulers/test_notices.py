@@ -1,4 +1,4 @@
-"""What is said of agents where nobody looks: notices for managers, metrics, and what is kept for how long."""
+"""How agents are monitored: notices for managers, metrics, and what is kept for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock stands at AT; a grid that everybody sees, and one that shows people their own path."""
+"""The clock is at AT; a grid that all users see, and one that shows people their own path."""
 
 from __future__ import annotations
 

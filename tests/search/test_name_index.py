@@ -57,7 +57,7 @@ def test_empty_index_and_empty_query_find_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_results_equal_a_full_sort(seed: int) -> None:
-    """With more matches than are looked at one by one: 4,000 names of few letters."""
+    """With more matches than are checked one by one: 4,000 names of few letters."""
     pick = random.Random(seed)
     names = ["".join(pick.choices("ab-_c", k=pick.randint(1, 6))) for _ in range(4_000)]
     index = index_of(names)

@@ -193,7 +193,7 @@ class Outside:
         assert now == self.entries, "entries came to others, or went from them"
         for uid in self.entries:
             assert _node(before.tree, uid) == _node(after.tree, uid), "an entry outside your rights changed"
-        for uid in (self.entries | self.tops) - {before.tree.uuid(0)}:  # the root competes with nobody
+        for uid in (self.entries | self.tops) - {before.tree.uuid(0)}:  # the root has no competitors
             assert before.target[uid] == after.target[uid], "a target of others changed"
             assert before.usage[uid] == after.usage[uid], "usage of others changed"
             if not corrected:
@@ -216,7 +216,7 @@ class Outside:
         return found
 
     def require_untold(self, text: str, *, said: str) -> None:
-        """No name of an account of others stands in an answer, unless the actor said it."""
+        """No name of an account of others is in an answer, unless the actor sent it."""
         told = [name for name in self.strangers if re.search(rf"\b{name}\b", text) and name not in said]
         assert not told, f"{told} in {text}"
 

@@ -90,7 +90,7 @@ def serve_pages(address: str, port: int, context: ssl.SSLContext | None) -> None
 
 
 def attempts() -> dict[str, Callable[[], str]]:
-    """Every way outwards that somebody's address leads to; each says what became of it."""
+    """Every way outwards that a user's address leads to; each says what became of it."""
     from apps.core import clock
     from apps.core.errors import DomainError
     from apps.core.outbound import Limits, fetch

@@ -226,7 +226,7 @@ def test_an_account_counted_by_a_default_rule_below_its_entry_is_not_free(people
 
 
 def test_all_users_keep_their_accounts(people: dict[str, Actor]) -> None:
-    """The world of these tests: nobody in it is free but the visitors."""
+    """The world of these tests: only the visitors' accounts are unmapped."""
     assert {user for user, top in tops().items() if not top} == {"guest", "wanda"}
     assert AccountKey("a", "guest", "visitors", "", "", "") in State.now().places
     assert Account.objects.count() == 8

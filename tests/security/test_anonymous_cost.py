@@ -1,4 +1,4 @@
-"""What anybody may ask costs little: process CPU time of each route of the router; a new route joins by itself."""
+"""Requests without a sign-in cost little: process CPU time of each route of the router; new routes are included."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.api.small_site import Site
 from tests.security.routes import all_addresses
 
-QUERY = "?lang=de&version=2&account=x&q=x"  # parameters must not make anything anew
+QUERY = "?lang=de&version=2&account=x&q=x"  # parameters must not compute anything again
 GOAL_S = 0.020
 BOUND_S = 3 * GOAL_S  # other processes share the caches of this machine's cores
 #: May cost more: a password is hashed, and attempts are limited by address.

@@ -37,7 +37,7 @@ def metrics(*lines: str) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_the_proxy_count_the_address_is_that_of_the_client(counted: Instance, kind: str, tmp_path: Path) -> None:
-    """The allow-list of /metrics has 127.0.0.1, where the proxy is; 127.0.0.2 is somebody else."""
+    """The allow-list of /metrics has 127.0.0.1, where the proxy is; 127.0.0.2 is another client."""
     with proxy(kind, counted.port, tmp_path / kind) as port:
         assert status(ask_from("127.0.0.1", port, metrics())) == 200
         assert status(ask_from("127.0.0.2", port, metrics())) == 401

@@ -64,7 +64,7 @@ def test_a_body_of_any_length_is_read_completely_and_in_order() -> None:
 
 
 def test_a_body_of_known_length_ends_with_its_last_byte() -> None:
-    """Nobody asks the server whether more follows: the answer takes as long as the whole of a short body."""
+    """The server isn't asked whether more follows: the answer takes as long as the whole of a short body."""
     for parts in ([b"abc"], [b"ab", b"c"]):
         assert in_a_loop(read(pieces(*parts, ends=False), declared=3)) == b"abc"
 
@@ -228,7 +228,7 @@ def test_health_is_answered_while_every_thread_is_busy(monkeypatch: pytest.Monke
 
 
 def test_routes_are_loaded_at_the_start_and_not_by_the_first_body(tmp_path: Path) -> None:
-    """The event loop stands still while all views are imported, which takes seconds on a busy machine."""
+    """The event loop is blocked while all views are imported, which takes seconds on a busy machine."""
     said = "import sys, fairshare_web.asgi; print('apps.dashboard.urls' in sys.modules)"
     environment = {**os.environ, "FAIRSHARE_VAR": str(tmp_path), "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none"}
     done = subprocess.run([sys.executable, "-c", said], cwd=REPOSITORY, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The clock is set back by an hour: work, publishing, look-ups, tokens, notices and the audit log go on."""
+"""The clock is set back by an hour: work, publishing, look-ups, tokens, notices and the audit log continue."""
 
 from __future__ import annotations
 

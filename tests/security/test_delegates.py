@@ -49,7 +49,7 @@ from apps.priorities.selectors.members import preview_members
 from tests.examples import examples
 from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world
 
-# Every class of mapping_changes that is an edit, so that a new one is tried by itself.
+# Every class of mapping_changes that is an edit, so that a new one is tried automatically.
 EDITS: list[Any] = [
     each
     for _name, each in sorted(vars(mapping_changes).items())
@@ -136,9 +136,9 @@ def mapping_rules(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class Delegates(RuleBasedStateMachine):
-    """Each delegate acts; then rules for members do their work; then all that lies outside is as it was."""
+    """Each delegate acts; then rules for members do their work; then everything outside is unchanged."""
 
-    # The world is made and looked at once; each sequence is rolled back.
+    # The world is made and read once; each sequence is rolled back.
     actors: ClassVar[dict[str, Actor]]
     first: ClassVar[State]
     first_outsides: ClassVar[dict[str, Outside]]
@@ -182,7 +182,7 @@ class Delegates(RuleBasedStateMachine):
         said: object = "",
         only_reads: bool = False,
     ) -> None:
-        """said: what the actor sent, which may come back in the answer. only_reads: it puts nothing in force."""
+        """said: what the actor sent, which may come back in the answer. only_reads: it changes nothing."""
         actor, is_done = self.actors[name], True
         outside = self._outside(name)
         self.days += 1
@@ -413,7 +413,7 @@ class Delegates(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from(["physics", "biology", "climate", "bio-new", "visitors"]), name=names)
     def arrive(self, group: str, name: str) -> None:
-        """A new account counts where the rules of administrators lead it, whoever else wrote a rule for it since."""
+        """A new account counts where the rules of administrators lead it, even if another user wrote a later rule."""
         add_account(f"{name}2", group)
         state = self._look()
         key = next(key for key in state.places if (key.user_name, key.group_name) == (f"{name}2", group))

@@ -1,4 +1,4 @@
-"""Whoever doesn't see all entries below another learns no name there: a taken name is refused like a free one."""
+"""A user who doesn't see all entries below another learns no name there: a taken name is refused like a free one."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_draft_discloses_no_names_taken_after_visibility_was_lost(people: dict
 
 
 def test_a_list_of_children_names_visible_ones(people: dict[str, Actor]) -> None:
-    """The root is seen by everybody, and the entries of others below it are not."""
+    """The root is seen by all users, and the entries of others below it are not."""
     policy = Policy.objects.get(slug=SLUG)
     base = load_tree(policy)
     publish_operations(

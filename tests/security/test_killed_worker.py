@@ -1,4 +1,4 @@
-"""The import of a killed worker goes on at once, though its lease would hold for minutes."""
+"""The import of a killed worker continues at once, though its lease would hold for minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A delegate of one part tries to move everybody's accounts under it: by REST, on a running service."""
+"""A delegate of one part tries to move all users' accounts under it: by REST, on a running service."""
 
 from __future__ import annotations
 

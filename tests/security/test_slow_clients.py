@@ -1,4 +1,4 @@
-"""Slow and greedy clients of a real instance: nobody keeps look-ups and /healthz from answering."""
+"""Slow and greedy clients of a real instance: none keeps look-ups and /healthz from answering."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Stranger(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever hangs up is no news here."""
+        """A client that disconnects isn't reported."""
 
     @property
     def port(self) -> int:

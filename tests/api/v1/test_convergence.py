@@ -1,4 +1,4 @@
-"""Convergence by REST: series, figures, states and sentences; what may not be told is null, and says so."""
+"""Convergence by REST: series, figures, states and sentences; what is suppressed is null, and says so."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_a_role_is_assigned_until_the_end_of_a_day(grid: Grid, maria: User) -> N
 
 @pytest.mark.parametrize("role", RIGHTS)
 def test_a_role_ignores_the_single_rights_ticked_below_it(grid: Grid, maria: User, role: str) -> None:
-    """A browser sends the ticks of single rights too, even where nobody asked for single rights."""
+    """A browser sends the ticks of single rights too, even where single rights weren't chosen."""
     assert send(grid.admin, GIVE, **filled(role=role, verbs=["approve"])).status_code == 303
     grant = Grant.objects.get(user=grid.alice)
     assert (grant.role, set(grant.verbs)) == (role, RIGHTS[role])

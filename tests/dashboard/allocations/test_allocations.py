@@ -107,7 +107,7 @@ def test_the_table_lists_allocated_suballocated_unallocated_and_delivered(grid: 
     promise(grid, "/atlas/alice", 3_000_000)
     page = read(admin.get(PAGE))
     assert verdict(page) == "fits"
-    for number in ("4,000,000", "8,760,000", "4,760,000"):  # handed out, of, kept
+    for number in ("4,000,000", "8,760,000", "4,760,000"):  # sub-allocated, of, reserved
         assert number in text_of(page.item("verdict-text")), number
     assert not page.has('[data-testid="no-capacity"], [data-testid="no-usage"]')
     assert cell(grid, page, "/atlas", "share") == "45.7 %"  # of the whole

@@ -1,4 +1,4 @@
-"""The audit page: who did what, told as sentences; narrowed, paged, opened row by row, downloaded; and the chain."""
+"""The audit page: who did what, as sentences; narrowed, paged, opened row by row, downloaded; and the chain."""
 
 from __future__ import annotations
 

@@ -459,7 +459,7 @@ def test_the_icicle_as_csv(eva: Client) -> None:
 # --- Who sees what ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
-    """Sees groups by their sums: with two people each nothing of them may be told."""
+    """Sees groups by their sums: with two people each, all of them are suppressed."""
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("vera")
     Grant.objects.create(
@@ -557,7 +557,7 @@ def test_twelve_or_more_entries_have_a_server_drawn_heat_map(
 
 
 def test_only_sums_are_shown_before_any_day_is_built(grid: Grid, client: Client) -> None:
-    """To somebody who sees sums of groups, of a policy whose daily series isn't built."""
+    """For a reader of sums of groups, of a policy whose daily series isn't built."""
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
     Grant.objects.create(
         policy=Policy.objects.get(slug=SLUG),

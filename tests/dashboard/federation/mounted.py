@@ -1,4 +1,4 @@
-"""A small site in which the policy of another authority is mounted, by the pages as somebody walks through them."""
+"""A small site in which the policy of another authority is mounted, by the pages in the order of a user's steps."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def make_placed(at: datetime) -> Site:
 
 
 def make_mounted(at: datetime) -> Site:
-    """The same, with VO-A mounted there and looked at once."""
+    """The same, with VO-A mounted there and fetched once."""
     made = make_placed(at)
     with serving(new_side(at)) as side:
         allowed = [f"127.0.0.1:{side.port}"]

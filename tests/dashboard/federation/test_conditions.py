@@ -1,4 +1,4 @@
-"""How a mount stands: the sign and the word of each condition, its alarm, the navigation's count, its last look."""
+"""State of a mount: the icon and label of each condition, its alarm, the navigation's count, its last fetch."""
 
 from __future__ import annotations
 

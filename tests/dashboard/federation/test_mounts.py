@@ -47,7 +47,7 @@ def step_of(answer: Any) -> str:
 
 
 def verdict(answer: Any) -> tuple[str | None, str | None]:
-    """What the page of a mount says first: its key, and the version in force."""
+    """What the page of a mount says first: its key, and the current version."""
     title = read(answer).one("#verdict")
     return title.attributes["data-key"], title.attributes["data-value"]
 
@@ -84,7 +84,7 @@ def admin(place: Site) -> Client:
 
 @pytest.fixture
 def mount(mounted_site: Site, place: Site, side: OtherSide) -> Mount:
-    """Mounted by the pages, and looked at once."""
+    """Mounted by the pages, and fetched once."""
     Mount.objects.update(url=side.url)
     return Mount.objects.select_related("policy").get()
 

@@ -1,4 +1,4 @@
-"""What this site tells others: made, changed and dropped by administrators, with its key read out and replaced."""
+"""What this site publishes to others: made, changed and dropped by administrators, its key shown and replaced."""
 
 from __future__ import annotations
 

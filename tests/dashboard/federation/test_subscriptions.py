@@ -1,4 +1,4 @@
-"""Another site's usage: looked at, its key compared, and then how it stands, hour by hour."""
+"""Another site's usage: fetched, its key compared, and then its state, hour by hour."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def story(page: Page) -> tuple[str | None, ...]:
 
 
 def hours(page: Page) -> dict[str, str | None]:
-    """Time, told and possible core-hours, and whether they count."""
+    """Time, reported and possible core-hours, and whether they count."""
     return {" ".join(text_of(each).split()[:3]): each.attributes["data-state"] for each in page.items("hour")}
 
 

@@ -15,7 +15,7 @@ shares = st.floats(0, 1)
 
 
 def test_the_reference_row_matches_the_design() -> None:
-    """VO-A of the reference tree: 38.2 % used, 30 % promised, siblings on a scale to 100 %."""
+    """VO-A of the reference tree: 38.2 % used, a target of 30 %, siblings on a scale to 100 %."""
     bar = bars.draw(actual=0.382, target=0.30, maximum=1.0, state=State.OVER)
     assert (bar.track_width, bar.band_x, bar.band_width) == (118, 32.9, 7.1)
     assert (bar.bar_width, bar.tick_x) == (45.1, 35.4)

@@ -1,4 +1,4 @@
-"""The strip of allocations over months: words stand where nothing else does."""
+"""The strip of allocations over months: labels are where nothing else is."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_comparison_lists_each_change_and_the_affected_entries(grid: Grid, eva
         assert page.all(f".op.{css}")[0].attributes["aria-label"], "it has a name for who doesn't see it"
     assert "+15.0" in page.text("tr:has(.op.chg)")  # atlas: 60 to 75 % of the whole
     assert page.texts("[aria-labelledby=settings-title] td") == ["7 d", "1 d"]
-    kept = page.one(f"#kept [data-entry='{grid.uid('/biomed')}']")  # nobody edited it
+    kept = page.one(f"#kept [data-entry='{grid.uid('/biomed')}']")  # it wasn't edited
     assert kept.css("a")[0].attributes["href"] == f"/policy/{SLUG}/n/{grid.uid('/biomed')}/biomed/"
     then = eva.get(f"{HISTORY}diff/", {"from": 3, "to": 2})
     assert (then.context["diff"].before.number, then.context["diff"].after.number) == (3, 2)

@@ -97,7 +97,7 @@ def shown(client: Client, url: str, **headers: str) -> Page:
 
 
 def result(page: Page) -> tuple[str | None, list[int]]:
-    """Key of what became of a file, and the numbers that its heading tells."""
+    """Key of the result of a file, and the numbers in its heading."""
     verdict = page.one("#verdict")
     return verdict.attributes["data-key"], [int(n) for n in re.findall(r"\d+", text_of(verdict))]
 
@@ -408,7 +408,7 @@ def test_without_sign_in_every_page_redirects_to_it(client: Client, source: Sour
 
 
 def test_a_dry_run_shows_what_the_file_adds_to_each_top_entry(grid: Grid) -> None:
-    """atlas has 400 cores × 24 h in these hours already; the file brings 10 cores × 2 h, and 1 h of nobody's."""
+    """atlas has 400 cores × 24 h in these hours already; the file brings 10 cores × 2 h, and 1 h unmapped."""
     client = sign_in(Client(), grid.admin)
     begun = grid.at - timedelta(hours=20)
     jobs = [("n1", "alice", "atlas", 10, 2), ("n2", "zoe", "nowhere", 1, 1)]

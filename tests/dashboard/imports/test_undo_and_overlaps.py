@@ -1,4 +1,4 @@
-"""Pages: an import taken back, all or nothing, and hours that came from two sources."""
+"""Pages: an undone import, all or nothing, and hours that came from two sources."""
 
 from __future__ import annotations
 

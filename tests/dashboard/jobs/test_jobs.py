@@ -1,4 +1,4 @@
-"""Job priorities: listings and cases taken apart, variants side by side, and what can't be read told with its line."""
+"""Job priorities: listings and cases explained, variants side by side, and unreadable rows reported with their line."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def test_the_fragment_returns_the_numbers_and_their_address(as_alice: Client) ->
     address = answer.headers["HX-Replace-Url"]
     assert address.startswith("/jobs/play/?")
     assert sums(read(as_alice.get(address))) == sums(read(answer))
-    assert "autofocus" not in answer.content.decode()  # typing goes on
+    assert "autofocus" not in answer.content.decode()  # typing continues
     assert as_alice.get("/jobs/play/_result").headers["Location"] == "/jobs/play/"
 
 

@@ -1,4 +1,4 @@
-"""Unchanged live pages cost one query, and nobody is answered whose session, password or account is no longer good."""
+"""Unchanged live pages cost one query, and an invalid session, password or account gets no answer."""
 
 from __future__ import annotations
 

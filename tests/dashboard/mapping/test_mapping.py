@@ -96,7 +96,7 @@ def n_unmapped(page: Page) -> int:
 
 
 def stake_of(page: Page) -> tuple[int, int]:
-    """How many accounts a change would move, and their core-hours, which stand in the sentence too."""
+    """How many accounts a change would move, and their core-hours, which are in the sentence too."""
     shown = page.item("plan-verdict").attributes
     hours = round(float(shown["data-core-s"] or 0) / 3600)
     assert f"{hours:,}" in page.text("[data-testid=plan-verdict]")

@@ -1,4 +1,4 @@
-"""Wherever numbers depend on it: that this site's usage alone counts, since when and why; of then in the past."""
+"""Wherever numbers depend on it: local-only fallback, since when and why; in the past that of that time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ATTENTION = "/_attention?policy=grid"
 
 @pytest.fixture
 def alone(computed: Site) -> Site:  # noqa: F811
-    """Everybody's usage counts below /physics, and nobody else was heard since noon."""
+    """Global usage counts below /physics, and the last contact with any peer was at noon."""
     presenters.last_good.clear()
     make_global(computed, "/physics")
     fall_back(computed.policy, computed.uid("/physics"), reason=REASON, at=AT)

@@ -1,4 +1,4 @@
-"""The overview: a sentence, what needs somebody with its action, and cards that fail one by one."""
+"""The overview: a sentence, what needs attention with its action, and cards that fail one by one."""
 
 from __future__ import annotations
 

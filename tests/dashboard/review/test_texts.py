@@ -1,4 +1,4 @@
-"""How the edits of a change set are told: a key for each kind, the names in it, and the sentences in one snapshot."""
+"""Texts of the edits of a change set: a key for each kind, the names in it, and the sentences in one snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries as lines of a page: scales, balance, addresses, and where "load more" stands."""
+"""Entries as lines of a page: scales, balance, addresses, and the place of "load more"."""
 
 from __future__ import annotations
 

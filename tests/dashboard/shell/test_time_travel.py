@@ -1,4 +1,4 @@
-"""Tree and entry pages as of an earlier moment: what stood then, by the rights of now, and nothing to change."""
+"""Tree and entry pages as of an earlier moment: the content of that time, by present rights, read-only."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Issuer(BaseHTTPRequestHandler):
         self.answer({"access_token": access, "token_type": "Bearer", "id_token": self.id_token(claims, found, wrong)})
 
     def authorize(self, asked: dict[str, str]) -> None:
-        """Nobody is asked anything: whoever person.json names is signed in."""
+        """Asks nothing: signs in the user whom person.json names."""
         needed = {"client_id": CLIENT_ID, "response_type": "code", "code_challenge_method": "S256"}
         if any(asked.get(name) != value for name, value in needed.items()) or "openid" not in asked.get("scope", ""):
             return self.answer({"error": "invalid_request"}, 400)

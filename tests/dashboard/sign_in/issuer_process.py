@@ -1,4 +1,4 @@
-"""Starts the issuer of `issuer.py`, and tells it whom to sign in."""
+"""Starts the issuer of `issuer.py`, and sets whom it signs in."""
 
 from __future__ import annotations
 

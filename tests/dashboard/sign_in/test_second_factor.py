@@ -1,4 +1,4 @@
-"""Signing in by password and a code: nobody is in before both held; setting it up, and ways around that are none."""
+"""Signing in by password and a code: both are required; setting it up, and attempts to bypass it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy says who it is; nobody else is believed."""
+"""A proxy names the user; no other sender is trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage sources on pages: set up, changed, paused, resumed, collected, and what is told of it."""
+"""Usage sources on pages: set up, changed, paused, resumed, collected, and what pages report of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""My tokens: made with the password, shown once, rotated, revoked, and nobody else's."""
+"""My tokens: made with the password, shown once, rotated, revoked, and only one's own."""
 
 from __future__ import annotations
 

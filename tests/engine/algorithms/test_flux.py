@@ -81,7 +81,7 @@ DECIMALS = st.integers(1, 99).map(lambda tenths: tenths / 10)
 def test_exact_weights_decide_where_usage_is_in_proportion_to_decimal_shares(
     ours: list[float], theirs: list[float], per_share: int
 ) -> None:
-    """Everybody is on target but for the last bits of the decimals: siblings, the two banks, and their cousins."""
+    """All are on target but for the last bits of the decimals: siblings, the two banks, and their cousins."""
     banks: list[dict[str, Any]] = []
     usage: dict[str, float] = {}
     for name, shares in (("a", ours), ("b", theirs)):

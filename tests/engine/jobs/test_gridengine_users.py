@@ -1,4 +1,4 @@
-"""Users whom Grid Engine registers and deletes by itself: the settings `auto_user_…`."""
+"""Users whom Grid Engine registers and deletes automatically: the settings `auto_user_…`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SAM's books: what groups have before and after a case, against fractions; and cases that go on from one another."""
+"""SAM's books: what groups have before and after a case, against fractions; and cases that continue one another."""
 
 from __future__ import annotations
 

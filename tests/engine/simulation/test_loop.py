@@ -22,7 +22,7 @@ from tests.oracles.simulation import Job, Twin
 
 PATHS = ("/a/x", "/a/y", "/b", "/c/d/z")
 APPROACH = st.sampled_from(["historical", "active", "predictive"])
-# Primes above the number of jobs: no part of a few equal jobs lies on an edge of a component, where the last bit of a
+# Primes above the number of jobs: no part of a few equal jobs is on an edge of a component, where the last bit of a
 # running sum would decide.
 FEW_COMPONENTS, MANY_COMPONENTS = 19, 10007
 

@@ -115,7 +115,7 @@ def test_after_a_key_handover_only_the_new_key_is_trusted() -> None:
 
 
 def test_a_rejected_document_changes_no_trusted_state() -> None:
-    """What is known lies outside of what a document can write: a refusal returns nothing to keep."""
+    """The known state is outside of what a document can write: a refusal returns nothing to keep."""
     before = replace(AFTER_FIRST)
     refusal(signed(replace(SECOND, previous="ab" * 32)), AFTER_FIRST)
     assert before == AFTER_FIRST

@@ -65,7 +65,7 @@ def test_local_settings_of_a_site_are_not_published() -> None:
 
 
 def changed(place: str, value: object) -> dict[str, Any]:
-    """The document with one value at a dotted place; a place that ends in `-` is taken out."""
+    """The document with one value at a dotted place; a place that ends in `-` is removed."""
     found = copy.deepcopy(document())
     *way, last = place.split(".")
     at: Any = found

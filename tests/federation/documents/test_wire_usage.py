@@ -327,7 +327,7 @@ def test_oversized_documents_are_rejected(monkeypatch: pytest.MonkeyPatch, limit
 
 @given(st.data())
 def test_no_single_changed_value_crashes_the_parser(data: st.DataObject) -> None:
-    """Whatever stands in whatever place: it is read, or refused as a bad document, nothing else."""
+    """Any value in any place: it is read, or refused as a bad document, nothing else."""
     document = copy.deepcopy(good())
     target: Any = document
     keys: list[Any] = list(document)

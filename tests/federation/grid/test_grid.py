@@ -200,7 +200,7 @@ def settled(world: Site) -> None:
 
 
 def crowd(world: Site, sources: list[Source]) -> None:
-    """Six more people in each group, each of whom runs at every site: no remainder is anybody's own."""
+    """Six more people in each group, each of whom runs at every site: no remainder is one user's own."""
     groups = {"p1": "u", "p2": "v", "rest": "w"}
     more = {group: [{"name": f"{letter}{n}"} for n in range(6)] for group, letter in groups.items()}
     vo, rest = TREE

@@ -1,4 +1,4 @@
-"""Uids of an ended mount belong to nobody: a document that claimed those of others keeps them only while it is
+"""Uids of an ended mount have no owner: a document that claimed those of others keeps them only while it is
 mounted.
 """
 
@@ -47,7 +47,7 @@ HAD = "has the uid of an entry that this site has or had outside of the mount"
 
 @pytest.fixture
 def other(vo: OtherSide, settings: LazySettings) -> Iterator[OtherSide]:
-    """VO-B's authority; two of its uids are in force below the mount of VO-A, which had them first."""
+    """VO-B's authority; two of its uids are current below the mount of VO-A, which had them first."""
     with serving(OtherSide(at=AT)) as side:
         settings.FAIRSHARE_OUTBOUND_ALLOW = [*settings.FAIRSHARE_OUTBOUND_ALLOW, f"127.0.0.1:{side.port}"]
         side.publish(THEIRS, **B)
@@ -194,7 +194,7 @@ def test_a_publication_can_be_mounted_elsewhere_and_back(
 def test_usage_reported_at_the_former_mount_no_longer_counts(
     other: OtherSide, mounted: Mount, subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who told it had its say about the mount that ended, and about no other."""
+    """The sender decides about the ended mount, and about no other."""
     feed.tell({AT - timedelta(hours=1): {ANNA: 3_600, P2: 60}})
     assert look_at(subscription, monkeypatch, AT).outcome == "landed"
     mount = mount_at("/VO-B", other, AT)

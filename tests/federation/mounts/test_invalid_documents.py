@@ -1,6 +1,6 @@
 """Documents that another side serves, by the real road: asked for over HTTP, judged, landed.
 
-Whatever is wrong with one, it is refused as a whole with its place named, and what is in force stays to the byte.
+Whatever is wrong with one, it is refused as a whole with its place named, and the current tree stays to the byte.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def test_documents_deeper_than_the_mount_allows_are_rejected(
 def test_entries_are_counted_before_they_are_created(
     settled: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Signed with the right key, and within the bytes that this mount takes: refused by what they would come to."""
+    """Signed with the right key, and within the bytes that this mount takes: refused by their result."""
     Mount.objects.update(most_bytes=256 * 1024**2)
     settled.serves = signed(b'{"root":[' + b"{}," * 2_600_000 + b"{}]}")
     before = _in_force()

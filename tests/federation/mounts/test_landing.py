@@ -1,4 +1,4 @@
-"""A document laid over a tree changes what lies below its mount, and nothing else."""
+"""A document laid over a tree changes the entries below its mount, and nothing else."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _some(data: st.DataObject) -> list[Node]:
 
 
 def test_uids_with_a_common_prefix_are_found_as_quickly_as_others() -> None:
-    """Whoever sends a document chooses them: a hundred thousand with the same first half must not cost their square."""
+    """The sender of a document chooses them: a hundred thousand with the same first half must not cost their square."""
     root, half = UUID(int=1), 7 << 64
     nodes = [Node(UUID(int=half | k), root, f"u{k}", "user", is_group=False) for k in range(50_000)]
     tree = columns_of([Node(root, None, "vo"), *nodes])

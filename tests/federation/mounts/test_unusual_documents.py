@@ -188,7 +188,7 @@ def test_a_running_job_counts_for_at_most_31_days(
 
 
 def test_a_document_with_too_many_authorities_does_not_affect_others(mounted: Mount) -> None:
-    """What we publish names those that our mounts name: with more than a document takes, nobody would take ours."""
+    """What we publish names those that our mounts name: with too many, every peer would reject ours."""
     made = make_publication(policy_slug="grid", entry="/", name="all", at=AT, actor=COMMAND)
     Mount.objects.update(issuers=[f"p{n}.example" for n in range(511)])
     assert len(read_policy(opened(current_document(made, at=AT)), PolicyLimits()).head.issuers) == 512
@@ -214,7 +214,7 @@ def test_the_newest_held_hours_are_shown_and_all_are_counted(subscription: Subsc
 def test_a_document_without_entries_or_members_is_held(
     vo: OtherSide, mounted: Mount, monkeypatch: pytest.MonkeyPatch, left: list[Node]
 ) -> None:
-    """No target of anybody who stays moves by it."""
+    """It moves no target of the remaining entries."""
     before = load_tree(Policy.objects.get(slug="grid")).digest
     vo.publish([replace(node, parent_uid=ROOT) if node.uid == ANNA else node for node in left])
     assert look_at(mounted, monkeypatch, AT).outcome == "held"

@@ -143,7 +143,7 @@ def make_teller(*, entry: str = "/VO-A", tree: dict[str, Any] = TREE, **given: A
 
 
 def make_told_of() -> Teller:
-    """With jobs of everybody in the subtree, of one beside it, of one without a place, and of one at the VO itself."""
+    """With jobs of all users in the subtree, of one beside it, of one without a place, and of one at the VO itself."""
     made = make_teller()
     made.map(**PLACES)
     made.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0, gpus=1.0)

@@ -57,7 +57,7 @@ class Backup:
 
 @dataclass
 class Follower:
-    """A subscription, and what the newest state stood for that it took or heard of."""
+    """A subscription, and the meaning of the newest state that it accepted or knows of."""
 
     row: Subscription
     knows: object = None
@@ -150,7 +150,7 @@ class RestoredSite:
         }
 
     def is_exact(self, follower: Follower) -> bool:
-        """Whether all that was taken is what the feed has; hours in which a job only ended have sums too."""
+        """Whether the accepted usage equals that of the feed; hours in which a job only ended have sums too."""
         running = sum(job.cpus for job in self.jobs.values() if job.ended_h is None)
         same_sums = counted(follower.row) == self.expected(follower.row)
         return same_sums and cores_running(follower.row) == running
@@ -181,7 +181,7 @@ def _mount(policy: Policy, path: str) -> None:
 
 
 def make_restored() -> Teller:
-    """The site that tells, and two subscriptions to its feed: a world, to which each test gives its own address."""
+    """The publishing site, and two subscriptions to its feed: a world, to which each test gives its own address."""
     with override_settings(FAIRSHARE_ISSUER=ISSUER, FAIRSHARE_SITE=SITE):
         teller = make_teller(is_open=True)
         teller.map(P_A1="/VO-A/P-A1", P_A2="/VO-A/P-A2")

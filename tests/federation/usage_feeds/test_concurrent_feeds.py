@@ -89,7 +89,7 @@ def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytes
         return reader
 
     def read_from_the_beginning() -> Reader:
-        """Never goes on from a number."""
+        """Never continues from a number."""
         reader = Reader(teller.feed)
         while not is_over.is_set():
             reader.number, reader.etag = 0, ""

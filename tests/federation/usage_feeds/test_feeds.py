@@ -277,7 +277,7 @@ def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_rows_are_split_into_several_documents(
     teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int
 ) -> None:
-    """However many hours are looked at while a reader waits, and with a change between two of the documents."""
+    """However many hours are checked while a reader waits, and with a change between two of the documents."""
     monkeypatch.setattr(feed_content, "MOST_CHECKED", looked_at)
     reader = Reader(teller.feed)
     assert reader.fetched()
@@ -294,7 +294,7 @@ def test_many_rows_are_split_into_several_documents(
 
 
 def test_documents_with_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that they never name more entries than a document may; what can't be told at all says so."""
+    """So that they never name more entries than a document may; what can't be published at all says so."""
     monkeypatch.setattr(feed_content, "_MOST_NAMED", 2)
     reader = Reader(teller.feed)
     assert reader.follow() == teller.expected()
@@ -335,7 +335,7 @@ def test_an_up_to_date_reader_costs_few_queries(teller: Teller, reader: Reader) 
 
 
 def test_a_nonce_is_valid_for_one_number_only(teller: Teller, reader: Reader) -> None:
-    """Who reads from the beginning after it took a later document isn't told that it has all of it."""
+    """A reader that starts again after a later document isn't answered that it is up to date."""
     late_record(teller)
     reader.follow()
     again = issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT)

@@ -1,4 +1,4 @@
-"""A site that is restored from a backup, or cloned, comes to the same numbers by another way: its readers notice."""
+"""A site that is restored from a backup, or cloned, reaches the same numbers with other content: its readers notice."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_a_resync_recovers_from_a_fork(site: RestoredSite, deed: str) -> None:
 
 
 def test_a_cloned_site_is_detected(site: RestoredSite) -> None:
-    """A clone answers at the same address now and then: its readers notice as soon as it has told one thing itself."""
+    """A clone answers at the same address now and then: its readers notice as soon as it has published a change."""
     site.has("a", Job("anna", 1.0, 5))
     first, second = site.followers
     site.follow(first)
@@ -301,7 +301,7 @@ def _check(site: RestoredSite, follower: Follower) -> None:
 
 
 def _catch_up(site: RestoredSite, follower: Follower) -> None:
-    """A manager checks what is blocked, and begins anew."""
+    """A manager checks what is blocked, and starts again."""
     if follower.row.state == "frozen":
         do(control.unfreeze, follower)
     if follower.row.state == "blocked" or not site.is_of_this_line(follower):

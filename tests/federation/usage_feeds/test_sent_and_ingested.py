@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Both:
-    """One database in both roles: it tells as site-b.example, and takes as site.example."""
+    """One database in both roles: it publishes as site-b.example, and ingests as site.example."""
 
     def __init__(self, side: OtherSide, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
         self._side, self._settings, self._monkeypatch = side, settings, monkeypatch

@@ -175,7 +175,7 @@ def test_an_invalid_feed_document_is_rejected_and_current_usage_stays(
     elif wrong == "runs_ahead":
         feed.tell(bad, [(P1, LATER + HOUR, 1)])
         code = "hour_ahead"
-    elif wrong == "begun_anew":  # as a feed of ours answers to a number that it never came to
+    elif wrong == "begun_anew":  # as a feed of ours answers to a number that it never reached
         feed.status, feed.knows_etags, code = 409, False, "older_version"
     elif wrong == "bad_status":
         feed.status, feed.knows_etags = 500, False
@@ -318,7 +318,7 @@ def test_usage_after_an_hour_far_over_capacity_is_ignored_until_corrected(
 def test_counted_usage_is_independent_of_the_time_of_fetches(
     subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tenfold cores of jobs that are told as they end: at first each hour is within what the site has."""
+    """Tenfold cores of jobs that are reported as they end: at first each hour is within what the site has."""
     for tenths in (3, 9, 12, 30):
         feed.use({H10: {P1: tenths * TENTH}, H11: {P1: tenths * TENTH // 10}})
         look_at(subscription, monkeypatch, LATER)

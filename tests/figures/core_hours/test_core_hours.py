@@ -111,7 +111,7 @@ def test_remaining_hours_are_in_percent_of_the_allocation_with_the_pace() -> Non
     assert pace["y"] == [100, 0]
     assert pace["x"] == ["2026-01-01 00:00", "2026-02-01 00:00"]
     assert [row[1] for row in found.table.raw] == [40.0, 60.0, 90.0, 100.0]
-    # 60 of 100 in 13 days: the rest ends after 21.67 days, in the 22nd of January, 9 days before the 31st.
+    # 60 of 100 in 13 days: the remainder ends after 21.67 days, in the 22nd of January, 9 days before the 31st.
     assert "40 of 100 core-hours left" in found.sentence
     assert "22 Jan 2026, 9 days early" in found.sentence
 

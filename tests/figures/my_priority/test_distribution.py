@@ -1,4 +1,4 @@
-"""The distribution of factors: counts add up, nobody is alone in a bin, and one's own place is marked."""
+"""The distribution of factors: counts add up, no user is alone in a bin, and one's own place is marked."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def grid(open_grid: Grid) -> Grid:
     for back, (waits, cores) in PAST.items():
         start_at = AT - back * DAY
         rows += [row(f"a-{back}-{n}", "alice", "atlas", start_at, hours, 50) for n, hours in enumerate(waits)]
-        rows.append(row(f"b-{back}", "bob", "atlas", start_at, 40.0, 5))  # somebody else's wait
+        rows.append(row(f"b-{back}", "bob", "atlas", start_at, 40.0, 5))  # another user's wait
         if cores:
             rows.append(row(f"c-{back}", "carol", "biomed", start_at - DAY, 0.0, cores))
     send(open_grid, rows)

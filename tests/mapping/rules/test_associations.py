@@ -1,4 +1,4 @@
-"""Slurm's associations: a user in an account, whose entry is found by the account's name wherever it lies."""
+"""Slurm's associations: a user in an account, whose entry is found by the account's name at any level."""
 
 from __future__ import annotations
 

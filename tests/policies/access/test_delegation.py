@@ -1,4 +1,4 @@
-"""Rights are handed on downward: never more than one holds, never for longer, and never to oneself."""
+"""Rights are delegated downward: never more than one holds, never for longer, and never to oneself."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_the_author_and_managers_above_can_change_a_grant(
     change(bob, given, role="lead")
     from_above = give(alice, "dora", "/physics/alice", "viewer")
     changed = change(bob, from_above, role="lead")
-    assert changed.granted_by == bob.user  # it rests on bob's right from now on
+    assert changed.granted_by == bob.user  # it depends on bob's right from now on
     assert AuditEvent.objects.latest("id").details["before"]["role"] == "viewer"
 
 

@@ -57,7 +57,7 @@ START = _start()
 
 
 def at_place(tree: TreeColumns, path: str, entry: str) -> int:
-    """The entry at a path, or what stands beside it under a drawn name."""
+    """The entry at a path, or its sibling with a drawn name."""
     found = tree.index_of_path(path.rsplit("/", 1)[0] + "/" + entry)
     return found if found is not None else tree.index_of_path(path) or 0
 

@@ -123,7 +123,7 @@ def test_entries_renamed_since_keep_their_lines_at_every_revision(dump: str) -> 
 
 
 def test_the_stored_dump_needs_the_right_to_publish_the_whole_policy(dump: str) -> None:
-    """Whoever loads an export trusts it: a line AdminLevel='Administrator' must not come from anybody."""
+    """The reader of an export trusts it: a line AdminLevel='Administrator' must not come from any user."""
     take(dump)
     lead = person(Grant.Role.VIEWER)
     evil = dump.replace("User - 'carol'", "User - 'carol':AdminLevel='Administrator'").replace("=40", "=41")

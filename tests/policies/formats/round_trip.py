@@ -22,7 +22,7 @@ def read(name: str, text: str | bytes) -> ParsedDocument:
 
 
 def asked(name: str, text: str | bytes, tree: TreeColumns, *, keep_missing: bool = False) -> list[Operation]:
-    """The operations that importing the text into the tree comes to."""
+    """The operations that result from importing the text into the tree."""
     fitted = get_format(name).fit(tree)
     return operations_between(tree, merge_document(read(name, text), tree, fitted=fitted, keep_missing=keep_missing))
 

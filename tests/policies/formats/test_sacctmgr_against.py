@@ -160,7 +160,7 @@ def notes(tree: TreeColumns, dump: str) -> tuple[str, ...]:
 
 
 def test_fractions_keep_the_most_common_scale_of_their_group() -> None:
-    """By itself 0.5 to 0.3 to 0.2 would be 5 to 3 to 2, and every line another one."""
+    """Alone, 0.5 to 0.3 to 0.2 would be 5 to 3 to 2, and every line another one."""
     tree = scaled(0.25, 0.5, 0.3)
     assert written("sacctmgr-script", tree, SCALED)[1:] == [
         "modify account where name=lab cluster=fram set fairshare=30"

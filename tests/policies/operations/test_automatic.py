@@ -1,4 +1,4 @@
-"""Shares that begin and end by date, by change sets that everybody can read."""
+"""Shares that begin and end by date, by change sets that all users can read."""
 
 from __future__ import annotations
 

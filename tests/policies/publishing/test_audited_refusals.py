@@ -113,7 +113,7 @@ def test_the_refusal_row_survives_the_rollback_and_is_written_once(charlie: Acto
     with pytest.raises(NotAllowed):
         want()
     assert refused() == [("charlie", "policy.published", "outer")]
-    with transaction.atomic():  # who catches it may go on and commit
+    with transaction.atomic():  # a caller that catches it may continue and commit
         with pytest.raises(NotAllowed):
             want()
         assert len(refused()) == 1

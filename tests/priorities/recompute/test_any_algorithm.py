@@ -249,7 +249,7 @@ def test_moved_entries_keep_their_usage(make: Callable[..., Site]) -> None:
     before = load_tree(site.policy)
     nodes = tree()
     carol = nodes[1]["children"][0]["children"].pop()
-    nodes[0]["children"] = [*nodes[0]["children"][1:], carol]  # alice leaves, carol comes to physics
+    nodes[0]["children"] = [*nodes[0]["children"][1:], carol]  # alice leaves, carol joins physics
     nodes.append({"name": "new", "shares": 1, "children": [{"name": "zoe", "kind": "user", "shares": 1}]})
     for node in nodes:
         _with_uids(node, before, "/" + node["name"], {"/physics/carol": "/biology/lab/carol"})

@@ -1,4 +1,4 @@
-"""A recompute of a past instant: the revision, mapping, settings and adjustments of then, and what came later."""
+"""A recompute of a past instant: the revision, mapping, settings and adjustments of that time, and what came later."""
 
 from __future__ import annotations
 

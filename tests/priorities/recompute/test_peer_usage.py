@@ -281,7 +281,7 @@ def test_days_during_a_fallback_are_built_from_local_usage(grid: Callable[..., S
     site = grid("R1")
 
     def peers_used() -> float:
-        """What all below VO-A came to on the day of the usage, as its children are compared."""
+        """Usage of all below VO-A on the day of the usage, as its children are compared."""
         zone = site_zone()
         days = days_of(AS_OF.date(), AS_OF.date() + timedelta(days=1), zone)
         built = next(iter(Builder(site.policy, days).build(days)))

@@ -358,7 +358,7 @@ def _pinned(case: Case) -> Inputs:
 
 
 def test_usage_outside_the_window_and_after_the_instant_does_not_count() -> None:
-    hour = AS_OF_S // HOUR * HOUR  # the bucket in which the instant lies
+    hour = AS_OF_S // HOUR * HOUR  # the bucket that contains the instant
     root = {
         "name": "p",
         "children": [

@@ -33,7 +33,7 @@ JOB = {
 
 
 def sacct(*jobs: dict[str, str], columns: Sequence[str] = (), trailing: str = "") -> str:
-    """What sacct -P prints of some jobs, each told by how it differs from JOB."""
+    """What sacct -P prints of some jobs, each given by its differences from JOB."""
     names = columns or tuple(dict.fromkeys([*JOB, *(name for job in jobs for name in job)]))
     rows = [[(JOB | job).get(name, "") for name in names] for job in jobs]
     return "".join("|".join(row) + trailing + "\n" for row in [list(names), *rows])

@@ -1,4 +1,4 @@
-"""Lines that nobody meant: every format takes them or refuses them with a reason, quickly, and never breaks.
+"""Random lines: every format accepts them or refuses them with a reason, quickly, and never breaks.
 
 FUZZ_LINES says how many for each format: 300 beside all other tests, 10,000 in `make test-faults`.
 """
@@ -174,7 +174,7 @@ def test_a_mutated_record_is_accepted_or_rejected_with_a_reason_within_a_second(
 
 @pytest.mark.parametrize("name", ["gridengine", "ndjson", "swf"])
 def test_no_line_is_lost_silently(name: str) -> None:
-    """Of formats with one record a line: taken, refused, or counted among the notes."""
+    """Of formats with one record a line: accepted, refused, or counted among the notes."""
     rng = random.Random(7)
     line = FORMATS[name].sample.encode().splitlines()[-1]
     head = b"; UnixStartTime: 1767225600\n" if name == "swf" else b""

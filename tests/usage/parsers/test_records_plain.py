@@ -1,4 +1,4 @@
-"""Many records at once say the same as each by itself."""
+"""Many records at once give the same as each alone."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_line_ends_within_a_row_are_accepted(traces_dir: Path) -> None:
     [
         # 37 runs, 38 and the array 40 wait, 39 ended: 5 CPUs for 2 s.
         ("sacct.json", [37, 38, 39, 40], [2, 1, 1, 0], 10),
-        # 35 and 36 (2 CPUs, 2 s) and 39 ended. Of 37, 38 and 40 the document tells the time of asking as the end.
+        # 35 and 36 (2 CPUs, 2 s) and 39 ended. Of 37, 38 and 40 the document gives the time of the query as the end.
         ("slurmrestd-slurmdb-v0.0.38-jobs.json", [35, 36, 37, 38, 39, 40], [2, 1, 3, 0], 2 * 2 + 2 * 2 + 5 * 2),
     ],
 )

@@ -19,7 +19,7 @@ from apps.usage.parsers.sacct_header import Columns
 from tests.usage.parsers.slurm_files import READING, facts, only, read, sacct
 
 NEEDED = ("JobIDRaw", "User", "State", "Submit", "Start", "End", "AllocCPUS")
-# Whatever people write, but no digits: a name that spells a whole row can't be told from one.
+# Whatever people write, but no digits: a name that spells a whole row can't be distinguished from one.
 FREE = st.text(alphabet="ab| \n\t'\"=,;", max_size=30)
 
 
@@ -107,7 +107,7 @@ def test_lines_without_a_preceding_row_are_rejected() -> None:
 
 
 def test_unparsable_rows_are_rejected_quickly() -> None:
-    """What is tried is bounded: by the extra bars of a row, and by the lines that it may go on over."""
+    """What is tried is bounded: by the extra bars of a row, and by the number of lines that it may span."""
     columns = with_free(("JobName", 2), ("Comment", 5))
     bad = sacct({"Start": "never", "JobName": "|" * 290}, columns=columns).split("\n")[1] + "\n"
     tries: list[int] = []

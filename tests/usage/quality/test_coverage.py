@@ -96,7 +96,7 @@ def test_an_idle_cluster_with_contact_has_no_gaps() -> None:
     assert states(days_of(source)) == ["full", "off", "off", "off"]
     gaps: dict[str, Any] = {"from_on": date(2026, 3, 7), "to_on": date(2026, 3, 10), "at": NOW, "zone": ZoneInfo("UTC")}
     assert list_gaps(**gaps, actor=SYSTEM) == {}
-    source.collected_at = datetime(2026, 3, 8, 12, tzinfo=UTC)  # nothing was heard since then
+    source.collected_at = datetime(2026, 3, 8, 12, tzinfo=UTC)  # no contact since then
     source.save()
     assert states(days_of(source)) == ["full", "hole", "hole", "hole"]
     assert list_gaps(**gaps, actor=SYSTEM) == {date(2026, 3, 9): ("sacct",)}

@@ -194,7 +194,7 @@ def test_running_jobs_are_replaced_as_a_whole_and_identical_ones_change_nothing(
     run_jobs(peer, (0, 4.0, 3600.0), (1, 3.0, np.nan))
     assert running(peer) == [(first, 4.0, 3600.0), (second, 3.0, None)]
     assert watermark(peer) == before[0] + 1
-    assert len(set(Record.objects.values_list("pk", flat=True)) & before[1]) == 1  # what goes on stays as it is
+    assert len(set(Record.objects.values_list("pk", flat=True)) & before[1]) == 1  # what continues stays as it is
     run_jobs(peer)
     assert running(peer) == []
     assert audit_buckets(peer).n_different == 0
@@ -274,7 +274,7 @@ def test_a_removed_peer_leaves_only_its_audit_row_and_can_return(peer: Source) -
     again = make_peer_source(
         slug="peer", name="Again", origin="south.example", site="south", at=AT + timedelta(hours=1), actor=COMMAND
     )
-    assert watermark(again) > before  # what was made of the first one isn't taken for made of this
+    assert watermark(again) > before  # what was made of the first one isn't mistaken for a result of this
     tell(again, {0: {1: 1.0}})
     assert stored_hours(again) == {0: {1: 1.0}}
 

@@ -68,7 +68,7 @@ def hourly(model: type[Bucket] | type[SealedHour], source: Source) -> dict[datet
 
 
 def fresh_sums(rows: Sequence[RecordRow], at: datetime, make: Callable[..., Source]) -> dict[datetime, list[float]]:
-    """What these records alone come to, in a source of their own."""
+    """The total of these records alone, in a source of their own."""
     source = make("fresh", 0)
     ingest_batch(source=source, rows=rows, at=at)
     return hourly(Bucket, source)

@@ -1,4 +1,4 @@
-"""What of a tree is other than in a snapshot that somebody has: applied to it, the old answer becomes the new one."""
+"""Differences of a tree from a snapshot that the client has: applied to the old answer, they give the new one."""
 
 from __future__ import annotations
 
