@@ -306,7 +306,7 @@ class ReviewPage:
         status: Any = "new" if moves.is_new[i] else "moved" if moves.came[i] else ""
         above = tree.path(int(tree.parent[i]))
         old, new = number_or_none(moves.old[i]), number_or_none(moves.new[i])
-        return TargetLine(uid, tree.name[i], above, old, new, uid in self._stated, status)
+        return TargetLine(uid, tree.name[i], above, old, new, uid in self._edit_line, status)
 
     def _gone(self, n: int) -> TargetLine:
         tree, i = self.review.before, int(self.review.moves.gone[n])

@@ -305,7 +305,7 @@ def list_viewers(mine: MyPriority, *, actor: Actor) -> list[Message]:
     n_admins, held = rows[0][0], [row[1:] for row in rows if row[1] is not None]
     is_open = policy.visibility == Policy.Visibility.TREE
     by_grants = _by_grants(held, names, actor.user)
-    messages = [say("seen.open", policy=policy.name)] if is_open else []
+    messages = [build_message("seen.open", policy=policy.name)] if is_open else []
     if not is_open and not any(message.key.endswith("_all") for message in by_grants):
         messages = [build_message("seen.closed")]
     messages += by_grants

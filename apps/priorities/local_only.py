@@ -13,7 +13,7 @@ from django.db import transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.policies.models import Policy
-from apps.policies.recompute_runs import nudge
+from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.models import Fallback
 

@@ -121,7 +121,7 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
         allowed = {"allowed": federation_presenters.allowed_text(mount.max_age_s)}
         found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.HELD:
-        found.append(KeyedText(condition, held_words()))
+        found.append(KeyedText(condition, held_text()))
     elif condition is Condition.LATE:
         found.append(federation_presenters.late_text(mount, federation_presenters.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
@@ -137,7 +137,7 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
     return joined(found)
 
 
-def held_words() -> str:
+def held_text() -> str:
     """Sentence on the version that is held."""
     return _("A newer version exceeds the limits and waits for a decision.")
 
@@ -332,7 +332,7 @@ def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: Mou
         "fetches": [fetch_line(each) for each in newest[:_NEWEST]],
         "has_older": len(newest) > _NEWEST,
         "groups": groups_of(found.fingerprint),
-        "deed": forms.get("deed") or ActionForm(),
+        "action_form": forms.get("action_form") or ActionForm(),
         "limits": limits,
         "trust": forms.get("trust") or TrustForm(),
         "leave": forms.get("leave") or UnmountForm(),
@@ -368,7 +368,7 @@ def _now(request: HttpRequest, found: Mount) -> dict[str, Any]:
         "age": federation_presenters.age_of_allowed(age_s, found.max_age_s),
         "meter": federation_presenters.meter(age_s, found.max_age_s),
         "review_url": _review_url(found) if held else "",
-        "held_words": held_words() if held else "",
+        "held_text": held_text() if held else "",
         "is_at_work": _is_at_work(found),
         "is_asked": condition not in (Condition.PAUSED, Condition.BLOCKED),
     }

@@ -195,12 +195,12 @@ def attached_context(page: MappingPage) -> dict[str, Any]:
     attached = []
     for row in rows[:MOST_ATTACHED]:
         entry = rights.tree.index_of_uid(row.entry_uid)
-        archived = EntryWords(_("an archived entry: skipped"), is_none=True)
+        archived = EntryLabel(_("an archived entry: skipped"), is_none=True)
         attached.append(
             {
                 "account": row.account_id,
-                "words": account_words(key_of(row.account)),
-                "place": archived if entry is None else entry_words(rights, entry),
+                "words": account_text(key_of(row.account)),
+                "place": archived if entry is None else entry_text(rights, entry),
                 "row": row,
                 "may_let_go": rights.may_map(entry or 0),
             }

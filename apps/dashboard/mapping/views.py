@@ -88,7 +88,7 @@ def versions(request: HttpRequest, policy: str) -> HttpResponse:
     """List the versions of the mapping, newest first."""
     rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
     before = read_whole(request.GET.get("before", ""), 9)
-    found = list_version_lines(rights, before=before, limit=31)
+    found = list_version_rows(rights, before=before, limit=31)
     shown = found[:30]
     return render(
         request,

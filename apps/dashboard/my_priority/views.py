@@ -126,7 +126,7 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         context["waiting_jobs"] = _waiting_jobs(request, chosen)
         context["has_queue"] = has_queue(chosen.policy_slug)
         context["charges"] = _charges(request, chosen)
-        context["seen"] = who_sees_me(chosen, actor=actor_of(request))
+        context["seen"] = list_viewers(chosen, actor=actor_of(request))
         context |= forecast_pages.cards_of(request, chosen.policy_slug, chosen.entry_uid)
         context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)  # cards_of loads the forecast
     return context

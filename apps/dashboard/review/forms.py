@@ -24,7 +24,7 @@ class LocalTimeField(forms.CharField):
         try:
             return read_local(str(value or "").strip()[:MAX_TIME])
         except NoSuchTime as error:
-            raise forms.ValidationError(skipped_words(error), code="nonexistent_time") from None
+            raise forms.ValidationError(skipped_text(error), code="nonexistent_time") from None
 
 
 class DecisionForm(RefusableForm):
@@ -66,7 +66,7 @@ def read_local(typed: str) -> datetime | None:
         return None
 
 
-def skipped_words(error: NoSuchTime) -> str:
+def skipped_text(error: NoSuchTime) -> str:
     """Message that names the two local times around the hour that clocks skip."""
     before, after = (presentation.clock_time(at, clock.now()) for at in (error.before, error.after))
     return _("Clocks skip that time: choose %(before)s or %(after)s.") % {"before": before, "after": after}

@@ -355,11 +355,11 @@ def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
         ],
         "factor": presentation.factor(line.factor_after),
         "factor_before": presentation.factor(line.factor_before),
-        "reason": change_words.reason_words(line),
+        "reason": change_text.reason_text(line),
     }
 
 
-def _moved_words(moved: int) -> str:
+def _moved_text(moved: int) -> str:
     if moved > 0:
         return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
     return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}

@@ -22,8 +22,8 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale, status_of
 from apps.core.local_time import NoSuchTime, is_repeated
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.review import words as change_words
-from apps.dashboard.review.forms import MAX_TIME, DecisionForm, read_local, skipped_words
+from apps.dashboard.review import words as change_text
+from apps.dashboard.review.forms import MAX_TIME, DecisionForm, read_local, skipped_text
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
 from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation

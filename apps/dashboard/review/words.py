@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.analytics.review import LeafLine, ReviewPage, StatedEdit
+from apps.analytics.review import LeafLine, ReviewedEdit, ReviewPage
 from apps.dashboard.shell import presentation
 from apps.policies.models import ChangeSet
 from apps.priorities.sentences import unit_of
@@ -272,7 +272,7 @@ def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
     return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % words
 
 
-def reason_words(line: LeafLine) -> str:
+def reason_text(line: LeafLine) -> str:
     """Main reason for the change of a leaf's rank."""
     words = {
         "new": _("new"),

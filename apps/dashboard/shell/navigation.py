@@ -315,7 +315,7 @@ class Shell:
 
     @cached_property
     def leads(self) -> bool:
-        return _unless_failing(lambda: leads_any(**self._who), False)
+        return _unless_failing(lambda: manages_any_group(**self._who), False)
 
     @cached_property
     def n_waiting(self) -> int:

@@ -103,7 +103,7 @@ class Rights:
         return self.at(*self._at)
 
 
-class Held(NamedTuple):
+class HeldGrant(NamedTuple):
     """One grant of a user."""
 
     policy_id: int
@@ -131,7 +131,7 @@ def _read_held(user: User) -> list[HeldGrant]:
     """Load a user's grants. Raw SQL, because every request needs it, and the ORM takes longer than the query."""
     with connection.cursor() as cursor:
         cursor.execute(_HELD, {"user": user.pk, "everybody": EVERYBODY})
-        return list(map(Held._make, cursor.fetchall()))
+        return list(map(HeldGrant._make, cursor.fetchall()))
 
 
 _HELD = """
