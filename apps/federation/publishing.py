@@ -24,7 +24,7 @@ from apps.core.signing import digest_of, sign_document
 from apps.federation.documents.trust import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey, UsageFeed
-from apps.policies.changesets.checks import skeleton
+from apps.policies.changesets.checks import confusable_form
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.difference import mount_of
@@ -65,7 +65,7 @@ def entry_to_publish(
     place = {"policy": policy, "entry_uid": tree.uuid(i)}
     if table.all_objects.filter(name=name).exclude(**place).exists():
         raise Conflict(f"The name {name!r} is that of another {what}: choose one of its own.", code="name_taken")
-    refuse_look_alike(name, table.objects.exclude(**place).values_list("name", flat=True))
+    refuse_confusable_name(name, table.objects.exclude(**place).values_list("name", flat=True))
     return policy, tree.uuid(i)
 
 

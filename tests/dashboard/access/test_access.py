@@ -324,7 +324,7 @@ def test_dependent_grants_are_listed_before_a_grant_ends(grid: Grid, maria: User
     own = Grant.objects.get(user=maria)
     given = make_grant(grid, grid.alice, "/atlas/alice", "lead", days=20, reason="r", granted_by=maria)
     page = read(page_of(grid.admin, f"{PAGE}{own.pk}/"))
-    assert "Alice Berg" in page.text("[data-testid=resting]")
+    assert "Alice Berg" in page.text("[data-testid=dependent_grants]")
     assert page.each("[name=given_on]", "value") == ["end", "keep"]
     send(grid.admin, f"{PAGE}{own.pk}/", step="end", tag=tag_of(own), given_on="keep")
     given.refresh_from_db()

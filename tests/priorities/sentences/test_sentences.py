@@ -63,7 +63,7 @@ def test_every_used_message_key_exists() -> None:
     said = set()
     for path in ROOMS.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)) if "say(" in source else ():
+        for node in ast.walk(ast.parse(source)) if "build_message(" in source else ():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "build_message" and node.args:
                 said |= {
                     leaf.value
