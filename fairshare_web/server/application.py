@@ -28,6 +28,7 @@ from fairshare_web.server.bodies import (
     Receive,
     Refused,
     declared_length,
+    drain,
     too_long,
     without_body,
 )
@@ -75,6 +76,8 @@ class Application:
             return None
         limit = limit_of(environ["PATH_INFO"])
         if declared is not None and declared > limit:
+            if "HTTP_EXPECT" not in environ:  # such a client sends the body only when it is read
+                await drain(receive)
             raise too_long(limit)
         reader = BodyReader(receive, limit, declared)
         if declared is None:

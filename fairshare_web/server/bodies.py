@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import tempfile
 import weakref
@@ -22,6 +23,7 @@ LEAST_RATE = 8 * 1024  # … one second for so many bytes that have arrived
 UNSEEN_BYTES = 64 * 1024  # a longer body is read only when a view that knows the sender wants it
 IN_MEMORY = 1024**2  # bytes; what is longer lies in a file
 TICK_S = 0.25  # between two checks for late bodies
+LINGER_S = 1.0  # for what still arrives of a refused body
 
 
 class Refused(Exception):
@@ -68,6 +70,21 @@ def without_body(environ: Environ, n_bytes: int) -> Environ:
 def too_long(limit: int) -> Refused:
     size = f"{limit // 1024**2} MB" if limit >= 1024**2 else f"{limit // 1024} kB"
     return Refused(413, "too_large", f"The body is over the limit of {size} for this address.")
+
+
+async def drain(receive: Receive) -> None:
+    """Read and drop a refused body, up to UNSEEN_BYTES, for LINGER_S at most.
+
+    A connection that closes with unread input is reset, and a proxy then answers 502 in place of the refusal.
+    """
+    n_bytes = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while n_bytes <= UNSEEN_BYTES:
+                message = await receive()
+                n_bytes += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class _Watch:

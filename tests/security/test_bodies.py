@@ -227,6 +227,37 @@ def test_health_is_answered_while_every_thread_is_busy(monkeypatch: pytest.Monke
     assert sent[1]["body"] == b'{"status":"ok"}'
 
 
+@pytest.mark.parametrize("expects", [False, True])
+def test_a_short_body_over_the_limit_is_drained_before_the_refusal(expects: bool) -> None:
+    """Else the connection is reset, and a proxy answers 502. With Expect the client sends nothing before the answer."""
+    parts = pieces(b"x" * 10_000, b"x" * 10_000)
+    sent: list[Message] = []
+    n_read_before: list[int] = []
+
+    async def receive() -> Message:
+        n_read_before.append(len(sent))
+        return next(parts)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-length", b"20000")]
+    headers += [(b"expect", b"100-continue")] if expects else []
+    path = {"path": "/api/v1/nothing", "raw_path": b"/api/v1/nothing"}
+    in_a_loop(Application()(scope(method="POST", headers=headers, **path), receive, send))
+    assert (sent[0]["status"], n_read_before) == (413, [] if expects else [0, 0])
+
+
+def test_a_refused_body_that_never_ends_is_drained_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "LINGER_S", 0.0)
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    in_a_loop(bodies.drain(receive))
+
+
 def test_routes_are_loaded_at_the_start_and_not_by_the_first_body(tmp_path: Path) -> None:
     """The event loop is blocked while all views are imported, which takes seconds on a busy machine."""
     said = "import sys, fairshare_web.asgi; print('apps.dashboard.urls' in sys.modules)"
