@@ -104,7 +104,7 @@ def change(request: HttpRequest, view_id: int) -> HttpResponse:
             saved_views.delete_view(id=view_id, actor=actor)
             messages.success(request, _("Removed"))
         else:
-            raise Invalid(_("Unknown action."), fields=[FieldProblem("step", step[:40])])
+            raise Invalid(_("Choose an action."), fields=[FieldProblem("step", step[:40])])
     except (Invalid, Conflict) as error:
         messages.error(request, error.message)
     return SeeOther(f"{list_path(view.page) or reverse('dashboard:overview')}?{view.query or WHOLE}")

@@ -137,8 +137,6 @@ class SlurmSite:
         self._make_database()
         for name in DAEMONS:
             self.start(name)
-            if name == "slurmdbd":  # the controller takes the cluster as it finds it
-                self.sacctmgr("add", "cluster", CLUSTER)
 
     def start(self, name: str) -> None:
         """Start one daemon and wait until it answers."""
@@ -208,6 +206,13 @@ class SlurmSite:
 
     def sacctmgr(self, *argv: str) -> str:
         return self.run("sacctmgr", "--immediate", *argv)
+
+    def has_cluster(self) -> bool:
+        """Whether slurmdbd lists the cluster; adds it if not. Until slurmdbd has made its tables, adding fails."""
+        listed = self.attempt("sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster")
+        if listed.returncode == 0 and CLUSTER not in listed.stdout.split():
+            self.attempt("sacctmgr", "--immediate", "add", "cluster", CLUSTER)
+        return listed.returncode == 0 and CLUSTER in listed.stdout.split()
 
     def add_account(self, name: str, parent: str = "root", shares: int | str = 1) -> None:
         self.sacctmgr("add", "account", name, f"parent={parent}", f"fairshare={shares}", f"cluster={CLUSTER}")
@@ -362,7 +367,7 @@ def _argv(name: str) -> list[str]:
 _ANSWERS: dict[str, Callable[[SlurmSite], bool]] = {
     "mariadbd": lambda site: site.attempt("mariadb-admin", f"--socket={HOME}/mariadb.socket", "ping").returncode == 0,
     "munged": lambda site: site.attempt("munge", "-n", f"--socket={HOME}/munge.socket").returncode == 0,
-    "slurmdbd": lambda site: site.attempt("sacctmgr", "--noheader", "show", "cluster").returncode == 0,
+    "slurmdbd": lambda site: site.has_cluster(),
     "slurmctld": lambda site: site.attempt("scontrol", "show", "config").returncode == 0,
     "slurmd": lambda site: "idle" in site.run("sinfo", "--noheader", "--format=%T"),
     "slurmrestd": lambda site: (site.folder / REST_SOCKET).exists(),

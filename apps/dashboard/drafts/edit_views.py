@@ -90,7 +90,7 @@ def log(request: HttpRequest, change_set: int) -> HttpResponse:
             return drafts.drop_operation(**common, index=_whole(request, "index", -1))
         if action.step == "reason":
             return drafts.describe_draft(**common, reason=action.reason)
-        raise Invalid(_("Unknown action."))
+        raise Invalid(_("Choose an action."))
 
     return _written(request, change_set, write)
 

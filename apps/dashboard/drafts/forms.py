@@ -25,7 +25,7 @@ def read_operation(data: QueryDict) -> Operation:
     """Read the operation that a form describes; raises Invalid with the wrong field."""
     kind = data.get("op", "")
     if kind not in _READERS:
-        raise Invalid(_("Unknown action."), fields=[FieldProblem("op", kind[:40])])
+        raise Invalid(_("Choose an action."), fields=[FieldProblem("op", kind[:40])])
     return {"op": kind, **_READERS[kind](data)}
 
 

@@ -98,7 +98,7 @@ def overlap_decide(request: HttpRequest) -> HttpResponse:
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
         if given["decision"] not in ("count", "drop"):
-            raise Invalid(_("Choose one of the buttons."))
+            raise Invalid(_("Choose an action."))
         decide_overlap(
             site=given["site"],
             kept_slug=given["kept"],

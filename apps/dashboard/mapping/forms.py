@@ -81,7 +81,7 @@ class RuleForm(RefusableForm):
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"] or "1"))
         if shares == "parent":
-            raise forms.ValidationError(_("Enter a number, such as 1 or 0.5."), code="no_number")
+            raise forms.ValidationError(_("Enter a number, such as 20 or 0.5."), code="no_number")
         return shares
 
     @property

@@ -69,7 +69,7 @@ class RuleForm(RefusableForm):
     def clean_shares(self) -> float:
         shares = read_shares(str(self.cleaned_data["shares"]))
         if shares == "parent":
-            raise forms.ValidationError(gettext_lazy("Enter a number, such as 1 or 0.5."), code="number")
+            raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5."), code="number")
         return shares
 
     def clean(self) -> dict[str, Any] | None:

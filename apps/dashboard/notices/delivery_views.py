@@ -179,7 +179,7 @@ def act(request: HttpRequest, webhook: int) -> HttpResponse:
             messages.success(request, _("Removed"))
             return SeeOther(reverse("dashboard:webhooks"))
         else:
-            raise Invalid(_("Unknown action."))
+            raise Invalid(_("Choose an action."))
     except (Conflict, Stale) as error:
         messages.warning(request, error.message)
     return SeeOther(page_url(webhook))

@@ -204,7 +204,7 @@ SHARES, PERCENT = "shares", "percent"
 def _amount(text: str) -> float:
     value = read_shares(text.strip().removesuffix("%"))
     if isinstance(value, str):
-        raise forms.ValidationError(gettext_lazy("Write a number, such as 20 or 0.5."), code="number")
+        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5."), code="number")
     return value
 
 
@@ -212,7 +212,7 @@ class AskForm(forms.Form):
     """A request for a number of shares or a percentage of the parent, with an end and a reason."""
 
     amount = forms.CharField(
-        max_length=40, error_messages={"required": gettext_lazy("Write a number, such as 20 or 0.5.")}
+        max_length=40, error_messages={"required": gettext_lazy("Enter a number, such as 20 or 0.5.")}
     )
     unit = forms.ChoiceField(
         choices=[(SHARES, gettext_lazy("Shares")), (PERCENT, gettext_lazy("Percent"))], required=False

@@ -349,7 +349,7 @@ def _answer(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
         return _("Published as revision %(n)s.") % {"n": revision.number}
     if step == "grant-other":
         if given["shares"] is None:
-            raise _wrong("shares", _("Write a number, such as 20 or 0.5."))
+            raise _wrong("shares", _("Enter a number, such as 20 or 0.5."))
         revision = grant_request(
             id=found.pk, version=version, shares=given["shares"], until=given["until"], text=text, at=at, actor=actor
         )
@@ -367,7 +367,7 @@ def _answer(request: HttpRequest, found: ChangeSet, form: AnswerForm) -> str:
     if step == "withdraw":
         withdraw_change_set(id=found.pk, version=version, at=at, actor=actor)
         return _("Withdrawn; nothing was changed.")
-    raise _wrong("step", _("Unknown action."))
+    raise _wrong("step", _("Choose an action."))
 
 
 def _wrong(where: str, message: str) -> Invalid:

@@ -149,7 +149,7 @@ def _decide(page: ReviewPage, version: int, *, step: str, text: str, effective_a
     if step == "publish":
         revision = services.publish_change_set(**common, **reason, at_once=True)
         return _("Published as revision %(n)s.") % {"n": revision.number}
-    raise Invalid(_("Unknown action."))
+    raise Invalid(_("Choose an action."))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

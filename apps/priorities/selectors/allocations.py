@@ -103,7 +103,7 @@ class AllocationTable:
     on_allocations: OnAllocations | None
     unmapped_core_h: float | None  # None unless the reader sees the whole tree
     n_of_archived: int  # allocations to archived entries, for readers of the whole tree
-    may_state_capacity: bool
+    may_add_capacity: bool
     may_give_below: bool
 
 
@@ -152,7 +152,7 @@ def get_allocation_table(
         on_allocations=_on_allocations(sums, used, group, topmost),
         unmapped_core_h=float(used.unmapped.sum()) / _SECONDS if sees_all else None,
         n_of_archived=sums.n_of_archived if sees_all else 0,
-        may_state_capacity=may_add_capacity(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
+        may_add_capacity=may_add_capacity(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
         may_give_below=any(row.may_give for row in rows),
     )
 

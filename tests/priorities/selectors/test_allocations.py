@@ -263,7 +263,7 @@ def test_a_member_sees_the_own_path_without_sums_of_others(site: Site, as_eva: A
     assert physics.allocated_core_h == 5000
     assert physics.sub_allocated_core_h is physics.kept_core_h is physics.over_committed_core_h is None
     assert not any(row.may_give for row in found.rows)
-    assert (found.may_state_capacity, found.is_over) == (False, [])
+    assert (found.may_add_capacity, found.is_over) == (False, [])
 
 
 def test_long_tables_are_paged(site: Site, as_eva: Actor) -> None:

@@ -108,7 +108,7 @@ class AccessFilterSerializer(serializers.Serializer[Any]):
     )
 
 
-_GROUND = inline_serializer(
+_BASIS = inline_serializer(
     "GrantBasis",
     {
         "grant": serializers.IntegerField(source="grant.pk"),
@@ -129,7 +129,7 @@ _VERB = inline_serializer(
         "label": serializers.CharField(),
         "is_held": serializers.BooleanField(),
         "until": UtcTimeField(allow_null=True),
-        "grounds": _GROUND,
+        "grounds": _BASIS,
     },
     many=True,
 )

@@ -291,8 +291,8 @@ class Command(OperatorCommand):
         return run.result.get("outcome") in (None, *BAD_OUTCOMES)
 
     def _mount(self, options: dict[str, Any]) -> None:
-        asked = _asked(options)
-        found = preview(**asked)
+        given = _document_arguments(options)
+        found = preview(**given)
         head, fingerprint = found.document.head, found.key.fingerprint
         self.stdout.write(
             f"{head.publication} of {head.issuer}, version {head.version}: {found.n_entries:,} entries on "
@@ -301,7 +301,7 @@ class Command(OperatorCommand):
         self._compared(fingerprint, options)
         self._usage_decided(found.unmapped, options)
         made = make_mount(
-            **asked,
+            **given,
             issuer=head.issuer,
             publication=head.publication,
             fingerprint=fingerprint,
@@ -311,8 +311,8 @@ class Command(OperatorCommand):
         self.stdout.write(f"Mounted at {options['entry']} as {made.pk}; the worker fetches it, as `fetch` does.")
 
     def _subscribe(self, options: dict[str, Any]) -> None:
-        asked = _asked(options)
-        found = preview_feed(**asked)
+        given = _document_arguments(options)
+        found = preview_feed(**given)
         head, fingerprint = found.document.head, found.key.fingerprint
         self.stdout.write(
             f"{head.feed} of {head.issuer}, number {head.number}: site {head.site}, {head.capacity_cores:g} cores, "
@@ -320,7 +320,7 @@ class Command(OperatorCommand):
         )
         self._compared(fingerprint, options)
         made = subscribe(
-            **asked,
+            **given,
             issuer=head.issuer,
             feed=head.feed,
             fingerprint=fingerprint,
@@ -389,8 +389,8 @@ def _token(path: str | None) -> str:
     return (sys.stdin.read() if path == "-" else Path(path).read_text()).strip()
 
 
-def _asked(options: dict[str, Any]) -> dict[str, Any]:
-    """What the preview of a document and its mount or subscription take alike."""
+def _document_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that the preview of a document and its mount or subscription share."""
     place = {"policy_slug": options["policy"], "entry": options["entry"], "url": options["url"]}
     return {**place, "token": _token(options["token_file"]), "at": now(), "actor": COMMAND}
 
