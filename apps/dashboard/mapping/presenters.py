@@ -179,7 +179,7 @@ def head_text(page: MappingPage) -> tuple[str, str]:
     """Headline on unmapped accounts, and their usage of the last 30 days."""
     n = page.n_unmapped
     if not n:
-        verdict = _("All accounts are mapped")
+        verdict = _("All accounts are mapped") if page.is_whole else _("No unmapped accounts visible to you")
         return verdict, _("Jobs run under account names; rules map accounts to entries.")
     verdict = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
     hours = presentation.core_hours(page.unmapped_core_s)

@@ -311,6 +311,7 @@ def test_a_lead_sees_own_accounts_and_cannot_move_those_of_others(lead: Client, 
     assert lead.post(f"{PAGE}assign/", {**hidden(shown), "reason": "Ours."}).status_code == 303
     page = read(lead.get(PAGE))
     assert page.item("none-unmapped").attributes["data-state"] == "visible", "two of others are still unmapped"
+    assert page.text("h1") == page.text("[data-testid=none-unmapped]")
     assert page.item("hidden-accounts").attributes["data-value"] == "2"
     assert read(lead.get(f"{PAGE}versions/")).item("versions-of").attributes["data-state"] == "own"
     assert lead.get(f"{PAGE}versions/1/").status_code == 404
