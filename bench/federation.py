@@ -1,4 +1,4 @@
-"""Sites that follow each other: a mounted policy of 100,000 entries, fetched unchanged and landed when it changed; a
+"""Sites that follow each other: a mounted policy of 100,000 entries, fetched unchanged and applied when it changed; a
 day's usage of 10,000 entries, sent and ingested. With --large it is the usage of 100,000 entries, and the grid view of
 a year of it.
 
@@ -64,7 +64,7 @@ def _policies(served: _Served) -> Iterator[BenchLine]:
     first = other.says(tree)
     served.answer = partial(_same, first)
     mount = _mounted(SLUG, served, other)
-    first_s = _look(mount, "landed")
+    first_s = _look(mount, "applied")
     served.n_asked = served.n_sent = 0
     same = sorted(_look(mount, "same") for _ in range(LOOKS))
     if served.n_asked != LOOKS or served.n_sent:
@@ -73,7 +73,7 @@ def _policies(served: _Served) -> Iterator[BenchLine]:
     for number in range(3):
         newer = other.says(_changed(tree, number))
         served.answer = partial(_same, newer)
-        changed_s.append(_look(mount, "landed"))
+        changed_s.append(_look(mount, "applied"))
     own_s = (time.process_time() - own_s) / 3
     message = Fetch.objects.filter(mount=mount).order_by("-id").values_list("message", flat=True)[0]
     yield BenchLine(
@@ -169,7 +169,7 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     tree, other = _tree_of_the_vo(n), _Authority()
     served.answer = partial(_same, other.says(tree))
     for slug in names:
-        _look(_mounted(slug, served, other), "landed")
+        _look(_mounted(slug, served, other), "applied")
     n_rows = _write_usage(names[1], tree)
     settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "others.example", "others"
     terms: dict[str, Any] = {"at": _AT, "actor": COMMAND}
@@ -199,7 +199,7 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
             raise RuntimeError("There is nothing to tell.")
         settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "site.example", "site"
         served.answer = partial(_same, told.data)
-        ingested_s += _look(row, "landed")
+        ingested_s += _look(row, "applied")
         row.refresh_from_db()
         n_documents, n_bytes = n_documents + 1, n_bytes + len(told.data)
     own_s = time.process_time() - own_s

@@ -309,7 +309,7 @@ class World:
         return make_webhook(name="Chat of physics", url=url, place=place, kinds=[], at=AT, actor=pia)[0].pk
 
     def _mount(self) -> int:
-        """In the other policy, which has nothing to do with the objects: version 1 landed, version 2 is held."""
+        """In the other policy, which has nothing to do with the objects: version 1 is applied, version 2 is held."""
         if Mount.objects.exists():
             return Mount.objects.get().pk
         add = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}

@@ -132,7 +132,7 @@ class AdjustmentRow:
     path: str
     url: str
     where: str
-    is_in_force: bool
+    is_active: bool
     may_revoke: bool
 
 
@@ -148,7 +148,7 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
         "uid": entry.uid,
         "entry_url": lines.entry_url(view.policy.slug, entry.uid, entry.name),
         "adjustments": drawn,
-        "in_force": [one for one in drawn if one.is_in_force],
+        "active": [one for one in drawn if one.is_active],
         "may_adjust": page.may_adjust,
         "as_of": view.as_of,
         "summary": summary(page),
@@ -158,7 +158,7 @@ def draw(page: AdjustmentsPage) -> dict[str, Any]:
 def summary(page: AdjustmentsPage) -> str:
     """Sum of the active adjustments of this entry, after decay; empty without any."""
     here = page.view.tree.uuid(page.entry)
-    own = [line.counted for line in page.lines if line.is_in_force and line.adjustment.entry_uid == here]
+    own = [line.counted for line in page.lines if line.is_active and line.adjustment.entry_uid == here]
     if not own:
         return ""
     return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
@@ -212,7 +212,7 @@ def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Adjustm
         path=line.path,
         url=lines.entry_url(slug, row.entry_uid, line.entry_name) if at is not None else "",
         where=where,
-        is_in_force=line.is_in_force,
+        is_active=line.is_active,
         may_revoke=line.may_revoke,
     )
 
@@ -286,7 +286,7 @@ def _revoke(request: HttpRequest, page: AdjustmentsPage) -> HttpResponse:
     """Revoke an adjustment by another change set; the list keeps both."""
     slug, uid = page.view.policy.slug, page.view.tree.uuid(page.entry)
     chosen = request.POST.get("adjustment", "")
-    line = next((line for line in page.lines if str(line.adjustment.uid) == chosen and line.is_in_force), None)
+    line = next((line for line in page.lines if str(line.adjustment.uid) == chosen and line.is_active), None)
     if line is None:
         raise NotFound(_("Not found"))
     operation = {"op": "adjust_usage", "entry": str(line.adjustment.entry_uid), "revokes": chosen}

@@ -42,22 +42,22 @@ class RemainingUsage:
     """Weight of usage of this age under the active decay and under the shown one."""
 
     age: str
-    in_force: str
+    active: str
     chosen: str
 
 
 def decay_phrase(window: Mapping[str, Any]) -> str:
     """The decay as a phrase: half-life 7 d; LSF, a tenth left after 5 h. "" without decay."""
-    law = DECAY_FUNCTIONS.get(window["aging"])
-    if law is None:
-        return _("%(law)s, whose package isn’t installed") % {"law": window["aging"]}
+    function = DECAY_FUNCTIONS.get(window["aging"])
+    if function is None:
+        return _("%(function)s, whose package isn’t installed") % {"function": window["aging"]}
     values = {
-        parameter.name: _parameter_text(window, parameter.name, parameter.default) for parameter in law.parameters
+        parameter.name: _parameter_text(window, parameter.name, parameter.default) for parameter in function.parameters
     }
     has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in values)
-    if law.name not in _PHRASES:  # of a package: its label and parameters
-        return ", ".join([law.label, *(f"{name} {value}" for name, value in values.items())])
-    return _PHRASES[law.name]() % {**values, "law": law.label} if has_decay else ""
+    if function.name not in _PHRASES:  # of a package: its label and parameters
+        return ", ".join([function.label, *(f"{name} {value}" for name, value in values.items())])
+    return _PHRASES[function.name]() % {**values, "function": function.label} if has_decay else ""
 
 
 _PHRASES: dict[str, Callable[[], str]] = {
@@ -65,11 +65,11 @@ _PHRASES: dict[str, Callable[[], str]] = {
     "exponential": lambda: _("half-life %(half_life_s)s"),
     "linear": lambda: _("linear over %(length_s)s"),
     "step": lambda: _("× %(factor)s every %(granularity_s)s"),
-    "slurm": lambda: _("%(law)s, half-life %(half_life_s)s"),
-    "gridengine": lambda: _("%(law)s, halftime %(halftime_h)s"),
-    "lsf": lambda: _("%(law)s, a tenth left after %(hist_hours)s"),
-    "pbs": lambda: _("%(law)s, × %(decay_factor)s every %(decay_time_s)s"),
-    "flux": lambda: _("%(law)s, halves every %(half_life_s)s, %(periods)s periods count"),
+    "slurm": lambda: _("%(function)s, half-life %(half_life_s)s"),
+    "gridengine": lambda: _("%(function)s, halftime %(halftime_h)s"),
+    "lsf": lambda: _("%(function)s, a tenth left after %(hist_hours)s"),
+    "pbs": lambda: _("%(function)s, × %(decay_factor)s every %(decay_time_s)s"),
+    "flux": lambda: _("%(function)s, halves every %(half_life_s)s, %(periods)s periods count"),
 }
 
 
@@ -87,11 +87,11 @@ def list_decay_functions() -> Sequence[DecayFunction]:
 
 
 def remaining_by_age(
-    in_force: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float
+    active: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float
 ) -> list[RemainingUsage]:
     """Percent left by age; decay functions with fixed instants as of now. Empty if a package fails."""
     try:
-        columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (in_force, chosen or in_force)]
+        columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (active, chosen or active)]
     except (BadParameter, PackageFailed):
         return []
     return [
@@ -136,24 +136,24 @@ class WindowForm:
     is_wrong: bool = False
 
 
-def unbound(law: DecayFunction, settings: PolicySettings) -> WindowForm:
+def unbound(function: DecayFunction, settings: PolicySettings) -> WindowForm:
     """Form with the active values if the decay function has them, else with its scheduler's defaults."""
     window = settings.window
-    start = window if window["aging"] == law.name else {**window, **_defaults(law), "aging": law.name}
-    texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(law)}
-    fields = _fields(law, {"length_s": _typed_duration(window["length_s"]), **texts}, {})
+    start = window if window["aging"] == function.name else {**window, **_defaults(function), "aging": function.name}
+    texts = {one.name: _typed(one, start.get(one.name, one.default)) for one in _own(function)}
+    fields = _fields(function, {"length_s": _typed_duration(window["length_s"]), **texts}, {})
     try:
-        read = PolicySettings.from_json({"window": _window_of(law, start)}, base=settings).window
+        read = PolicySettings.from_json({"window": _window_of(function, start)}, base=settings).window
     except Invalid:  # linear decay needs a window with an end
         read = None
     return WindowForm(fields, read)
 
 
-def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
+def bound(function: DecayFunction, settings: PolicySettings, data: Mapping[str, Any]) -> WindowForm:
     """Form with the typed values; an empty length is no limit, other empty fields get the scheduler's default."""
-    names = ("length_s", *(one.name for one in _own(law)))
+    names = ("length_s", *(one.name for one in _own(function)))
     texts = {name: str(data.get(name, "")).strip()[:_LONGEST] for name in names}
-    given: dict[str, Any] = {"aging": law.name, "length_s": None, **_defaults(law)}
+    given: dict[str, Any] = {"aging": function.name, "length_s": None, **_defaults(function)}
     for name, text in texts.items():
         if text:
             given[name] = _read_duration(text) if name.endswith("_s") else number_or_text(text)
@@ -162,26 +162,26 @@ def bound(law: DecayFunction, settings: PolicySettings, data: Mapping[str, Any])
     except Invalid as refusal:
         errors = {problem.where.removeprefix(_PLACE): problem.message for problem in refusal.fields}
         other = "" if set(errors) & set(texts) else refusal.message
-        return WindowForm(_fields(law, texts, errors), None, other, is_wrong=True)
-    return WindowForm(_fields(law, texts, {}), read)
+        return WindowForm(_fields(function, texts, errors), None, other, is_wrong=True)
+    return WindowForm(_fields(function, texts, {}), read)
 
 
-def _window_of(law: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"aging", "length_s", *(one.name for one in law.parameters)}
+def _window_of(function: DecayFunction, window: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"aging", "length_s", *(one.name for one in function.parameters)}
     return {name: value for name, value in window.items() if name in names}
 
 
-def _fields(law: DecayFunction, texts: Mapping[str, str], errors: Mapping[str, str]) -> list[WindowField]:
-    return [_field(one, texts[one.name if one else "length_s"], errors) for one in (None, *_own(law))]
+def _fields(function: DecayFunction, texts: Mapping[str, str], errors: Mapping[str, str]) -> list[WindowField]:
+    return [_field(one, texts[one.name if one else "length_s"], errors) for one in (None, *_own(function))]
 
 
-def _own(law: DecayFunction) -> list[Parameter]:
+def _own(function: DecayFunction) -> list[Parameter]:
     """Parameters other than the window's length, which every decay function has."""
-    return [parameter for parameter in law.parameters if parameter.name != "length_s"]
+    return [parameter for parameter in function.parameters if parameter.name != "length_s"]
 
 
-def _defaults(law: DecayFunction) -> dict[str, Any]:
-    return {one.name: one.default for one in _own(law) if one.default is not None}
+def _defaults(function: DecayFunction) -> dict[str, Any]:
+    return {one.name: one.default for one in _own(function) if one.default is not None}
 
 
 def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -> WindowField:
@@ -241,33 +241,33 @@ def aging(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
-    law = _known(request.POST.get("aging", ""))
-    form = bound(law, current.settings, request.POST)
+    function = _known(request.POST.get("aging", ""))
+    form = bound(function, current.settings, request.POST)
 
     def show(*, status: int = 200, **more: Any) -> HttpResponse:
-        return _show(request, current, law, status=status, form=form, **more)
+        return _show(request, current, function, status=status, form=form, **more)
 
     back = reverse("dashboard:aging", kwargs={"policy": current.policy_slug})
     return table_views.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
 
 
 def _show(
-    request: HttpRequest, current: PolicyAlgorithm, law: DecayFunction, *, status: int = 200, **more: Any
+    request: HttpRequest, current: PolicyAlgorithm, function: DecayFunction, *, status: int = 200, **more: Any
 ) -> HttpResponse:
     window = current.settings.window
-    form = more.pop("form", None) or unbound(law, current.settings)
+    form = more.pop("form", None) or unbound(function, current.settings)
     tree = reverse("dashboard:policy", kwargs={"policy": current.policy_slug})
     context = {
         "found": current,
         "window": window,
-        "chosen": law,
-        "laws": list_decay_functions(),
+        "chosen": function,
+        "functions": list_decay_functions(),
         "decay": framed(
             request,
             reverse("dashboard:aging-decay", kwargs={"policy": current.policy_slug}),
             lambda: _decay(request, current),
         ),
-        "is_other": law.name != window["aging"],
+        "is_other": function.name != window["aging"],
         "left": remaining_by_age(window, form.window, clock.now().timestamp()),
         "is_changed": form.window is not None and dict(form.window) != window,
         "form": form,

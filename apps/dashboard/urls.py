@@ -168,8 +168,8 @@ urlpatterns = [
     # Jobs, the client for terminals and tokens
     path("jobs/", jobs.jobs, name="jobs"),
     path("jobs/_result", jobs.result, name="jobs-result"),
-    path("jobs/play/", jobs.play, name="jobs-play"),
-    path("jobs/play/_result", jobs.play_result, name="jobs-play-result"),
+    path("jobs/calculator/", jobs.calculator, name="jobs-calculator"),
+    path("jobs/calculator/_result", jobs.calculator_result, name="jobs-calculator-result"),
     path("fairshare", terminal.download, name="terminal"),
     path("me/tokens/", tokens.tokens, name="tokens"),
     path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),

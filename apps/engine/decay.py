@@ -236,8 +236,10 @@ _DECAY_FUNCTIONS = (
         lambda settings: float(settings["half_life_s"] * settings["periods"]),
     ),
 )
-_OURS = {law.name: law for law in _DECAY_FUNCTIONS}
-_RESERVED = frozenset({"aging", "length_s", "more", *(one.name for law in _DECAY_FUNCTIONS for one in law.parameters)})
+_OURS = {function.name: function for function in _DECAY_FUNCTIONS}
+_RESERVED = frozenset(
+    {"aging", "length_s", "more", *(one.name for function in _DECAY_FUNCTIONS for one in function.parameters)}
+)
 _BROUGHT = decay_functions_of_packages(tuple(_OURS), _RESERVED)
 DECAY_FUNCTIONS: dict[str, DecayFunction] = {**_OURS, **_BROUGHT.found}
 
@@ -302,12 +304,12 @@ class Window:
         return cls(**common)
 
     @property
-    def law(self) -> DecayFunction:
+    def function(self) -> DecayFunction:
         return get_decay_function(self.aging)
 
     def _read_settings(self) -> dict[str, Any]:
         read: dict[str, Any] = {}
-        for parameter in self.law.parameters:
+        for parameter in self.function.parameters:
             value = getattr(self, parameter.name, self.more.get(parameter.name))
             if value is None and parameter.default is None:
                 raise BadParameter(f"aging {self.aging!r} needs it", place=parameter.name)
@@ -320,7 +322,7 @@ class Window:
     @property
     def reach_s(self) -> float | None:
         """Age from which on usage has weight 0; None for never."""
-        found = [reach for reach in (self.length_s, self.law.reach_s(self.settings)) if reach is not None]
+        found = [reach for reach in (self.length_s, self.function.reach_s(self.settings)) if reach is not None]
         return min(found, default=None)
 
 
@@ -330,7 +332,7 @@ def weights(age_s: npt.ArrayLike, window: Window, as_of_s: float = 0.0) -> Float
     as_of_s is in seconds since 1970-01-01 00:00 UTC, for decay functions with fixed instants.
     """
     age = np.asarray(age_s, dtype=np.float64)
-    weight = window.law.weigh(age, as_of_s, window.settings)
+    weight = window.function.weigh(age, as_of_s, window.settings)
     if window.length_s is not None:
         weight = np.where(age < window.length_s, weight, 0.0)
     return np.asarray(weight, dtype=np.float64)
@@ -345,5 +347,5 @@ def bucket_weights(hour_start_s: npt.ArrayLike, as_of_s: float, window: Window) 
     start = np.asarray(hour_start_s, dtype=np.float64)
     age = np.maximum(0.0, as_of_s - (start + BUCKET_S))
     weight = np.where(start < as_of_s, weights(age, window, as_of_s), 0.0)
-    factor = window.law.hour_factor(window.settings)
+    factor = window.function.hour_factor(window.settings)
     return np.asarray(weight if factor == 1.0 else weight * factor, dtype=np.float64)

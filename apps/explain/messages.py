@@ -70,7 +70,7 @@ def when_messages(mine: MyPriority, outlook: Outlook | None = None) -> list[Mess
     if mine.error:
         return [build_message(f"when.{mine.error}")]
     if mine.rank is None:
-        return [build_message("when.newcomer")] if mine.provisional else []
+        return [build_message("when.new_user")] if mine.provisional else []
     if is_near_front(mine):
         return [
             build_message("when.front", n=mine.rank - 1, of=mine.of) if mine.rank > 1 else build_message("when.first")
@@ -257,7 +257,7 @@ def _verdict(mine: MyPriority) -> Message:
             "verdict.nothing_kept" if is_not_kept else f"verdict.{mine.error}", policy=mine.policy_name
         )
     if mine.rank is None or not mine.of:
-        return build_message("verdict.newcomer" if mine.provisional else "verdict.unranked")
+        return build_message("verdict.new_user" if mine.provisional else "verdict.unranked")
     if mine.of == 1:
         return build_message("verdict.only")
     place = (mine.rank - 1) / (mine.of - 1)

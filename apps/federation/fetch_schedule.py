@@ -112,7 +112,7 @@ def _begin(run: Run) -> PendingFetch:
 def _settle(run: Run, lease: Lease, asked: PendingFetch) -> dict[str, Any]:
     at, remote = lease.clock(), asked.remote
     fetched = _checked_answer(asked, at)
-    fault_point("federation.fetch.before_landing")
+    fault_point("federation.fetch.before_applying")
     with lease.fenced():
         row = _load_remote(run, lock=True)
         if row.state in NOT_FETCHED or _response_basis(row) != _response_basis(remote):

@@ -121,7 +121,7 @@ class Mount(Remote):
     publication = models.CharField(max_length=128)
     version = models.PositiveBigIntegerField(default=0)  # of the newest accepted document
     digest = models.CharField(max_length=64, blank=True, default="")
-    landed_version = models.PositiveBigIntegerField(default=0)  # the current one; 0: none yet
+    applied_version = models.PositiveBigIntegerField(default=0)  # the current one; 0: none yet
     issuers = models.JSONField(default=list)  # authorities whose documents are mounted in it, by the newest document
     document = models.BinaryField(default=b"")  # the newest signed document, zstd
     most_points = models.FloatField(default=5.0)  # a document that moves a target further is held for review
@@ -295,7 +295,7 @@ class Fetch(models.Model):
 
     class Outcome(models.TextChoices):
         SAME = "same", "Unchanged"
-        LANDED = "landed", "Applied"
+        APPLIED = "applied", "Applied"
         HELD = "held", "Held for review"
         FROZEN = "frozen", "Fetched, not applied"
         REFUSED = "refused", "Refused"

@@ -33,14 +33,14 @@ _OWN = "own"
 
 @dataclass(frozen=True, slots=True)
 class DecayOptions:
-    """days: period shown; laws: decay functions to compare with the policy's own."""
+    """days: period shown; functions: decay functions to compare with the policy's own."""
 
     days: int
     functions: tuple[str, ...]
 
 
 def read_decay(query: QueryDict) -> DecayOptions:
-    """Parse `?age=30&law=slurm&law=lsf`; `law=own` shows the policy's own function only.
+    """Parse `?age=30&function=slurm&function=lsf`; `function=own` shows the policy's own function only.
 
     Raises Invalid, with the parameter's name, for an unknown function or age.
     """
@@ -49,11 +49,11 @@ def read_decay(query: QueryDict) -> DecayOptions:
         message = _("“%(text)s” is not one of %(known)s.")
         message %= {"text": text[:40], "known": ", ".join(map(str, HORIZONS_DAYS))}
         raise Invalid(message, fields=[FieldProblem("age", message)])
-    functions = tuple(dict.fromkeys(query.getlist("law"))) if "law" in query else _DEFAULT_FUNCTIONS
+    functions = tuple(dict.fromkeys(query.getlist("function"))) if "function" in query else _DEFAULT_FUNCTIONS
     for name in functions:
         if name not in DECAY_FUNCTIONS and name != _OWN:
             message = _("Unknown decay function “%(name)s”.") % {"name": name[:40]}
-            raise Invalid(message, fields=[FieldProblem("law", message)])
+            raise Invalid(message, fields=[FieldProblem("function", message)])
     return DecayOptions(int(text), tuple(name for name in functions if name != _OWN))
 
 
@@ -70,7 +70,7 @@ def policy_decay_figure(settings: PolicySettings, policy: str, query: QueryDict,
         return decay_figure(window_of(settings.window), windows, options, query, policy=policy, as_of_s=as_of_s)
     except (BadParameter, PackageFailed) as error:
         message = _("The decay function can’t be drawn: its package fails or isn’t installed.")
-        raise Invalid(message, fields=[FieldProblem("law", message)]) from error
+        raise Invalid(message, fields=[FieldProblem("function", message)]) from error
 
 
 def decay_figure(
@@ -193,12 +193,12 @@ def _controls(own: Window, options: DecayOptions, query: QueryDict) -> list[Cont
         picked = others if name in options.functions else [*others, name]
         functions.append(
             Choice(
-                f"law-{name}",
+                f"function-{name}",
                 DECAY_FUNCTIONS[name].label,
-                with_changes(query, law=picked or [_OWN]),
+                with_changes(query, function=picked or [_OWN]),
                 name in options.functions,
                 swatch=_color(own, name),
-                alone=with_changes(query, law=name),
+                alone=with_changes(query, function=name),
             )
         )
     return [

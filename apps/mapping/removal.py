@@ -61,7 +61,7 @@ class Removal:
     name: str
     archived_at: Annotated[datetime | None, "null: it is current"]
     action: Annotated[Action, "`remove` if nothing depends on it; `restore` if it is archived"]
-    rests: Annotated[list[Dependents], "Dependent rows"]
+    dependents: Annotated[list[Dependents], "Dependent rows"]
     effects: Annotated[list[str], "Effects of the action"]
 
 
@@ -73,9 +73,9 @@ def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
         Conflict: it is a peer's feed (`peer_source`).
     """
     row = _open(kind, slug, actor)
-    rests = _dependents_of(row)
-    action: Action = "restore" if row.archived_at is not None else "archive" if rests else "remove"
-    return Removal(kind, slug, row.name, row.archived_at, action, rests, [str(each) for each in _EFFECTS[kind, action]])
+    dependents = _dependents_of(row)
+    action: Action = "restore" if row.archived_at is not None else "archive" if dependents else "remove"
+    return Removal(kind, slug, row.name, row.archived_at, action, dependents, [str(each) for each in _EFFECTS[kind, action]])
 
 
 _EFFECTS = {
@@ -263,11 +263,11 @@ def _referring(row: models.Model) -> Iterator[tuple[str, int]]:
         yield str(kind._meta.verbose_name_plural), kind._base_manager.filter(**{relation.field.name: row}).count()
 
 
-def _refuse_used(what: str, rests: list[Dependents]) -> None:
-    if rests:
-        listed = ", ".join(each.what for each in rests)
+def _refuse_used(what: str, dependents: list[Dependents]) -> None:
+    if dependents:
+        listed = ", ".join(each.what for each in dependents)
         raise Conflict(
             f"The {what} can't be removed, because these depend on it: {listed}. Remove them first, or archive it.",
             code="in_use",
-            fields=[FieldProblem(each.what, f"refer to it: {each.n:,}") for each in rests],
+            fields=[FieldProblem(each.what, f"refer to it: {each.n:,}") for each in dependents],
         )

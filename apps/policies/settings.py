@@ -267,9 +267,9 @@ def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
 
 def _window(checked: _Reader, given: object, start: Json) -> Json:
     """Validate the common window parameters and those of the chosen decay function, whose defaults fill in."""
-    of_laws = {parameter.name for law in decay.DECAY_FUNCTIONS.values() for parameter in law.parameters}
+    of_functions = {parameter.name for function in decay.DECAY_FUNCTIONS.values() for parameter in function.parameters}
     where, common = "settings.window", _DEFAULTS["window"]
-    asked = checked.mapping(given, where, allowed=sorted({*common, *of_laws}))
+    asked = checked.mapping(given, where, allowed=sorted({*common, *of_functions}))
     window = {**start, **asked}
     length = window["length_s"]
     read: Json = {
@@ -281,10 +281,10 @@ def _window(checked: _Reader, given: object, start: Json) -> Json:
     }
     if read["aging"] == "linear" and read["length_s"] is None:
         checked.problem(f"{where}.length_s", "is needed by linear aging, which reaches 0 at the window's end")
-    law = decay.DECAY_FUNCTIONS[read["aging"]]
-    own = {parameter.name: parameter for parameter in law.parameters if parameter.name not in read}
-    for name in sorted((of_laws - set(common) - set(own)) & set(asked)):
-        checked.problem(f"{where}.{name}", f"is not a parameter of aging {law.name!r}")
+    function = decay.DECAY_FUNCTIONS[read["aging"]]
+    own = {parameter.name: parameter for parameter in function.parameters if parameter.name not in read}
+    for name in sorted((of_functions - set(common) - set(own)) & set(asked)):
+        checked.problem(f"{where}.{name}", f"is not a parameter of aging {function.name!r}")
     for name, parameter in own.items():
         read[name] = checked.parameter(window.get(name, parameter.default), f"{where}.{name}", parameter)
     return read

@@ -36,7 +36,7 @@ class AdjustmentLine:
     path: str
     entry_name: str
     counted: float
-    is_in_force: bool
+    is_active: bool
     may_revoke: bool
 
 
@@ -167,7 +167,7 @@ def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
         path="" if i is None else view.tree.path(i),
         entry_name="" if i is None else view.tree.name[i],
         counted=counted if is_active and i is not None else 0.0,
-        is_in_force=is_active,
+        is_active=is_active,
         may_revoke=is_active and i is not None and may_adjust(view, i),
     )
 

@@ -8,7 +8,7 @@ from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
 ALGORITHM = f"/policy/{SLUG}/algorithm/"
-COMPARE = f"{ALGORITHM}compare/?with=in-force&with=slurm-fair-tree&with=slurm-classic&with=flux"
+COMPARE = f"{ALGORITHM}compare/?with=active&with=slurm-fair-tree&with=slurm-classic&with=flux"
 
 
 @pytest.mark.deep

@@ -36,7 +36,7 @@ def side(grid: Grid, settings: LazySettings) -> Iterator[OtherSide]:
 
 @pytest.fixture
 def mount(side: OtherSide) -> Mount:
-    """Its first version landed, its second is held."""
+    """Its first version is applied, its second is held."""
     at = clock.now()
     made = make_mount(
         policy_slug=SLUG,

@@ -39,15 +39,17 @@ def test_a_selection_is_in_the_address_and_undone_by_back(grid: Grid, visit: Ope
     window.sign_in()
     page = window.go(AGING)
     drawn(page)
-    page.click(f"{FIGURE} [data-choice='law-pbs']")
-    drawn(page, "?law=slurm&law=gridengine&law=lsf&law=pbs")
-    assert "law=pbs" in page.url
-    assert page.evaluate(f"document.activeElement === document.querySelector(\"{FIGURE} [data-choice='law-pbs']\")")
+    page.click(f"{FIGURE} [data-choice='function-pbs']")
+    drawn(page, "?function=slurm&function=gridengine&function=lsf&function=pbs")
+    assert "function=pbs" in page.url
+    assert page.evaluate(
+        f"document.activeElement === document.querySelector(\"{FIGURE} [data-choice='function-pbs']\")"
+    )
     expect(page.locator(f"{FIGURE} thead th")).to_have_count(6)
     page.go_back()
     drawn(page)
     expect(page.locator(f"{FIGURE} thead th")).to_have_count(5)
-    page.dblclick(f"{FIGURE} [data-choice='law-flux']")
+    page.dblclick(f"{FIGURE} [data-choice='function-flux']")
     expect(page.locator(f"{FIGURE} thead th")).to_have_count(3)
 
 
@@ -64,8 +66,8 @@ def test_the_skip_link_does_not_change_the_controls(grid: Grid, visit: Open) -> 
     page.focus(".skip")
     page.keyboard.press("Enter")
     page.wait_for_selector("body[data-popped]", state="attached")
-    page.click(f"{FIGURE} [data-choice='law-pbs']")
-    drawn(page, "?law=slurm&law=gridengine&law=lsf&law=pbs")
+    page.click(f"{FIGURE} [data-choice='function-pbs']")
+    drawn(page, "?function=slurm&function=gridengine&function=lsf&function=pbs")
     assert len([url for url in asked if "/decay" in url]) == 1, asked
 
 
@@ -118,7 +120,7 @@ def test_a_query_without_an_answer_is_reported_in_place_of_the_figure(grid: Grid
 def test_without_scripts_every_number_is_shown(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
-    page = window.go(f"{AGING}?age=7&law=lsf")
+    page = window.go(f"{AGING}?age=7&function=lsf")
     assert page.locator(f"{FIGURE} .fig-lines polyline").count() == 2
     page.click(f"{FIGURE} summary")
     assert page.locator(f"{FIGURE} tbody tr").count() > 20

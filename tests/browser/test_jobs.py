@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from apps.dashboard.jobs.play import STARTS
+from apps.dashboard.jobs.calculator import STARTS
 from apps.dashboard.jobs.views import EXAMPLES
 from tests.browser.conftest import NARROW, Open, in_windows_of_all
 from tests.dashboard.grid import Grid
@@ -36,20 +36,20 @@ def test_explained_jobs_are_accessible_and_fit(grid: Grid, visit: Open, theme: s
 
 
 @in_windows_of_all
-def test_the_play_page_works_in_any_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_the_calculator_works_in_any_window(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in("alice")
     problems, wide = {}, {}
     for start in STARTS:
-        page = window.go(f"/jobs/play/?{start.query}")
+        page = window.go(f"/jobs/calculator/?{start.query}")
         for summary in page.locator("details.more summary").all()[:3]:
             summary.click()
-        photograph(page, f"jobs-play-{start.name}")
+        photograph(page, f"jobs-calculator-{start.name}")
         problems[start.name], wide[start.name] = window.axe(), window.overflow()
         window.resize(1024)
         assert window.overflow() <= 0, start.name
         window.resize(NARROW)
-        photograph(page, f"jobs-play-{start.name}")
+        photograph(page, f"jobs-calculator-{start.name}")
         window.resize(width)
     page.fill("#running-1", "many")
     expect(page.locator("#result [data-testid=problem]")).to_contain_text("ada")
@@ -62,7 +62,7 @@ def test_the_play_page_works_in_any_window(grid: Grid, visit: Open, theme: str, 
 def test_numbers_update_while_typing_and_are_kept_in_the_address(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in("alice")
-    page = window.go("/jobs/play/")
+    page = window.go("/jobs/calculator/")
     of_b = page.locator("[data-testid=sum][data-key=userB]")
     expect(of_b).to_contain_text("90,277.8")
     page.fill("#weight_tickets_functional", "2000000")
@@ -85,10 +85,10 @@ def test_numbers_update_while_typing_and_are_kept_in_the_address(grid: Grid, vis
 
 
 @pytest.mark.deep
-def test_the_play_page_works_without_scripts(grid: Grid, visit: Open) -> None:
+def test_the_calculator_works_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("alice")
-    page = window.go("/jobs/play/")
+    page = window.go("/jobs/calculator/")
     page.fill("#weight_tickets_functional", "2000000")
     page.press("#weight_tickets_functional", "Enter")
     expect(page.locator("[data-testid=sum][data-key=userB]")).to_contain_text("180,555.6")

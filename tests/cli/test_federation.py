@@ -91,7 +91,7 @@ def test_a_policy_is_mounted_fetched_and_listed(
     outputs += [said("status"), said("fetch", "--mount", str(mount.pk)), said("status")]
     found = json.loads(said("status", "--json"))
     assert found["subscriptions"] == []
-    assert (found["mounts"][0]["landed_version"], found["mounts"][0]["age_s"], found["mounts"][0]["error"]) == (
+    assert (found["mounts"][0]["applied_version"], found["mounts"][0]["age_s"], found["mounts"][0]["error"]) == (
         1,
         0,
         None,

@@ -54,7 +54,7 @@ TREE = {
 }
 CSV = "path,kind,shares\n/physics,vo,40\n/physics/alice,user,2\n/physics/carl,user,1\n/reserve,reserve,20\n"
 
-IN_FORCE = ("--publish", "--reason", "x")
+ACTIVE = ("--publish", "--reason", "x")
 
 Write = Callable[[str | bytes], Path]
 
@@ -158,7 +158,7 @@ def test_entries_missing_in_the_file_are_kept_on_request(grid: Policy, file: Wri
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_importing_an_export_changes_nothing(grid: Policy, file: Write, name: str) -> None:
     text, dropped = run("export_policy", "--policy", "grid", "--format", name)
-    out, _ = run("import_policy", "--policy", "grid", "--format", name, *IN_FORCE, file(text))
+    out, _ = run("import_policy", "--policy", "grid", "--format", name, *ACTIVE, file(text))
     assert re.findall(r"\d+|grid", out) == ["2", "grid"]
     assert out.count("\n") == 1
     assert Policy.objects.get().head_number == 2
@@ -173,7 +173,7 @@ def test_an_export_lists_what_it_omits(grid: Policy, snapshot: SnapshotAssertion
 def test_a_past_revision_is_exported_and_restored_with_its_entries(grid: Policy, file: Write) -> None:
     before = load_tree(grid)
     between = now()
-    run("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE, file(CSV))
+    run("import_policy", "--policy", "grid", "--format", "csv", *ACTIVE, file(CSV))
     text, _ = run("export_policy", "--policy", "grid", "--format", "yaml", "--at", 2)
     assert run("export_policy", "--policy", "grid", "--format", "yaml", "--at", between.isoformat())[0] == text
     run("import_policy", "--policy", "grid", "--format", "yaml", "--publish", "--reason", "back", file(text))
@@ -190,7 +190,7 @@ def test_a_moved_and_renamed_entry_is_matched_by_uid(grid: Policy, file: Write) 
     biology, physics = children["biology"], children["physics"]
     bob = physics["children"].pop()
     biology["children"].append({**bob, "name": "rob"})
-    out, _ = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(data)))
+    out, _ = run("import_policy", "--policy", "grid", "--format", "json", *ACTIVE, file(json.dumps(data)))
     counts = re.findall(r"\d+", out.splitlines()[0])[-4:]
     assert counts == ["2", "1", "1", "2"], "of revision 2: one moved, one renamed; targets of two siblings"
     grid.refresh_from_db()
@@ -201,7 +201,7 @@ def test_a_moved_and_renamed_entry_is_matched_by_uid(grid: Policy, file: Write) 
 def test_settings_come_with_a_document(grid: Policy, file: Write) -> None:
     data = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
     data["settings"]["fallback_factor"] = 0.25
-    out, _ = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(data)))
+    out, _ = run("import_policy", "--policy", "grid", "--format", "json", *ACTIVE, file(json.dumps(data)))
     assert "settings: fallback_factor" in out
     assert Revision.objects.get(number=3).settings["fallback_factor"] == 0.25
 
@@ -209,7 +209,7 @@ def test_settings_come_with_a_document(grid: Policy, file: Write) -> None:
 def test_accounts_of_a_site_are_imported_from_its_script(grid: Policy, traces_dir: Path, tmp_path: Path) -> None:
     script = tmp_path / "accounts.gz"
     shutil.copy(traces_dir / "ubhpc-accounts.sacctmgr-script.gz", script)
-    out, err = run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, script)
+    out, err = run("import_policy", "--policy", "grid", "--format", "sacctmgr", *ACTIVE, script)
     assert re.findall(r"\d+", out.splitlines()[0])[-3:] == ["2", "158", "6"]
     assert "qos (" in err
     tree = load_tree(Policy.objects.get())
@@ -223,7 +223,7 @@ def test_accounts_of_a_site_are_imported_from_its_script(grid: Policy, traces_di
 def test_slurm_dumps_and_grid_engine_trees_are_imported(grid: Policy, golden_dir: Path) -> None:
     samples = golden_dir
     dump = samples / "slurm" / "samples" / "sacctmgr-dump-demo.cfg"
-    run("import_policy", "--policy", "grid", "--format", "sacctmgr", *IN_FORCE, dump)
+    run("import_policy", "--policy", "grid", "--format", "sacctmgr", *ACTIVE, dump)
     assert paths(grid) == {
         "/biology": 40,
         "/physics": 60,
@@ -235,7 +235,7 @@ def test_slurm_dumps_and_grid_engine_trees_are_imported(grid: Policy, golden_dir
         "/physics/hep/alice": 1,
     }
     tree = samples / "gridengine" / "samples" / "qconf-sstree.txt"
-    run("import_policy", "--policy", "grid", "--format", "ge", *IN_FORCE, tree)
+    run("import_policy", "--policy", "grid", "--format", "ge", *ACTIVE, tree)
     assert paths(grid) == {
         "/grp1": 300,
         "/grp2": 100,
@@ -288,7 +288,7 @@ def test_a_whole_tree_does_not_overwrite_concurrent_changes(
 def test_all_invalid_rows_are_reported_with_status_2_and_nothing_changes(grid: Policy, file: Write) -> None:
     before = paths(grid)
     bad = "path,kind,shares\n/a,vo,x\n/a/b,user,-1\n/a,vo,2\n/c\u202e,vo,1\n/d,=1+1,3\n/<b>,vo,120%\n"
-    error = refused("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE, file(bad))
+    error = refused("import_policy", "--policy", "grid", "--format", "csv", *ACTIVE, file(bad))
     assert error.returncode == 2
     assert isinstance(error.__cause__, Invalid)
     places = [field.where for field in error.__cause__.fields]
@@ -341,7 +341,7 @@ def test_the_output_counts_mapped_accounts_and_map_creates_the_rules(grid: Polic
     accounts = [AccountKey("linux", "alice", "physics"), AccountKey("linux", "zed", "elsewhere")]
     account_ids(accounts, at=now())
     content = "path,kind,shares\n/physics,vo,40\n/physics/alice,user,2\n/physics/never,user,1\n"
-    arguments = ("import_policy", "--policy", "grid", "--format", "csv", *IN_FORCE)
+    arguments = ("import_policy", "--policy", "grid", "--format", "csv", *ACTIVE)
     _, err = run(*arguments, file(content))
     assert "0 of 2 accounts of the usage sources map" in err
     assert "--publish --map" in err
@@ -363,14 +363,14 @@ def test_map_needs_a_namespace_if_there_are_several(grid: Policy, file: Write) -
     assert "grid-users, linux" in str(refused(*arguments, "--publish", "--reason", "x", "--", file(CSV)))
     assert not MappingRule.objects.exists()
     assert "--publish" in str(refused(*arguments, "linux", file(CSV)))
-    assert "--map" in str(refused(*arguments, "typo", *IN_FORCE, file(CSV)))
+    assert "--map" in str(refused(*arguments, "typo", *ACTIVE, file(CSV)))
 
 
 # --- Policies that the command makes, and programs that read its answer -----------------------------------------------
 DOUBLED = "root:\n  name: fresh\n  children:\n    - name: a\n      shares: 1\n      shares: 2\n"
 
 
-@pytest.mark.parametrize("more", [(), IN_FORCE, ("--dry-run",)])
+@pytest.mark.parametrize("more", [(), ACTIVE, ("--dry-run",)])
 def test_a_refused_file_leaves_no_policy_behind(db: None, file: Write, more: tuple[str, ...]) -> None:
     error = refused("import_policy", "--policy", "fresh", "--make", "--format", "yaml", *more, file(DOUBLED))
     assert (error.returncode, "shares" in str(error)) == (2, True)
@@ -381,7 +381,7 @@ def test_a_refused_file_leaves_no_policy_behind(db: None, file: Write, more: tup
 def test_a_refused_namespace_leaves_no_policy_behind(db: None, file: Write) -> None:
     for slug in ("linux", "grid-users"):
         make_source(NewSource(slug=slug, name=slug), at=now(), actor=COMMAND)
-    arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", *IN_FORCE)
+    arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", *ACTIVE)
     refused(*arguments, "--map", "typo", "--", file(CSV))
     assert not Policy.objects.exists()
 
@@ -393,7 +393,7 @@ def test_a_dry_run_stores_nothing(db: None, file: Write) -> None:
     assert not Policy.objects.exists()
     assert not ChangeSet.objects.exists()
     assert not AuditEvent.objects.filter(policy_slug="fresh").exists()
-    run(*arguments, *IN_FORCE)
+    run(*arguments, *ACTIVE)
     assert len(paths(Policy.objects.get())) == 4
 
 
@@ -410,7 +410,7 @@ def test_the_difference_is_json_and_an_exit_status(grid: Policy, file: Write) ->
     assert {each["path"]: each["changes"] for each in told["entries"]}["/physics/carl"] == ["added"]
     assert (told["change_set"], told["revision"]) == (None, None)
     assert not ChangeSet.objects.filter(state="draft").exists()
-    done = json.loads(run(*arguments, *IN_FORCE, path)[0])
+    done = json.loads(run(*arguments, *ACTIVE, path)[0])
     assert (done["revision"], done["change_set"]) == (3, ChangeSet.objects.latest("pk").pk)
     same = json.loads(run(*arguments, "--dry-run", "--exit-code", path)[0])
     assert (same["is_same"], same["n_entries"], same["entries"]) == (True, 0, [])
@@ -439,7 +439,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_the_tree_of_the_docs_is_imported_literally(db: None, file: Write) -> None:
     (text,) = re.findall(r"```yaml\n(# vo-a\.yaml\n.*?)```", (DOCS / "federation.md").read_text(), re.DOTALL)
-    run("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", *IN_FORCE, file(text))
+    run("import_policy", "--policy", "vo-a", "--format", "yaml", "--make", *ACTIVE, file(text))
     tree = load_tree(Policy.objects.get(slug="vo-a"))
     leaves = [tree.path(i) for i in range(len(tree)) if tree.engine_tree().is_ranked[i]]
     assert leaves == ["/P-A2", "/P-A3", "/P-A1/anna", "/P-A1/ben"]
@@ -497,7 +497,7 @@ def test_one_command_imports_tree_algorithm_decay_and_mapping_of_a_slurm_site(go
     make_source(NewSource(slug="demo", name="demo", namespace="slurm"), at=now(), actor=COMMAND)
     dump, config = golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg", golden_dir / "slurm/config/classic.txt"
     given = ("--policy", "demo", "--format", "sacctmgr", str(dump), "--slurm-config", str(config))
-    _, err = run("import_policy", *given, "--make", "--map", *IN_FORCE)
+    _, err = run("import_policy", *given, "--make", "--map", *ACTIVE)
     assert "  PriorityDecayHalfLife=1-12:30:00: Decay function Slurm" in err
     assert "! AccountingStorageEnforce=none: Without limits" in err
     settings = PolicySettings.from_json(Revision.objects.get(policy__slug="demo", number=2).settings)
@@ -517,7 +517,7 @@ def test_a_class_factor_without_matching_jobs_is_reported(grid: Policy, file: Wr
     JobClass.objects.create(queue="", partition="cpu", qos="")
     factors = [{"partition": name, "queue": "", "qos": "", "factor": 2.0} for name in ("cpu", "gpu")]
     document = {"settings": {"metric": {"class_factors": factors}}, "root": TREE}
-    _, err = run("import_policy", "--policy", "grid", "--format", "json", *IN_FORCE, file(json.dumps(document)))
+    _, err = run("import_policy", "--policy", "grid", "--format", "json", *ACTIVE, file(json.dumps(document)))
     assert [line for line in err.splitlines() if "no job" in line] == [
         "The factor of partition gpu matches no job so far."
     ]

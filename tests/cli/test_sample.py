@@ -60,7 +60,7 @@ def test_the_grid_has_28_organisations_with_unique_users_in_each_project() -> No
 
 
 @pytest.mark.django_db
-def test_the_sample_has_one_over_one_idle_one_newcomer_and_one_late_source(sample_grid: None) -> None:
+def test_the_sample_has_one_over_one_idle_one_new_group_and_one_late_source(sample_grid: None) -> None:
     store.poll()
     assert Revision.objects.filter(policy__slug=POLICY_SLUG).count() == 11
     newest = Snapshot.objects.filter(policy__slug=POLICY_SLUG).latest("pk")

@@ -95,7 +95,7 @@ def test_sample_mounts_and_subscriptions_are_active(sample_grid: None) -> None:
     at = tree.index_of_uid(mount.entry_uid)
     assert at is not None
     below = {tree.uuid(int(i)) for i in np.flatnonzero(tree.subtree_mask(at))}
-    assert mount.landed_version == mount.version > 1
+    assert mount.applied_version == mount.version > 1
     assert {peers.uid_of(f"{MOUNTED}/simulation")} < below
     used = Bucket.objects.filter(source=row.source)
     assert used.exists()
@@ -114,7 +114,7 @@ def test_sample_peers_stay_fresh_without_a_network(
     while run := Run.objects.filter(kind=KIND, state=Run.State.QUEUED).first():  # one may take the next along
         work_at(run.pk, later)
     assert {look.code for look in Fetch.objects.all()} == {""}
-    assert set(Fetch.objects.filter(at=later).values_list("outcome", flat=True)) <= {"same", "landed"}
+    assert set(Fetch.objects.filter(at=later).values_list("outcome", flat=True)) <= {"same", "applied"}
     evaluate(at=later)
     about_others = {"stale_peer", "blocked_peer", "held_document", "held_usage"}
     assert not Notice.objects.filter(kind__in=about_others, closed_at=None).exists()

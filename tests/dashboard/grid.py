@@ -69,7 +69,7 @@ def make_grid(at: datetime, *, visibility: str = "tree", with_usage: bool = True
     make_policy(
         slug=SLUG, name="SweGrid", details=PolicyDetails(visibility=visibility), at=at - timedelta(days=2), actor=actor
     )
-    _put_in_force({"policy": SLUG, "root": _root(extra_users)}, at - timedelta(days=1), actor)
+    _publish_document({"policy": SLUG, "root": _root(extra_users)}, at - timedelta(days=1), actor)
     grid = Grid(admin, alice, at)
     set_rules(
         policy_slug=SLUG,
@@ -84,7 +84,7 @@ def make_grid(at: datetime, *, visibility: str = "tree", with_usage: bool = True
     return grid
 
 
-def _put_in_force(document: dict[str, Any], at: datetime, actor: Actor) -> None:
+def _publish_document(document: dict[str, Any], at: datetime, actor: Actor) -> None:
     """As the tree that it is: the name of old would be refused in a document."""
     policy = Policy.objects.get(slug=SLUG)
     publish_tree(

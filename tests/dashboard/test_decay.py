@@ -28,7 +28,7 @@ def admin(grid: Grid, client: Client) -> Client:
     return client
 
 
-def window_in_force() -> dict[str, Any]:
+def active_window() -> dict[str, Any]:
     policy = Policy.objects.get(slug=SLUG)
     return settings_of(policy, policy.head_number).window
 
@@ -57,14 +57,14 @@ def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any],
 
 
 def test_every_decay_function_can_be_previewed_without_a_change(admin: Client) -> None:
-    before = window_in_force()
+    before = active_window()
     for name in AGINGS:
         answer = admin.get(PAGE, {"aging": name})
         assert answer.status_code == 200, name
         assert f"<code>{name}</code>" in answer.content.decode()
         assert read(answer).has('[name="step"][value="preview"]')
         assert not read(answer).has('[data-testid="may-not-change"]')
-    assert window_in_force() == before
+    assert active_window() == before
     assert admin.get(PAGE, {"aging": "magic"}).status_code == 404
 
 
@@ -73,11 +73,11 @@ def test_a_decay_function_is_previewed_published_and_shown_on_other_pages(admin:
     preview = admin.post(PAGE, {**typed, "step": "publish"})  # not previewed yet
     assert preview.status_code == 200
     assert "31.6\N{NO-BREAK SPACE}%" in preview.content.decode()  # after 5 of 10 hours: the square root of a tenth
-    assert window_in_force()["aging"] == "exponential"
+    assert active_window()["aging"] == "exponential"
     stated = preview.context["stated"]
     answer = admin.post(PAGE, {**typed, "step": "publish", "previewed": stated})
     assert answer.status_code == 303
-    window = window_in_force()
+    window = active_window()
     assert (window["aging"], window["hist_hours"], window["length_s"]) == ("lsf", 10.0, 30 * 86_400)
     grid.recompute()
     store.forget()
@@ -91,7 +91,7 @@ def test_publishing_needs_a_reason(admin: Client) -> None:
     stated = admin.post(PAGE, typed).context["stated"]
     answer = admin.post(PAGE, {**typed, "step": "publish", "previewed": stated})
     assert [one.attributes["name"] for one in read(answer, 422).all('[aria-invalid="true"]')] == ["reason"]
-    assert window_in_force()["aging"] == "exponential"
+    assert active_window()["aging"] == "exponential"
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_only_administrators_change_the_decay_function(grid: Grid, client: Clien
     stated = client.post(PAGE, typed).context["stated"]
     answer = client.post(PAGE, {**typed, "step": "publish", "previewed": stated})
     assert (answer.status_code, answer.context["refusal"].code) == (403, "not_allowed")
-    assert window_in_force()["aging"] == "exponential"
+    assert active_window()["aging"] == "exponential"

@@ -81,7 +81,7 @@ def test_mounting_takes_an_address_and_a_fingerprint(site: Policy, clock: LazySe
         side.publish()
         found = {"https://vo-a.example/vo-a.fairshare": side.url, "51d0…": KEY.public.fingerprint, "/VO-A": "/here"}
         told = run(next(each for each in blocks("federation.md") if "federation mount" in each), **found)
-    assert (Mount.objects.get().landed_version, "fresh" in told) == (1, True)
+    assert (Mount.objects.get().applied_version, "fresh" in told) == (1, True)
 
 
 def test_one_site_publishes_a_feed_and_another_subscribes(site: Policy, clock: LazySettings, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_unmapped_uncomputed_and_unranked_have_their_own_answers() -> None:
     assert told == [(["when.unmapped"], ["change.unmapped"]), (["when.no_snapshot"], [])]
     assert (when(mine(rank=None)), changes(mine(rank=None))) == ([], ["change.unranked"])
     new = mine(rank=None, provisional=True)
-    assert (when(new), changes(new)) == (["when.newcomer"], [])
+    assert (when(new), changes(new)) == (["when.new_user"], [])
     assert changes(mine(rank=None), [mine(account="b", rank=40)]) == ["change.unranked", "change.other_account"]
 
 

@@ -49,7 +49,7 @@ def test_a_slow_peer_does_not_block_another_fetch(
     assert set(work()) == {"succeeded"}
     assert other_was_asked.is_set()
     assert counted(subscription) == {(P1, H11): 60}
-    assert [one.outcome for one in mounted.fetches.order_by("id")] == ["landed", "same"]
+    assert [one.outcome for one in mounted.fetches.order_by("id")] == ["applied", "same"]
 
 
 def test_other_runs_proceed_while_a_peer_is_slow(
@@ -105,4 +105,4 @@ def test_a_peer_that_never_answers_times_out(mounted: Mount, vo: OtherSide, monk
     work()
     over.set()
     mounted.refresh_from_db()
-    assert (mounted.error_code, mounted.n_failed, mounted.landed_version) == ("too_slow", 1, 1)
+    assert (mounted.error_code, mounted.n_failed, mounted.applied_version) == ("too_slow", 1, 1)

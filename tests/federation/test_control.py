@@ -89,7 +89,7 @@ def test_frozen_mounts_are_fetched_and_applied_when_unfrozen(
         do(control.resume, mounted)
     do(control.unfreeze, mounted, at=LATER)
     assert mounted.due_at == LATER
-    assert look_at(mounted, monkeypatch, LATER).outcome == "landed"
+    assert look_at(mounted, monkeypatch, LATER).outcome == "applied"
     assert shares_of("/vo-a-here/P-A1") == 51
     assert last_event("thawed").details == {"from": "frozen"}
 
@@ -138,7 +138,7 @@ def test_an_unknown_key_blocks_until_it_is_compared_and_trusted(
     do(control.trust_key, remote, fingerprint=" ".join(NEW.public.groups), at=LATER)
     assert (remote.state, remote.fingerprint, remote.due_at) == ("active", NEW.public.fingerprint, LATER)
     assert last_event("key_trusted").details == {"from": before, "to": NEW.public.fingerprint}
-    assert look_at(remote, monkeypatch, LATER).outcome == "landed"
+    assert look_at(remote, monkeypatch, LATER).outcome == "applied"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -164,8 +164,8 @@ def test_a_forked_history_is_reset_on_request(mounted: Mount, vo: OtherSide, mon
     assert (mounted.state, mounted.version) == ("active", 0)
     assert last_event("begun_anew").details["version"] == 1
     assert shares_of("/vo-a-here/P-A1") == 50
-    assert look_at(mounted, monkeypatch, LATER).outcome == "landed"
-    assert (mounted.version, mounted.landed_version, shares_of("/vo-a-here/P-A1")) == (2, 2, 52)
+    assert look_at(mounted, monkeypatch, LATER).outcome == "applied"
+    assert (mounted.version, mounted.applied_version, shares_of("/vo-a-here/P-A1")) == (2, 2, 52)
 
 
 def test_a_reset_history_with_an_older_version_respects_the_limits(
@@ -192,7 +192,7 @@ def test_a_site_restored_from_a_backup_resets_its_history(
     assert look_at(subscription, monkeypatch, LATER).code == "older_version"
     assert counted(subscription) == {(P1, H10): 62}
     do(control.reset_history, subscription)
-    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert look_at(subscription, monkeypatch, LATER).outcome == "applied"
     assert counted(subscription) == {(P1, H10): 30, (P1, H11): 60}
     assert subscription.number == 1
 

@@ -85,9 +85,9 @@ def shares_of(path: str) -> float:
 
 
 def test_the_first_document_lands_below_the_mount(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     assert (shares_of("/vo-a-here"), shares_of("/vo-a-here/P-A1"), shares_of("/vo-a-here/P-A3")) == (30, 50, 20)
-    assert (mount.version, mount.landed_version, mount.error) == (1, 1, "")
+    assert (mount.version, mount.applied_version, mount.error) == (1, 1, "")
     revision = Revision.objects.order_by("-number")[0]
     assert revision.change_set.origin == "mount"
     assert all(part in revision.reason for part in ("1", "vo-a", "vo-a.example"))
@@ -113,7 +113,7 @@ def test_a_change_within_the_limits_is_applied_automatically(
 ) -> None:
     fetched(mount, monkeypatch)
     side.publish(projects(p1=52, p2=28))
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     assert shares_of("/vo-a-here/P-A2") == 28
     assert tree_now().index_of_uid(P1) == tree_now().index_of_path("/vo-a-here/P-A1")
 
@@ -135,7 +135,7 @@ def test_a_change_beyond_the_limits_is_held_for_review(
     publish_change_set(id=held.pk, version=held.version, at=AT + HOUR, actor=COMMAND)
     assert shares_of("/vo-a-here/P-A1") == 20
     fetched(mount, monkeypatch, AT + 2 * HOUR)
-    assert (mount.landed_version, mount.held) == (2, None)
+    assert (mount.applied_version, mount.held) == (2, None)
 
 
 def test_a_held_change_is_rebased_and_dropped_when_superseded(
@@ -154,7 +154,7 @@ def test_a_held_change_is_rebased_and_dropped_when_superseded(
     first.refresh_from_db()
     assert first.state == "withdrawn"
     side.publish(projects())
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     assert Mount.objects.get().held is None
     assert not ChangeSet.objects.filter(origin="mount", state="proposed").exists()
 
@@ -237,7 +237,7 @@ def test_a_listed_site_that_publishes_nothing_blocks_no_document(
     side.publish(issuers=("liar.example", "site.example"))
     assert fetched(mount, monkeypatch).code == "mount_loop"
     drop_publication(name="vo-b", reason="Nobody reads it.", at=AT, actor=COMMAND)
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
     side.publish(projects(p1=51), issuers=("liar.example", "site.example"))
     assert fetched(mount, monkeypatch).code == "mount_loop"
@@ -265,7 +265,7 @@ def test_a_key_handover_is_followed_and_audited(mount: Mount, side: OtherSide, m
     new = SigningKey(bytes(range(1, 33)))
     side.key, side.chain = new, [sign_successor(KEY, new.public)]
     side.publish()
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     assert mount.fingerprint == new.public.fingerprint
     assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
 
@@ -277,9 +277,9 @@ def test_a_frozen_mount_is_fetched_but_not_applied_and_a_paused_one_not_fetched(
     Mount.objects.update(state="frozen")
     side.publish(projects(p1=51))
     assert fetched(mount, monkeypatch).outcome == "frozen"
-    assert (mount.version, mount.landed_version, shares_of("/vo-a-here/P-A1")) == (2, 1, 50)
+    assert (mount.version, mount.applied_version, shares_of("/vo-a-here/P-A1")) == (2, 1, 50)
     Mount.objects.update(state="active")
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     assert shares_of("/vo-a-here/P-A1") == 51
     Mount.objects.update(state="paused", due_at=AT)
     assert request_due_fetches(at=AT + HOUR) == 0
@@ -306,7 +306,7 @@ def test_an_entry_archived_at_the_peer_is_restored_with_its_uid(
     fetched(mount, monkeypatch)
     assert tree_now().index_of_uid(P3) is None
     side.publish()
-    assert fetched(mount, monkeypatch).outcome == "landed"
+    assert fetched(mount, monkeypatch).outcome == "applied"
     assert tree_now().index_of_uid(P3) is not None
 
 

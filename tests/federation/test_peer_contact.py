@@ -64,7 +64,7 @@ def test_a_peer_that_contacts_us_is_fetched_at_once(away: Subscription, monkeypa
     assert request_due_fetches(at=back) == 0, "on schedule it isn't due"
     asks("site-b.example", back, monkeypatch)
     run = Run.objects.get(subject=f"usage:{away.pk}", state=Run.State.QUEUED)
-    assert work_run_now(run.pk).result["outcome"] == "landed"
+    assert work_run_now(run.pk).result["outcome"] == "applied"
 
 
 @pytest.mark.parametrize("issuer", ["vo-z.example", "", "x" * 200, "site-b.example\x00"])

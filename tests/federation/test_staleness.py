@@ -69,7 +69,7 @@ def test_a_frozen_mount_stays_frozen_until_unfrozen(
     assert look_at(heard, monkeypatch, TOO_LATE).outcome == "frozen"
     assert counted(heard) == {(P1, H11): 60}
     control.unfreeze(kind="subscription", remote_id=heard.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
-    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "landed"
+    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "applied"
     assert counted(heard) == {(P1, H11): 120}
 
 

@@ -68,7 +68,7 @@ def make_mounted() -> OtherSide:
             at=AT,
             actor=COMMAND,
         )
-        assert work_run_now(request_fetch(made, at=AT).pk).result["outcome"] == "landed"
+        assert work_run_now(request_fetch(made, at=AT).pk).result["outcome"] == "applied"
     return side
 
 
@@ -78,7 +78,7 @@ def make_second_version() -> OtherSide:
         Mount.objects.update(url=side.url, most_points=100)
         make_publication(policy_slug="grid", entry="/VO-B", name="vo-b", at=AT, actor=COMMAND)
         side.publish(projects(p1=51))
-        assert work_run_now(request_fetch(Mount.objects.get(), at=AT).pk).result["outcome"] == "landed"
+        assert work_run_now(request_fetch(Mount.objects.get(), at=AT).pk).result["outcome"] == "applied"
     return side
 
 
@@ -109,7 +109,7 @@ def make_usage_accepted() -> OtherSide:
         row = Subscription.objects.get()
         Subscription.objects.update(url=feed.url)
         for _document in publish_two_hours(feed):
-            assert work_run_now(request_fetch(row, at=AT).pk).result["outcome"] == "landed"
+            assert work_run_now(request_fetch(row, at=AT).pk).result["outcome"] == "applied"
             row.refresh_from_db()
     return side
 

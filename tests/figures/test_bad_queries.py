@@ -34,7 +34,7 @@ ABSURD = [
 OTHER = [
     ("/usage/figures/coverage", "/api/v1/usage/figures/coverage", "coverage_days=1000000"),
     (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "age=1e9"),
-    (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "law=tea"),
+    (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "function=tea"),
 ]
 
 

@@ -23,14 +23,14 @@ def figure_for(query: str = "", own: str = "exponential") -> Figure:
     return decay_figure(WINDOWS[own], WINDOWS, read_decay(asked), asked, policy="grid", as_of_s=AS_OF_S)
 
 
-@pytest.mark.parametrize("query", ["", "age=7&law=own", "age=365&law=" + "&law=".join(DECAY_FUNCTIONS)])
+@pytest.mark.parametrize("query", ["", "age=7&function=own", "age=365&function=" + "&function=".join(DECAY_FUNCTIONS)])
 def test_the_figure_is_valid_for_plotly(query: str) -> None:
     check_schema(figure_for(query))
     assert "polyline" in first_drawing(figure_for(query))
 
 
 def test_points_are_weights_of_the_engine() -> None:
-    found = figure_for("age=90&law=pbs")
+    found = figure_for("age=90&function=pbs")
     assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "the policy"]
     ages_s = [day * DAY_S for day in found.traces[0]["x"]]
     wanted = weights(ages_s, WINDOWS["pbs"], AS_OF_S) * 100
@@ -39,7 +39,7 @@ def test_points_are_weights_of_the_engine() -> None:
 
 
 def test_each_decay_function_has_a_fixed_colour() -> None:
-    alone, among = figure_for("law=lsf"), figure_for("law=pbs&law=lsf&law=flux")
+    alone, among = figure_for("function=lsf"), figure_for("function=pbs&function=lsf&function=flux")
     of_lsf = [
         [t["line"]["color"] for t in one.traces if t["name"] == DECAY_FUNCTIONS["lsf"].label] for one in (alone, among)
     ]
@@ -47,11 +47,11 @@ def test_each_decay_function_has_a_fixed_colour() -> None:
 
 
 def test_compared_decay_functions_have_other_colours_than_that_of_the_policy() -> None:
-    found = figure_for("law=" + "&law=".join(DECAY_FUNCTIONS))
+    found = figure_for("function=" + "&function=".join(DECAY_FUNCTIONS))
     colors = [trace["line"]["color"] for trace in found.traces]
     assert len(colors) == len(set(colors)) == len(DECAY_FUNCTIONS)
     chips = [choice.key for choice in found.controls[1].choices]
-    assert "law-exponential" not in chips
+    assert "function-exponential" not in chips
     assert len(chips) == len(DECAY_FUNCTIONS) - 1
 
 
@@ -74,13 +74,13 @@ def test_the_end_of_the_window_is_marked() -> None:
 
 
 def test_a_choice_links_to_its_page_and_back() -> None:
-    chips = {choice.key: choice for choice in figure_for("aging=slurm&law=lsf").controls[1].choices}
-    assert chips["law-pbs"].query == "aging=slurm&law=lsf&law=pbs"
-    assert chips["law-lsf"].is_chosen
-    assert chips["law-lsf"].query == "aging=slurm&law=own"
+    chips = {choice.key: choice for choice in figure_for("aging=slurm&function=lsf").controls[1].choices}
+    assert chips["function-pbs"].query == "aging=slurm&function=lsf&function=pbs"
+    assert chips["function-lsf"].is_chosen
+    assert chips["function-lsf"].query == "aging=slurm&function=own"
 
 
-@pytest.mark.parametrize(("query", "where"), [("age=8", "age"), ("age=1e9", "age"), ("law=tea", "law")])
+@pytest.mark.parametrize(("query", "where"), [("age=8", "age"), ("age=1e9", "age"), ("function=tea", "function")])
 def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_decay(QueryDict(query))

@@ -194,7 +194,7 @@ def test_a_user_who_runs_a_job_becomes_a_member_with_the_shares_of_the_rule(stud
     assert AuditEvent.objects.filter(verb="policy.published", reason=made.reason).exists()
 
 
-def test_before_joining_an_account_counts_at_the_entry_with_a_newcomer_factor(students: Site) -> None:
+def test_before_joining_an_account_counts_at_the_entry_with_a_new_users_factor(students: Site) -> None:
     students.job("zoe", "students", 3)
     students.recompute()
     before = store.newest(students.slug)

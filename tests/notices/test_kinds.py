@@ -53,7 +53,7 @@ def says(found: list[Sentence], *expected: tuple[str, ...]) -> bool:
     return True
 
 
-def put_in_force(site: Site, operations: list[dict[str, Any]]) -> None:
+def publish_operations(site: Site, operations: list[dict[str, Any]]) -> None:
     made = make_change_set(policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=SYSTEM)
     publish_change_set(id=made.pk, version=1, at=AT, actor=SYSTEM)
     site.policy.refresh_from_db()
@@ -61,7 +61,7 @@ def put_in_force(site: Site, operations: list[dict[str, Any]]) -> None:
 
 def test_expiring_shares_and_boosts_are_reported_to_managers(computed: Site) -> None:
     soon, later = (TODAY + 5 * DAY).isoformat(), (TODAY + 40 * DAY).isoformat()
-    put_in_force(
+    publish_operations(
         computed,
         [
             {"op": "set_dates", "entry": "/physics/bob", "dates": {"ends_on": soon, "at_end": 1}},
@@ -80,7 +80,7 @@ def test_expiring_shares_and_boosts_are_reported_to_managers(computed: Site) -> 
 
 def test_expired_kept_shares_stay_reported(computed: Site) -> None:
     dates = {"ends_on": (TODAY + DAY).isoformat(), "at_end": "keep"}
-    put_in_force(computed, [{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
+    publish_operations(computed, [{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
     evaluate(at=AT + 60 * DAY)
     kept = ("ending_shares.kept", "/physics/bob", "21 Nov 2026")
     assert says(told(computed.pia, "ending_shares", AT + 60 * DAY), kept)

@@ -83,7 +83,7 @@ def test_the_list_shows_current_effect_and_author(site: Site, as_eva: Actor) -> 
     adjust(site, "/physics/alice", -8, ago=timedelta(hours=3), note="b-cn0417")
     site.recompute()
     (line,), following = list_adjustments(policy_slug=site.slug, actor=as_eva)
-    assert (line.path, line.counted, line.is_in_force, line.may_revoke) == ("/physics/alice", -2 * HOUR_S, True, True)
+    assert (line.path, line.counted, line.is_active, line.may_revoke) == ("/physics/alice", -2 * HOUR_S, True, True)
     assert (line.adjustment.author_name, line.adjustment.reason, line.adjustment.note) == (
         "system",
         "Node failure.",
@@ -99,7 +99,7 @@ def test_a_revoked_adjustment_stays_listed_without_effect(site: Site, as_eva: Ac
     publish_operations(policy_slug=site.slug, operations=[revoke], reason="A mistake.", at=AS_OF, actor=COMMAND)
     site.recompute()
     (line,), _ = list_adjustments(policy_slug=site.slug, actor=as_eva)
-    assert (line.is_in_force, line.counted) == (False, 0.0)
+    assert (line.is_active, line.counted) == (False, 0.0)
     assert list_adjustments(policy_slug=site.slug, with_revoked=False, actor=as_eva)[0] == []
     assert get_entry_page(policy_slug=site.slug, uid=UUID(entry), actor=as_eva).entry.adjusted == 0.0
 

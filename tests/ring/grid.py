@@ -80,7 +80,7 @@ def _mount(ring: Ring, names: Sequence[str], entry: str, authority: str, keys: d
     }
     ring.tell(names, "mount", lambda _: there)
     for outcomes in ring.tell(names, "look").values():
-        assert set(outcomes.values()) == {"landed"}, outcomes
+        assert set(outcomes.values()) == {"applied"}, outcomes
 
 
 def _exchange_usage(ring: Ring, keys: dict[str, str], address_of: dict[str, str]) -> None:

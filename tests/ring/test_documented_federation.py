@@ -177,13 +177,13 @@ def test_the_documented_commands_literally(world: World) -> None:
         mount(world, VO, "vo-a", "/P-A1", PI, "p-a1")
     said = mount(world, VO, "vo-a", "/P-A1", PI, "p-a1", "--keep-usage")
     assert "1 account becomes unmapped, and 20.0 core-hours" in said
-    assert "landed" in world.run(VO, "federation fetch")
+    assert "applied" in world.run(VO, "federation fetch")
     assert world.core_hours(VO, "vo-a") == {"P-A1": 20, "P-A2": 0, "P-A3": 0, "anna": 0, "cara": 0}
     assert "version 2 (new)" in publish_again(world, VO)
 
     # VO → site, after revision 1.
     mount(world, SITE, "grid", "/VO-A", VO, "vo-a")
-    assert "landed" in world.run(SITE, "federation fetch")
+    assert "applied" in world.run(SITE, "federation fetch")
     assert "fresh  version 2 of 2" in world.run(SITE, "federation status")
     assert world.core_hours(SITE, "grid") == {
         "VO-A": 5, "kim": 3, "P-A1": 5, "P-A2": 0, "P-A3": 0, "anna": 5, "cara": 0,
@@ -192,9 +192,9 @@ def test_the_documented_commands_literally(world: World) -> None:
     # Another division by the project is in the site's tree after two fetches.
     make_policy(world, PI, "p-a1", PI_TREE.replace("60", "62").replace("40}", "38}"))
     assert "version 2 (new)" in publish_again(world, PI)
-    assert "landed" in world.run(VO, "federation fetch")
+    assert "applied" in world.run(VO, "federation fetch")
     publish_again(world, VO)
-    assert "landed" in world.run(SITE, "federation fetch")
+    assert "applied" in world.run(SITE, "federation fetch")
     assert "version 3 of 3" in world.run(SITE, "federation status")
 
     # Usage both ways.

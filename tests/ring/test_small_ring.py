@@ -59,7 +59,7 @@ def set_up(small: Small, url: str) -> None:
     there = {"entry": "/VO-A", "url": url, "fingerprint": key, "settings": {"most_points": 100}}
     instances.tell_each(SITES, "mount", lambda _: there)
     looked = instances.tell_each(SITES, "look")
-    assert {name: [*found.values()] for name, found in looked.items()} == {name: ["landed"] for name in SITES}
+    assert {name: [*found.values()] for name, found in looked.items()} == {name: ["applied"] for name in SITES}
     instances.tell_each(SITES, "count_usage", lambda _: {"leaves": evaluation.leaves})
     instances.tell_each(SITES, "tell_usage", lambda _: {"entry": "/VO-A", "name": "vo-a", "cores": CPUS})
     address = {name: feed_at(instances[name].address, "vo-a") for name in SITES}
@@ -106,7 +106,7 @@ def test_each_site_compares_by_local_and_reported_usage(small: Small) -> None:
     looks = instances.tell_each(SITES, "timeline")
     for name in SITES:
         policy = looks[name].pop("vo-a.example, vo-a")
-        assert policy.pop("landed") >= 1
+        assert policy.pop("applied") >= 1
         assert policy == {"same": ROUNDS}, "a look at the mount was refused"
         (told,) = looks[name].values()
-        assert told.keys() == {"landed", "same"}, "a look at usage was refused"
+        assert told.keys() == {"applied", "same"}, "a look at usage was refused"

@@ -257,7 +257,7 @@ def remotes() -> dict[str, dict[str, Any]]:
     """Of everything mounted or subscribed to: its state, what was wrong with the last look, and what is held."""
     found: dict[str, dict[str, Any]] = {}
     for mounted in Mount.objects.all():
-        found[str(mounted)] = {"state": mounted.state, "error": mounted.error_code, "landed": mounted.landed_version}
+        found[str(mounted)] = {"state": mounted.state, "error": mounted.error_code, "applied": mounted.applied_version}
     for row in Subscription.objects.annotate(n_held=Count("held_hours")):
         found[str(row)] = {"state": row.state, "error": row.error_code, "held": row.n_held}
     return found

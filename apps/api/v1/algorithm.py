@@ -107,7 +107,7 @@ class OperatorSerializer(serializers.Serializer[Any]):
     package = serializers.CharField(allow_null=True)
 
 
-class AgingLawSerializer(serializers.Serializer[Any]):
+class DecayFunctionSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="`aging` of a policy's window")
     label = serializers.CharField()  # type: ignore[assignment]
     formula = serializers.CharField(help_text="Weight of usage, 0 to 1")
@@ -133,18 +133,18 @@ class OperatorListView(APIView):
         return list_response([operator_json(operator) for operator in all_operators()])
 
 
-class AgingLawListView(APIView):
+class DecayFunctionListView(APIView):
     scopes: ClassVar[Scopes] = READ
 
-    @extend_schema(operation_id="list_aging_laws", responses=list_schema(AgingLawSerializer))
+    @extend_schema(operation_id="list_decay_functions", responses=list_schema(DecayFunctionSerializer))
     def get(self, request: Request) -> Response:
         """All decay functions of a policy's window; functions of schedulers have the scheduler's name for them."""
-        return list_response([law_json(law) for law in DECAY_FUNCTIONS.values()])
+        return list_response([function_json(function) for function in DECAY_FUNCTIONS.values()])
 
 
-def law_json(law: DecayFunction) -> dict[str, Any]:
-    texts = {name: getattr(law, name) for name in ("name", "label", "formula", "reference")}
-    return {**texts, "parameters": [_parameter_json(parameter) for parameter in law.parameters]}
+def function_json(function: DecayFunction) -> dict[str, Any]:
+    texts = {name: getattr(function, name) for name in ("name", "label", "formula", "reference")}
+    return {**texts, "parameters": [_parameter_json(parameter) for parameter in function.parameters]}
 
 
 def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:

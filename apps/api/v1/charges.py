@@ -177,7 +177,7 @@ class AdjustmentFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(
         max_length=9000, required=False, help_text="uid or path; only adjustments at this entry and below it"
     )
-    in_force = serializers.BooleanField(required=False, default=False, help_text="Leave out revoked adjustments")
+    active = serializers.BooleanField(required=False, default=False, help_text="Leave out revoked adjustments")
     cursor = serializers.CharField(max_length=200, required=False)
 
 
@@ -198,7 +198,7 @@ class AdjustmentListView(APIView):
         lines, next_before = list_adjustments(
             policy_slug=policy,
             entry_uid=entry_uid(request, policy, given["entry"]) if "entry" in given else None,
-            with_revoked=not given["in_force"],
+            with_revoked=not given["active"],
             before=read_cursor(given),
             limit=_ADJUSTMENT_PAGE,
             actor=actor_of(request),

@@ -48,7 +48,7 @@ _READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 
 class DecayFilterSerializer(FigureFilterSerializer):
     age = serializers.CharField(max_length=8, required=False, help_text="Number of days: 7, 30, 90 or 365")
-    law = serializers.ListField(
+    function = serializers.ListField(
         child=serializers.CharField(max_length=32),
         required=False,
         help_text="Decay functions to draw beside the policy's own; `own`: no others",

@@ -54,7 +54,7 @@ from apps.usage.services import NewSource, make_source
 
 _SNAPSHOT_DAYS = 30
 _CHUNK = 10_000
-_NEWCOMER = "gravity-waves"
+_NEW_VO = "gravity-waves"
 _CUT = ("lattice-qcd", 120)  # its shares before they were cut
 _EXPECTED_EVERY_S = 6 * 3600
 
@@ -144,7 +144,7 @@ def _publish_first(grid: Grid, *, at: datetime, admin: Actor) -> Mount:
     begin_at = at - timedelta(days=DAYS)
     make_policy(slug=POLICY_SLUG, name=POLICY_NAME, at=begin_at, actor=admin, details=PolicyDetails(is_sample=True))
     whole = grid.root()
-    first = [vo for vo in whole["children"] if vo["name"] != _NEWCOMER]
+    first = [vo for vo in whole["children"] if vo["name"] != _NEW_VO]
     cut_to = grid.vo_shares[_CUT[0]]
     earlier = [{**vo, "shares": _CUT[1]} if vo["name"] == _CUT[0] else vo for vo in first]
     publish_document(
@@ -199,12 +199,12 @@ def _publish_since(grid: Grid, mount: Mount, *, at: datetime, admin: Actor, mana
 
 def _admit(whole: dict[str, Any], *, at: datetime, admin: Actor) -> None:
     """Import the new organisation from a file that lacks all others."""
-    newcomer = [vo for vo in whole["children"] if vo["name"] == _NEWCOMER]
+    new = [vo for vo in whole["children"] if vo["name"] == _NEW_VO]
     import_policy(
         file=FileImport(
             policy_slug=POLICY_SLUG,
             format="json",
-            content=json.dumps({"root": {**whole, "children": newcomer}}).encode(),
+            content=json.dumps({"root": {**whole, "children": new}}).encode(),
             keep_missing=True,
         ),
         publish=True,

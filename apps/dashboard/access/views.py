@@ -36,7 +36,7 @@ from apps.policies.tree.stored import load_tree
 
 _MOST_NAMES = 200
 
-_ACTIVE = (GrantState.IN_FORCE, GrantState.SOON)
+_ACTIVE = (GrantState.ACTIVE, GrantState.SOON)
 
 
 def page_url(policy: str, **_kwargs: Any) -> str:

@@ -138,8 +138,8 @@ def _is_readable(parameter: Parameter, value: str) -> bool:
 
 
 # --- Side by side -----------------------------------------------------------------------------------------------------
-IN_FORCE = "in-force"
-DEFAULTS = (IN_FORCE, "slurm-fair-tree", "slurm-classic")
+ACTIVE = "active"
+DEFAULTS = (ACTIVE, "slurm-fair-tree", "slurm-classic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Row:
 
 def options(current: Mapping[str, Any]) -> list[Option]:
     """The active algorithm first, then every algorithm with its defaults, one for each operator."""
-    found = [Option(IN_FORCE, f"{_('active')}: {label_of(current)}")]
+    found = [Option(ACTIVE, f"{_('active')}: {label_of(current)}")]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
             for operator in all_operators():
@@ -220,13 +220,13 @@ def _at(values: Sequence[str], at: int) -> str:
 
 
 def _has_operator(key: str) -> bool:
-    return key == IN_FORCE or ":" in key
+    return key == ACTIVE or ":" in key
 
 
 def settings_of(place: RequestedColumn, current: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a requested column; {} for the policy's own. Invalid values are rejected by the computation."""
     name, _colon, operator = place.key.partition(":")
-    if place.key == IN_FORCE:
+    if place.key == ACTIVE:
         if not (place.resolution or place.k) or current.get("name") != "aequus":
             return {}
         found = dict(current)

@@ -114,23 +114,23 @@ def _decide(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: int = 200, **more: Any) -> HttpResponse:
-    in_force = current.settings.algorithm
-    is_known = str(in_force["name"]) in all_algorithms()
-    chosen = _known(name) if is_known or name != in_force["name"] else None
-    shown = _shown_settings(more, in_force, name)
+    active = current.settings.algorithm
+    is_known = str(active["name"]) in all_algorithms()
+    chosen = _known(name) if is_known or name != active["name"] else None
+    shown = _shown_settings(more, active, name)
     context = {
         "found": current,
-        "in_force": in_force,
-        "label": algorithm_text.label_of(in_force),
-        "described": algorithm_text.describe(str(in_force["name"]), in_force),
+        "active": active,
+        "label": algorithm_text.label_of(active),
+        "described": algorithm_text.describe(str(active["name"]), active),
         "parameters": [] if shown is None else algorithm_text.parameters_in_words(shown),
         "chosen": None if chosen is None else algorithm_text.describe(chosen.name, shown),
-        "is_other": name != in_force["name"],
-        "is_preview": shown is not None and shown != in_force,
+        "is_other": name != active["name"],
+        "is_preview": shown is not None and shown != active,
         "others": [algorithm_text.describe(each) for each in all_algorithms()],
-        "misfit": current.misfits.get(name, "") if name != in_force["name"] else "",
+        "misfit": current.misfits.get(name, "") if name != active["name"] else "",
         "profile": _profile(request, current, chosen),
-        "form": None if chosen is None else choice.unbound(chosen, in_force),
+        "form": None if chosen is None else choice.unbound(chosen, active),
         "may_change": current.may_change,
         "policy": current.policy_slug,
         **_resolution_check(request, current.policy_slug, chosen, shown),
@@ -172,11 +172,11 @@ def _profile(request: HttpRequest, current: PolicyAlgorithm, chosen: Any) -> Fig
     return framed(request, source, lambda: policy_profile_figure(current.settings.algorithm, policy, request.GET))
 
 
-def _shown_settings(more: dict[str, Any], in_force: dict[str, Any], name: str) -> Any:
+def _shown_settings(more: dict[str, Any], active: dict[str, Any], name: str) -> Any:
     form = more.get("form")
     if isinstance(form, ParametersForm) and form.settings is not None:
         return form.settings
-    return in_force if in_force["name"] == name else None
+    return active if active["name"] == name else None
 
 
 def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def _known(name: str) -> Any:
 
 
 def _compare_url(policy: str, name: str) -> str:
-    query = urlencode([("with", choice.IN_FORCE), ("with", name)])
+    query = urlencode([("with", choice.ACTIVE), ("with", name)])
     return f"{reverse('dashboard:compare', kwargs={'policy': policy})}?{query}"
 
 

@@ -47,7 +47,7 @@ from apps.runs.models import Run
 # --- In words ---------------------------------------------------------------------------------------------------------
 _OUTCOMES = {
     Fetch.Outcome.SAME.value: ("ok", gettext_lazy("Unchanged")),
-    Fetch.Outcome.LANDED.value: ("ok", gettext_lazy("applied")),
+    Fetch.Outcome.APPLIED.value: ("ok", gettext_lazy("applied")),
     Fetch.Outcome.HELD.value: ("warn", gettext_lazy("held")),
     Fetch.Outcome.FROZEN.value: ("off", gettext_lazy("frozen")),
     Fetch.Outcome.REFUSED.value: ("bad", gettext_lazy("Rejected")),
@@ -92,12 +92,12 @@ def fetch_line(fetch: Fetch) -> FetchLine:
 
 def title(mount: Mount, at: datetime) -> KeyedText:
     """Headline with the active version, its issuer, and its age."""
-    if not mount.landed_version:
+    if not mount.applied_version:
         return KeyedText("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
     age_s = age_of(mount, at)
-    words = {"n": presentation.count(mount.landed_version), "name": mount.issuer}
+    words = {"n": presentation.count(mount.applied_version), "name": mount.issuer}
     if age_s is None:
-        return KeyedText("in_force", _("Version %(n)s of %(name)s is active") % words)
+        return KeyedText("active", _("Version %(n)s of %(name)s is active") % words)
     words["age"] = presentation.age(age_s)
     return KeyedText("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % words)
 

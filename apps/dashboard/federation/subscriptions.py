@@ -150,7 +150,7 @@ class SettingsForm(_FetchForm):
 FETCHES_SHOWN = 30
 _OUTCOMES = {
     Fetch.Outcome.SAME: ("", "off"),
-    Fetch.Outcome.LANDED: ("ok", "ok"),
+    Fetch.Outcome.APPLIED: ("ok", "ok"),
     Fetch.Outcome.HELD: ("warn", "warn"),
     Fetch.Outcome.FROZEN: ("remote", "off"),
     Fetch.Outcome.REFUSED: ("bad", "bad"),
@@ -350,7 +350,7 @@ def fetch_line(row: Fetch) -> FetchLine:
     badge, dot = _OUTCOMES[Fetch.Outcome(row.outcome)]
     words = {
         Fetch.Outcome.SAME: _("Unchanged"),
-        Fetch.Outcome.LANDED: _("Counted"),
+        Fetch.Outcome.APPLIED: _("Counted"),
         Fetch.Outcome.HELD: _("held"),
         Fetch.Outcome.FROZEN: _("Not counted"),
         Fetch.Outcome.REFUSED: _("refused"),

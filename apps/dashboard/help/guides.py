@@ -53,7 +53,7 @@ GUIDES = (
     ),
     Guide(
         "Job priorities, Try job priorities",
-        "jobs jobs-play",
+        "jobs jobs-calculator",
         (("why this priority", "scheduler.md#why-does-this-job-have-this-priority"),),
         ("POST jobs/explain",),
     ),
@@ -92,7 +92,7 @@ GUIDES = (
         "Usage window",
         "aging",
         (("how usage decays", "manager.md#how-usage-decays"), ("curves", "algorithms.md#decay-functions")),
-        ("GET aging-laws",),
+        ("GET decay-functions",),
     ),
     Guide(
         "Changes, review",

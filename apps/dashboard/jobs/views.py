@@ -21,20 +21,20 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, TooLarge
 from apps.core.typed_numbers import read_number
-from apps.dashboard.jobs.pasted_jobs import read_table
-from apps.dashboard.jobs.play import (
+from apps.dashboard.jobs.calculator import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
     MOST_ROWS,
     PROJECT_FIELDS,
     STARTS,
     USER_FIELDS,
+    CalculatorForm,
     Field,
-    PlayForm,
     Row,
     blank_row,
     case_of,
 )
+from apps.dashboard.jobs.pasted_jobs import read_table
 from apps.dashboard.jobs.tables import grid_engine_table, short
 from apps.dashboard.shell.requests import actor_of, fragment
 from apps.engine.jobs import all_job_algorithms, get_job_algorithm
@@ -238,13 +238,13 @@ MOST_SHOWN = 200  # jobs of a case shown as JSON
 
 @never_cache
 @require_safe
-def play(request: HttpRequest) -> HttpResponse:
+def calculator(request: HttpRequest) -> HttpResponse:
     """The whole page; without a query it shows the first example."""
     query = request.GET if request.GET else QueryDict(STARTS[0].query)
-    form = PlayForm(query)
+    form = CalculatorForm(query)
     chosen = [variant for variant, _label, _changes in amendments() if variant in form.variants]
     context = {
-        **_played(form),
+        **_calculated(form),
         **layout_of(form, adding=query.get("add", "")),
         "form": form,
         "starts": STARTS,
@@ -254,20 +254,20 @@ def play(request: HttpRequest) -> HttpResponse:
             {"label": _("Try job priorities")},
         ],
     }
-    return render(request, "dashboard/jobs/play.html", context)
+    return render(request, "dashboard/jobs/calculator.html", context)
 
 
 @never_cache
 @require_safe
-@fragment(lambda: reverse("dashboard:jobs-play"))
-def play_result(request: HttpRequest) -> HttpResponse:
+@fragment(lambda: reverse("dashboard:jobs-calculator"))
+def calculator_result(request: HttpRequest) -> HttpResponse:
     """The result as a fragment; the page's URL is updated to the form."""
-    response = render(request, "dashboard/jobs/_play_result.html", _played(PlayForm(request.GET)))
-    response["HX-Replace-Url"] = f"{reverse('dashboard:jobs-play')}?{request.GET.urlencode()}"
+    response = render(request, "dashboard/jobs/_calculator_result.html", _calculated(CalculatorForm(request.GET)))
+    response["HX-Replace-Url"] = f"{reverse('dashboard:jobs-calculator')}?{request.GET.urlencode()}"
     return response
 
 
-def _played(form: PlayForm) -> dict[str, Any]:
+def _calculated(form: CalculatorForm) -> dict[str, Any]:
     """The table and its case, or the problems. An incomplete form is no error: status 200."""
     if form.problems:
         return {"problems": form.problems, "is_live": True}
@@ -298,7 +298,7 @@ class OwnerTable:
         return len(self.rows) < MOST_ROWS
 
 
-def layout_of(form: PlayForm, *, adding: str) -> dict[str, Any]:
+def layout_of(form: CalculatorForm, *, adding: str) -> dict[str, Any]:
     """Tables with a blank row each, and settings with their defaults. adding: the table that was extended last."""
     tables = {
         "users_table": _table(_("Jobs"), USER_FIELDS, form.users, adding),

@@ -30,8 +30,8 @@ from apps.core.errors import DomainError
 from apps.dashboard.figures import bars, day_lines
 from apps.dashboard.figures.day_lines import NARROW, WIDE, Sparkline, draw_deviation
 from apps.dashboard.my_priority.presenters import AccountExplanation, build_account_explanation
-from apps.dashboard.overview import concerns as overview_text
-from apps.dashboard.overview.concerns import list_attention_items
+from apps.dashboard.overview import verdict
+from apps.dashboard.overview.attention import list_attention_items
 from apps.dashboard.requests.presenters import group_url
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
@@ -272,11 +272,11 @@ def _verdict(data: OverviewData) -> Mapping[str, Any]:
     found = data.overview
     return {
         "overview": found,
-        "verdict": overview_text.verdict(data.ranked, sees_all=not found.n_hidden),
-        "within_band": overview_text.within_band(data.ranked),
-        "furthest": overview_text.furthest(data.ranked, found),
-        "idle": overview_text.idle_text(data.ranked),
-        "deviation": overview_text.deviation_now(data.ranked),
+        "verdict": verdict.verdict(data.ranked, sees_all=not found.n_hidden),
+        "within_band": verdict.within_band(data.ranked),
+        "furthest": verdict.furthest(data.ranked, found),
+        "idle": verdict.idle_text(data.ranked),
+        "deviation": verdict.deviation_now(data.ranked),
         "is_end_user": not data.actor.is_admin,
     }
 
@@ -284,7 +284,7 @@ def _verdict(data: OverviewData) -> Mapping[str, Any]:
 def _top(data: OverviewData) -> Mapping[str, Any]:
     ranked = list(data.ranked)
     if _by_balance(data):
-        ranked.sort(key=lambda line: -overview_text.distance(line))
+        ranked.sort(key=lambda line: -verdict.distance(line))
     rest = ranked[SHOWN:]
     pinned = pinned_among(
         policy_slug=data.policy_slug, uids=[line.entry.uid for line in ranked[:SHOWN]], actor=data.actor
@@ -346,8 +346,8 @@ def _pins(data: OverviewData) -> Mapping[str, Any] | None:
 
 
 def _attention(data: OverviewData) -> Mapping[str, Any]:
-    concerns = list_attention_items(data.view, data.overview, data.ranked, at=data.now, actor=data.actor)
-    return {"concerns": concerns, "overview": data.overview}
+    items = list_attention_items(data.view, data.overview, data.ranked, at=data.now, actor=data.actor)
+    return {"attention_items": items, "overview": data.overview}
 
 
 def _sources(data: OverviewData) -> Mapping[str, Any]:

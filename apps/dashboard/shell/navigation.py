@@ -240,7 +240,7 @@ class Shell:
                 counted=_("unread"),
             ),
             self._item(_("Job priorities"), "columns-3", "jobs"),
-            self._item(_("Try job priorities"), "flask", "jobs-play"),
+            self._item(_("Try job priorities"), "flask", "jobs-calculator"),
         ]
         data = self._item(
             _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"

@@ -89,7 +89,7 @@ class _Newest:
 
     version: int | None = None
     at: datetime | None = None
-    in_force: int | None = None
+    active: int | None = None
 
 
 def load_sites(
@@ -162,7 +162,7 @@ def _own_site(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _M
         possible_core_s=possible,
         last_contact_at=_last_contact_at(""),
         max_age_s=None,
-        enforced=newest.in_force,
+        enforced=newest.active,
         published=newest.version,
         published_at=newest.at,
     )
@@ -238,5 +238,5 @@ def _newest(policy: Policy, way: Sequence[UUID]) -> _Newest:
             return _Newest() if last is None else _Newest(last.version, last.issued_at, last.version)
         if uid in mounted:
             mount = mounted[uid]
-            return _Newest(mount.version or None, mount.issued_at, mount.landed_version or None)
+            return _Newest(mount.version or None, mount.issued_at, mount.applied_version or None)
     return _Newest()

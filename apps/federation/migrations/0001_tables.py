@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 ("publication", models.CharField(max_length=128)),
                 ("version", models.PositiveBigIntegerField(default=0)),
                 ("digest", models.CharField(blank=True, default="", max_length=64)),
-                ("landed_version", models.PositiveBigIntegerField(default=0)),
+                ("applied_version", models.PositiveBigIntegerField(default=0)),
                 ("issuers", models.JSONField(default=list)),
                 ("document", models.BinaryField(default=b"")),
                 ("most_points", models.FloatField(default=5.0)),
@@ -260,7 +260,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("same", "Unchanged"),
-                            ("landed", "Applied"),
+                            ("applied", "Applied"),
                             ("held", "Held for review"),
                             ("frozen", "Fetched, not applied"),
                             ("refused", "Refused"),

@@ -16,7 +16,7 @@ from apps.federation.documents.trust import TrustedState, Verdict, check_documen
 from apps.federation.documents.wire import PolicyLimits
 from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication
-from apps.federation.mounts.landing import Landing, apply_document, owned_by_another_policy, owned_elsewhere
+from apps.federation.mounts.application import AppliedDocument, apply_document, owned_by_another_policy, owned_elsewhere
 from apps.federation.publishing import own_name
 from apps.federation.staleness import STILL_OPEN, record_of
 from apps.policies.models import ChangeSet, Policy
@@ -43,7 +43,7 @@ def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at:
     """
     if answer.status == 304 and mount.document:
         fetched.etag = mount.etag
-        if _is_landed(mount, at):
+        if _is_applied(mount, at):
             fetched.version = mount.version
             return
         fetched.data = zstandard.ZstdDecompressor().decompress(bytes(mount.document))
@@ -69,15 +69,15 @@ def read_answer(mount: Mount, answer: outbound.Answer, fetched: FetchResult, at:
 def _is_settled(mount: Mount, data: bytes, at: datetime) -> bool:
     """Whether it is the current document, unchanged and still valid, so that it needn't be read or compared."""
     return (
-        _is_landed(mount, at)
+        _is_applied(mount, at)
         and bool(mount.digest)
         and hashlib.sha256(data.partition(b"\n")[0]).hexdigest() == mount.digest
     )
 
 
-def _is_landed(mount: Mount, at: datetime) -> bool:
+def _is_applied(mount: Mount, at: datetime) -> bool:
     """Whether the stored document is applied and still valid."""
-    return mount.landed_version == mount.version and mount.expires_at is not None and mount.expires_at > at
+    return mount.applied_version == mount.version and mount.expires_at is not None and mount.expires_at > at
 
 
 def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
@@ -89,13 +89,13 @@ def apply(mount: Mount, fetched: FetchResult, at: datetime) -> None:
     trusted = fetched.accepted.trusted
     policy = lock_policy(mount.policy_id)
     try:
-        landing = apply_document(
+        applied = apply_document(
             _mounted_tree(policy, mount),
             mount.entry_uid,
             fetched.accepted.document,
             owned_elsewhere=lambda uids: _owned_elsewhere(policy, mount, uids),
         )
-        _land(mount, policy, fetched, landing, at)
+        _apply(mount, policy, fetched, applied, at)
     except DomainError as error:
         fetched.refuse(error.code, error.message)
         return
@@ -125,21 +125,21 @@ def _mounted_tree(policy: Policy, mount: Mount) -> TreeColumns:
     return tree
 
 
-def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, at: datetime) -> None:
+def _apply(mount: Mount, policy: Policy, fetched: FetchResult, applied: AppliedDocument, at: datetime) -> None:
     version = fetched.accepted.trusted.version
-    if landing.is_empty:
-        fetched.outcome = Fetch.Outcome.SAME if version == mount.landed_version else Fetch.Outcome.LANDED
-        mount.landed_version = version
+    if applied.is_empty:
+        fetched.outcome = Fetch.Outcome.SAME if version == mount.applied_version else Fetch.Outcome.APPLIED
+        mount.applied_version = version
         withdraw_held(mount, at)
         return
     if mount.state == Mount.State.FROZEN:
-        fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _summary(landing)
+        fetched.outcome, fetched.message = Fetch.Outcome.FROZEN, _summary(applied)
         return
-    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_summary(landing)}."
-    beyond = _exceeded_limit(mount, landing)
+    reason = f"Version {version} of {mount.publication}, from {mount.issuer}: {_summary(applied)}."
+    beyond = _exceeded_limit(mount, applied)
     if not beyond:
-        publish_mounted_tree(policy=policy, tree=landing.tree, reason=reason, at=at)
-        fetched.outcome, fetched.message, mount.landed_version = Fetch.Outcome.LANDED, _summary(landing), version
+        publish_mounted_tree(policy=policy, tree=applied.tree, reason=reason, at=at)
+        fetched.outcome, fetched.message, mount.applied_version = Fetch.Outcome.APPLIED, _summary(applied), version
         withdraw_held(mount, at)
         return
     fetched.outcome, fetched.message = Fetch.Outcome.HELD, beyond
@@ -151,7 +151,7 @@ def _land(mount: Mount, policy: Policy, fetched: FetchResult, landing: Landing, 
             return
     withdraw_held(mount, at)
     mount.held = propose_mounted_tree(
-        policy=policy, tree=landing.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
+        policy=policy, tree=applied.tree, mount_uid=mount.entry_uid, reason=f"{reason} {beyond}", at=at
     )
 
 
@@ -164,18 +164,18 @@ def withdraw_held(mount: Mount, at: datetime) -> None:
         mount.held = None
 
 
-def _exceeded_limit(mount: Mount, landing: Landing) -> str:
+def _exceeded_limit(mount: Mount, applied: AppliedDocument) -> str:
     """Name of the limit that the change exceeds, so that it needs a review; "" for none."""
-    n = landing.n_added + landing.n_gone + landing.n_changed
+    n = applied.n_added + applied.n_gone + applied.n_changed
     if n > mount.most_entries:
         return f"Held for review: {n:,} entries change at once; the limit is {mount.most_entries:,}."
-    if mount.landed_version and landing.furthest_points > mount.most_points + 1e-9:
+    if mount.applied_version and applied.furthest_points > mount.most_points + 1e-9:
         return (
-            f"Held for review: a target moves by {landing.furthest_points:.1f} points; "
+            f"Held for review: a target moves by {applied.furthest_points:.1f} points; "
             f"the limit is {mount.most_points:g}."
         )
     return ""
 
 
-def _summary(landing: Landing) -> str:
-    return f"{landing.n_added:,} new, {landing.n_changed:,} changed, {landing.n_gone:,} gone"
+def _summary(applied: AppliedDocument) -> str:
+    return f"{applied.n_added:,} new, {applied.n_changed:,} changed, {applied.n_gone:,} gone"

@@ -18,7 +18,7 @@ from apps.core.errors import DomainError
 from apps.core.signing import open_document
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Mount, Remote
-from apps.federation.mounts.landing import apply_document
+from apps.federation.mounts.application import apply_document
 from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale, mounts_with_held
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
@@ -221,7 +221,7 @@ def _summary(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Prov
         entry_path=tree.path(i),
         issuer=told.issuer,
         publication=told.publication,
-        version=row.landed_version if row else 0,
+        version=row.applied_version if row else 0,
         age_s=age_of(row, at) if row else None,
         condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,
         mount_id=row.pk if row else None,

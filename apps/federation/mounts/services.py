@@ -21,7 +21,7 @@ from apps.federation import staleness
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.fetch_requests import fetch_for_preview, sealed_token
 from apps.federation.models import Mount
-from apps.federation.mounts.landing import apply_document
+from apps.federation.mounts.application import apply_document
 from apps.federation.publishing import own_name
 from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
 from apps.mapping.moves import Move, UnmappedUsage, moves_to_unmapped, usage_of_unmapped
@@ -278,11 +278,11 @@ def unmapped_by_document(policy: Policy, mount_uid: UUID, document: PolicyDocume
     """
     tree = load_tree(policy)
     try:
-        landing = apply_document(tree, mount_uid, document, owned_elsewhere=lambda uids: ())
+        applied = apply_document(tree, mount_uid, document, owned_elsewhere=lambda uids: ())
     except BadDocument:
         return UnmappedUsage()
     return (
-        usage_of_unmapped(moves_to_unmapped(policy, tree, landing.tree), at=at) if landing.n_gone else UnmappedUsage()
+        usage_of_unmapped(moves_to_unmapped(policy, tree, applied.tree), at=at) if applied.n_gone else UnmappedUsage()
     )
 
 

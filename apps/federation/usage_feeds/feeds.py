@@ -287,8 +287,8 @@ def _document(view: View, head: UsageHead) -> UsageDocument:
 
 def _enforced(row: UsageFeed) -> Enforced | None:
     """The active version of the mount at the feed's entry."""
-    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, landed_version__gt=0)
-    found = mount.values_list("issuer", "publication", "landed_version").first()
+    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, applied_version__gt=0)
+    found = mount.values_list("issuer", "publication", "applied_version").first()
     return Enforced(*found) if found else None
 
 

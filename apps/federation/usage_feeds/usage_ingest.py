@@ -20,7 +20,7 @@ from apps.federation.documents.trust import SKEW
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
 from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication, Subscription
-from apps.federation.mounts.landing import owned_by_another_policy
+from apps.federation.mounts.application import owned_by_another_policy
 from apps.federation.publishing import given_name
 from apps.federation.staleness import record_of
 from apps.federation.usage_feeds.quarantine import (
@@ -197,9 +197,9 @@ def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResu
         fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _summary(document, sifted), ""
         return
     if head.number > row.number or row.root_uid is None:
-        _land(row, document, uids, sifted, at)
+        _apply(row, document, uids, sifted, at)
         is_held = not sifted.is_all
-        fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.LANDED
+        fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.APPLIED
         fetched.message = _summary(document, sifted)
     else:
         record_contact(row.source_id, at=at)
@@ -215,7 +215,7 @@ def _doubt_has_changed(row: Subscription, sifted: CheckedHours, far_before: I8, 
     return after != sifted.doubted_from or (after != before and head.since > 0)
 
 
-def _land(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: CheckedHours, at: datetime) -> None:
+def _apply(row: Subscription, document: UsageDocument, uids: list[UUID], sifted: CheckedHours, at: datetime) -> None:
     """Store the sums in the caller's transaction, which also updates the subscription's number.
 
     A held hour counts as empty, not as reported earlier: an earlier report may be half an hour of the same inflated

@@ -24,7 +24,7 @@ VisibilityOf = Callable[..., Visibility]
 
 
 class GrantState(StrEnum):
-    IN_FORCE = "in_force"
+    ACTIVE = "active"
     SOON = "ends_soon"
     EXPIRED = "expired"
     # The entry is archived; the grant has no effect unless the entry is restored.
@@ -233,7 +233,7 @@ def _state(setting: GrantContext, grant: Grant) -> GrantState:
         return GrantState.EXPIRED
     if setting.lineages.is_archived(grant.entry_uid):
         return GrantState.DORMANT
-    return GrantState.SOON if until_of(grant) <= setting.at + SOON else GrantState.IN_FORCE
+    return GrantState.SOON if until_of(grant) <= setting.at + SOON else GrantState.ACTIVE
 
 
 def _place(setting: GrantContext, uid: UUID) -> tuple[str, str]:

@@ -213,13 +213,13 @@ class Review:
 
     @cached_property
     def size(self) -> Size:
-        in_force = settings_of(self.policy, self.policy.head_number)
+        active = settings_of(self.policy, self.policy.head_number)
         proposed = (
             ProposedChange(self.before, self.settings)
             if self.outcome is None
             else ProposedChange.of_outcome(self.outcome)
         )
-        return measure(self.policy, self.before, in_force, proposed)
+        return measure(self.policy, self.before, active, proposed)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
         """Return the error that the actor would get for lack of a right on publishing, or None."""

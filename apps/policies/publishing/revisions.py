@@ -179,7 +179,7 @@ def _adjust(
         if isinstance(each, RevokedAdjustment):
             standing = Adjustment.objects.filter(policy=policy, uid=each.uid, entry_uid=each.entry_uid, until=None)
             if not standing.update(until=number):
-                raise Conflict(f"There is no active adjustment {each.uid} of this entry.", code="not_in_force")
+                raise Conflict(f"There is no active adjustment {each.uid} of this entry.", code="not_active")
             continue
         Adjustment.objects.create(
             policy=policy,

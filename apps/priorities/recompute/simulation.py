@@ -5,7 +5,7 @@ usage of every account. Four calculations do without, each for its reason:
 
 - `recompute.totals` changes the tree, the algorithm or the usage of entries in the newest snapshot. It reads no usage,
   so that pages answer while a user edits. It can't change the metric, the window, the approach or adjustments.
-- `serving.newcomer` ranks a user who isn't in the tree yet, for look-ups within milliseconds.
+- `serving.new_users` ranks a user who isn't in the tree yet, for look-ups within milliseconds.
 - `analytics.series` computes many past days, each from the one before.
 - `priorities.selectors.draft` and `analytics.forecast` need no priorities: the targets of a draft follow from its tree,
   and the share of an entry has a closed form.

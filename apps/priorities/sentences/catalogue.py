@@ -36,7 +36,7 @@ ANSWERS = {
         "limits.",
         "count",
     ),
-    "when.newcomer": _("You are new here, and your rank is being computed. Check again in a moment."),
+    "when.new_user": _("You are new here, and your rank is being computed. Check again in a moment."),
     "when.unmapped": _("With the next recompute after an administrator has mapped the account."),
     "when.no_snapshot": _("After the next recompute, usually within a minute."),
     "when.above": _("The decisive level is above those visible to you."),

@@ -196,7 +196,7 @@ VERDICTS = {
     "verdict.middle": _("In the middle: rank %(rank)s of %(of)s"),
     "verdict.behind": _("Lower than most: rank %(rank)s of %(of)s"),
     "verdict.unranked": _("Not ranked"),
-    "verdict.newcomer": _("Being computed"),
+    "verdict.new_user": _("Being computed"),
     "verdict.unmapped": _("No entry in %(policy)s"),
     "verdict.no_snapshot": _("No priorities yet"),
     "verdict.nothing_kept": _("No data for that time"),

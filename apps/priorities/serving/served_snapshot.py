@@ -31,7 +31,7 @@ from apps.priorities.serving.lookup import (
     names_of,
     restrict_to,
 )
-from apps.priorities.serving.newcomer import EntryNumbers, Newcomers, RankAndFactor, rank_among_leaves
+from apps.priorities.serving.new_users import EntryNumbers, NewUsers, RankAndFactor, rank_among_leaves
 from apps.priorities.snapshots import Ordering, Values, json_number, ordering_of
 
 Mask = npt.NDArray[np.bool_]
@@ -229,7 +229,7 @@ class ServedSnapshot:
     def _is_constant(self, query: Query) -> bool:
         """Whether the answer can't change while this snapshot is served."""
         found = self.index.find(query)
-        return found.joins is None or not found.entries or self.newcomers.is_known(found.entries[0], found.joins)
+        return found.joins is None or not found.entries or self.new_users.is_known(found.entries[0], found.joins)
 
     def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
         mask = None if mask is None or mask.all() else mask
@@ -254,7 +254,7 @@ class ServedSnapshot:
             hint = self.hints.unmapped(query, is_restricted=mask is not None)
             return [{**about, **self._without_entry("unmapped"), **hint}]
         if found.joins is not None:
-            return [{**about, **self._newcomer_json(found.entries[0], found.joins)}]
+            return [{**about, **self._new_user_json(found.entries[0], found.joins)}]
         results = [{**about, **self._entries[entry]} for entry in found.entries]
         return sorted(results, key=_best_first) if len(results) > 1 else results
 
@@ -362,14 +362,14 @@ class ServedSnapshot:
         spread: npt.NDArray[np.float64] = product if is_whole else np.where(self.values.competes, product[seat], 0.0)
         return spread
 
-    # --- Newcomers ----------------------------------------------------------------------------------------------------
+    # --- New users ----------------------------------------------------------------------------------------------------
     @cached_property
-    def newcomers(self) -> Newcomers:
+    def new_users(self) -> NewUsers:
         """Priorities of users who would join by an *each* rule, computed on demand."""
-        return Newcomers(self)
+        return NewUsers(self)
 
-    def _newcomer_json(self, entry: int, rule: int) -> Json:
-        new = self.newcomers.at(entry, rule)
+    def _new_user_json(self, entry: int, rule: int) -> Json:
+        new = self.new_users.at(entry, rule)
         if new is None:
             unknown = self._entry_json(entry, EntryNumbers([], None, None, self.n_ranked, None))
             return {**unknown, "key": None, "provisional": True}

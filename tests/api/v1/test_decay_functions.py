@@ -13,11 +13,11 @@ from apps.policies.settings import PolicySettings
 @pytest.mark.django_db
 def test_every_decay_function_is_listed_with_valid_parameters(client: Client) -> None:
     client.force_login(User.objects.create_user("reader"))
-    listed = client.get("/api/v1/aging-laws").json()["results"]
-    assert [law["name"] for law in listed] == list(DECAY_FUNCTIONS)
-    for law in listed:
-        given = {one["name"]: one["default"] for one in law["parameters"] if one["default"] is not None}
-        window = PolicySettings.from_json({"window": {"aging": law["name"], **given}}).window
+    listed = client.get("/api/v1/decay-functions").json()["results"]
+    assert [function["name"] for function in listed] == list(DECAY_FUNCTIONS)
+    for function in listed:
+        given = {one["name"]: one["default"] for one in function["parameters"] if one["default"] is not None}
+        window = PolicySettings.from_json({"window": {"aging": function["name"], **given}}).window
         assert {name: window[name] for name in given} == given
-        assert law["formula"]
-        assert all(one["unit"] in ("s", "h", "") and one["label"] and one["allowed"] for one in law["parameters"])
+        assert function["formula"]
+        assert all(one["unit"] in ("s", "h", "") and one["label"] and one["allowed"] for one in function["parameters"])

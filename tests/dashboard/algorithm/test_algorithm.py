@@ -49,7 +49,7 @@ def publish(client: Client, **data: Any) -> Any:
     return send(client, step="publish", previewed=shown.context["stated"], **data)
 
 
-def in_force() -> dict[str, Any]:
+def active() -> dict[str, Any]:
     return dict(Revision.objects.filter(policy__slug=SLUG).order_by("-number").values_list("settings", flat=True)[0])
 
 
@@ -69,21 +69,21 @@ def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client
         data["operator"] = "absolute"
     answer = publish(admin, algorithm=name, **data)
     assert answer.status_code == 303
-    assert in_force()["algorithm"]["name"] == name
+    assert active()["algorithm"]["name"] == name
     grid.recompute()
-    assert store.newest(SLUG).algorithm == in_force()["algorithm"]
+    assert store.newest(SLUG).algorithm == active()["algorithm"]
 
 
 def test_zero_shares_last_can_be_chosen_where_the_resolution_allows_it(admin: Client) -> None:
     assert publish(admin, algorithm="aequus", operator="relative", zero_shares="last").status_code == 303
-    assert in_force()["algorithm"]["zero_shares"] == "last"
+    assert active()["algorithm"]["zero_shares"] == "last"
     assert "<option selected>last</option>" in page(admin, ALGORITHM)
     wrong = send(admin, algorithm="aequus", resolution="3", zero_shares="last", step="preview", base_revision=3)
     (field,) = read(wrong, 422).all('[aria-invalid="true"]')
     assert field.attributes["name"] == "zero_shares"
     coarse = publish(admin, algorithm="aequus", resolution="3", zero_shares="operator", base_revision=3)
     assert coarse.status_code == 303
-    assert "zero_shares" not in in_force()["algorithm"]
+    assert "zero_shares" not in active()["algorithm"]
 
 
 def test_an_unusable_value_is_marked_at_its_field_and_kept(admin: Client) -> None:
@@ -97,7 +97,7 @@ def test_an_unusable_value_is_marked_at_its_field_and_kept(admin: Client) -> Non
     assert "combined" in read(wrong, 422).text("#id_k_hint"), "the operator to which it applies"
     right = publish(admin, algorithm="aequus", operator="combined", k="0,3")
     assert right.status_code == 303
-    assert in_force()["algorithm"]["k"] == 0.3
+    assert active()["algorithm"]["k"] == 0.3
 
 
 def test_a_preview_shows_its_own_parameters(admin: Client) -> None:
@@ -123,7 +123,7 @@ def test_publishing_needs_a_preview_and_a_reason(admin: Client) -> None:
     assert [one.attributes["name"] for one in read(silent, 422).all('[aria-invalid="true"]')] == ["reason"]
     other = send(admin, algorithm="flux", step="publish", previewed=shown.context["stated"])
     assert other.status_code == 200
-    assert in_force()["algorithm"]["name"] == "aequus"
+    assert active()["algorithm"]["name"] == "aequus"
 
 
 def test_an_algorithm_without_inherited_shares_names_the_inheriting_entry(admin: Client, grid: Grid) -> None:
@@ -134,7 +134,7 @@ def test_an_algorithm_without_inherited_shares_names_the_inheriting_entry(admin:
     assert "/atlas/bob" in shown.text('[data-testid="misfit"]')
     assert not shown.has('[name="step"]')
     assert "/atlas/bob" in read(publish(admin, algorithm="flux", base_revision=3), 422).text('[data-testid="misfit"]')
-    assert "/atlas/bob" in read(admin.get(f"{COMPARE}?with=in-force&with=flux")).text('[data-testid="misfit"]')
+    assert "/atlas/bob" in read(admin.get(f"{COMPARE}?with=active&with=flux")).text('[data-testid="misfit"]')
 
 
 def test_concurrent_decisions_are_reported(admin: Client) -> None:
@@ -142,7 +142,7 @@ def test_concurrent_decisions_are_reported(admin: Client) -> None:
     change_settings(policy_slug=SLUG, settings=settings, reason="first", at=clock.now(), actor=COMMAND)
     answer = publish(admin, algorithm="flux")
     assert read(answer, 409).error_codes() == ["edit_conflict"]
-    assert in_force()["algorithm"]["name"] == "gridwide"
+    assert active()["algorithm"]["name"] == "gridwide"
 
 
 def test_a_user_who_is_not_administrator_reads_but_cannot_change(grid: Grid, client: Client) -> None:
@@ -151,14 +151,14 @@ def test_a_user_who_is_not_administrator_reads_but_cannot_change(grid: Grid, cli
     assert shown.has('[data-testid="may-not-change"]')
     assert not shown.has('[name="step"]')
     assert publish(client, algorithm="flux").status_code == 403
-    assert in_force()["algorithm"]["name"] == "aequus"
+    assert active()["algorithm"]["name"] == "aequus"
 
 
 def test_algorithms_are_compared_with_the_largest_rank_change_first(admin: Client, grid: Grid) -> None:
     change_shares(
         policy_slug=SLUG, entry_uid=grid.uid("/biomed/carol"), shares=30, reason="x", at=clock.now(), actor=COMMAND
     )
-    answer = admin.get(f"{COMPARE}?with=in-force&with=slurm-classic&with=aequus:absolute")
+    answer = admin.get(f"{COMPARE}?with=active&with=slurm-classic&with=aequus:absolute")
     found = answer.context["found"]
     spreads = [leaf.spread for leaf in found.leaves]
     assert read(answer).has("table.side-by-side")
@@ -168,7 +168,7 @@ def test_algorithms_are_compared_with_the_largest_rank_change_first(admin: Clien
     assert spreads[0] > 0
     first = found.leaves[0]
     assert first.ranks[1].moved == first.ranks[0].rank - first.ranks[1].rank
-    by_rank = admin.get(f"{COMPARE}?with=in-force&with=slurm-classic&sort=rank").context["found"]
+    by_rank = admin.get(f"{COMPARE}?with=active&with=slurm-classic&sort=rank").context["found"]
     ranks = [leaf.ranks[0].rank for leaf in by_rank.leaves]
     assert ranks == sorted(ranks)
     assert Revision.objects.filter(policy__slug=SLUG).count() == 3
@@ -302,7 +302,7 @@ def test_the_form_describes_each_operator_and_the_effect_of_the_resolution(admin
 def test_a_power_outside_the_list_can_be_typed(admin: Client) -> None:
     answer = publish(admin, algorithm="aequus", operator="absolute", operator_named="relative-7")
     assert answer.status_code == 303
-    assert in_force()["algorithm"]["operator"] == "relative-7"
+    assert active()["algorithm"]["operator"] == "relative-7"
     shown = read(admin.get(ALGORITHM))
     assert shown.one("#id_operator").attributes["value"] == "relative-7"
     assert not shown.has('input[type="radio"][checked]')
@@ -323,7 +323,7 @@ def test_compare_takes_a_resolution_and_k_for_each_column(admin: Client) -> None
     assert len(shown.all('[data-testid="moves"]')) == 2
     assert shown.each('input[name="resolution"]', "value") == ["", "2", "", ""]
     assert shown.each('input[name="k"]', "value") == ["", "", "0,25", ""]
-    own = admin.get(f"{COMPARE}?with=in-force&with=in-force&resolution=&resolution=3").context["found"].sides
+    own = admin.get(f"{COMPARE}?with=active&with=active&resolution=&resolution=3").context["found"].sides
     assert [side.algorithm["resolution"] for side in own] == [10_000, 3]
     assert admin.get(f"{COMPARE}?with=aequus:relative&resolution=1").status_code == 422
     assert admin.get(f"{COMPARE}?with=aequus:combined&k=two").status_code == 422

@@ -31,7 +31,7 @@ __all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "sit
         ({"good_at": AT - 25 * HOUR}, "stale", "stale meanwhile.keep"),
         ({"n_failed": 2, "good_at": AT - HOUR}, "late", ""),
         ({"good_at": AT - HOUR}, "late", ""),
-        ({"good_at": None, "landed_version": 0, "version": 0}, "new", ""),
+        ({"good_at": None, "applied_version": 0, "version": 0}, "new", ""),
     ],
 )
 def test_each_condition_has_icon_label_and_an_alarm_if_attention_is_needed(

@@ -325,7 +325,7 @@ def test_the_fetch_log_is_paged_and_readable(mount: Mount, admin: Client) -> Non
     assert "It didn’t answer within 60 s." in text_of(failed)
     (older,) = (each for each in page.values("href") if "before=" in each)
     last = read(admin.get(f"{path_of(mount)}looks/{older}"))
-    assert ("landed", "1") in looks_of(last)
+    assert ("applied", "1") in looks_of(last)
     assert not any("before=" in each for each in last.values("href"))
     assert looks_of(read(admin.get(path_of(mount)))) == [("same", "1")] * 8
 

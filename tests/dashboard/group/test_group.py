@@ -88,7 +88,7 @@ def said(answer: Any, level: str = "success") -> str:
     return read(answer).text(f"#problem .note.{level}")
 
 
-def in_force(grid: Grid, path: str) -> Any:
+def active(grid: Grid, path: str) -> Any:
     tree = grid.tree
     return tree.node(tree.index_of_path(path) or 0)
 
@@ -139,13 +139,13 @@ def test_several_changes_are_published_with_one_reason_and_undone(grid: Grid, le
     answer = lead.post(page(grid), typed(grid, step="publish", reason="Referee runs.", **wanted), follow=True)
     assert (head(), "3" in said(answer)) == (3, True)
     assert "Referee runs." in read(answer).text(f'li:has(form[action="{page(grid)}undo/"])')
-    assert (in_force(grid, "/atlas/bob").shares, in_force(grid, "/atlas/alice").shares) == (3.5, 2.0)
-    assert in_force(grid, "/atlas/alice").dates.at_end == 1.0
+    assert (active(grid, "/atlas/bob").shares, active(grid, "/atlas/alice").shares) == (3.5, 2.0)
+    assert active(grid, "/atlas/alice").dates.at_end == 1.0
     undone = lead.post(f"{page(grid)}undo/", {"number": 3}, follow=True)
     assert "3" in said(undone)
     assert "4" in said(undone)
     assert Revision.objects.get(policy__slug=SLUG, number=4).change_set.reverts_number == 3
-    assert (in_force(grid, "/atlas/bob").shares, in_force(grid, "/atlas/alice").dates) == (1.0, None)
+    assert (active(grid, "/atlas/bob").shares, active(grid, "/atlas/alice").dates) == (1.0, None)
     assert lead.post(f"{page(grid)}undo/", {"number": 1}).status_code == 404
 
 
@@ -198,7 +198,7 @@ def test_equalise_sets_one_number_for_all_members(grid: Grid, lead: Client) -> N
     assert n_changes(lead.post(page(grid), typed(grid, step="equalise", **{key(grid, "bob"): "5"}))) == 1
     shown = typed(grid, step="publish", reason="r", **{key(grid, name): "5" for name in ("alice", "bob")})
     lead.post(page(grid), shown)
-    assert in_force(grid, "/atlas/alice").shares == in_force(grid, "/atlas/bob").shares == 5.0
+    assert active(grid, "/atlas/alice").shares == active(grid, "/atlas/bob").shares == 5.0
 
 
 def test_a_boost_can_be_ended_early(grid: Grid, lead: Client) -> None:
@@ -210,7 +210,7 @@ def test_a_boost_can_be_ended_early(grid: Grid, lead: Client) -> None:
     ended = lead.post(page(grid), typed(grid, step=end["value"], **boost))
     assert n_changes(ended) == 1
     lead.post(page(grid), typed(grid, step="publish", reason="r"))
-    assert (in_force(grid, "/atlas/bob").shares, in_force(grid, "/atlas/bob").dates) == (1.0, None)
+    assert (active(grid, "/atlas/bob").shares, active(grid, "/atlas/bob").dates) == (1.0, None)
 
 
 def test_membership_changes_of_a_lead_need_a_decision_and_those_of_a_manager_do_not(
@@ -220,7 +220,7 @@ def test_membership_changes_of_a_lead_need_a_decision_and_those_of_a_manager_do_
     assert said(answer, "warning")
     assert head() == 2
     assert ChangeSet.objects.latest("pk").state == "proposed"
-    assert in_force(grid, "/atlas").uid
+    assert active(grid, "/atlas").uid
     more = {key(grid, "bob", "leave"): "1", key(grid, "bob", "open"): "1"}
     done = manager.post(page(grid), typed(grid, step="publish", reason="r", names="ada", **more), follow=True)
     assert (head(), "3" in said(done)) == (3, True)
@@ -236,7 +236,7 @@ def test_a_lead_who_may_not_publish_sends_it_for_a_decision(grid: Grid, client: 
     assert not client.get(page(grid)).context["page"].may_publish
     assert manager.get(page(grid)).context["page"].may_publish
     client.post(page(grid), typed(grid, step="publish", reason="Bob first.", **{key(grid, "bob"): "3"}))
-    assert in_force(grid, "/atlas/bob").shares == 1.0
+    assert active(grid, "/atlas/bob").shares == 1.0
     assert "Bob first." in manager.get("/inbox/").content.decode()
 
 
@@ -305,11 +305,11 @@ def test_percentages_are_accepted_like_shares(grid: Grid, lead: Client) -> None:
     assert typed.one(f"#{alice}").attributes["value"] == "3"
     published = lead.post(page(grid), {alice: "75%", bob: "1", "step": "publish", "reason": "More for alice."})
     assert published.status_code == 303
-    assert (in_force(grid, "/atlas/alice").shares, in_force(grid, "/atlas/bob").shares) == (3, 1)
+    assert (active(grid, "/atlas/alice").shares, active(grid, "/atlas/bob").shares) == (3, 1)
     for wrong in ("100 %", "-3 %", "x %"):
         refused = lead.post(page(grid), {alice: wrong, bob: "1", "step": "publish", "reason": "No."})
         assert read(refused, refused.status_code).one(f"#{alice}").attributes["aria-invalid"] == "true", wrong
-    assert in_force(grid, "/atlas/alice").shares == 3
+    assert active(grid, "/atlas/alice").shares == 3
 
 
 def test_shares_have_steps_of_one_point(grid: Grid, lead: Client) -> None:

@@ -226,7 +226,7 @@ def test_usage_is_credited_after_a_preview_and_shown_wherever_it_counts(
     )
     grid.recompute()
     shown = read(admin.get(page))
-    assert shown.item("adjustment").attributes["data-state"] == "in_force"
+    assert shown.item("adjustment").attributes["data-state"] == "active"
     assert "\N{MINUS SIGN}2,400 " in shown.text('[data-testid="adjustment"] th')
     assert "\N{MINUS SIGN}" in text_of(shown.item("adjusted-sum"))
     above = read(admin.get(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_adjustments", headers=HTMX))

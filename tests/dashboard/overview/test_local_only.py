@@ -111,14 +111,14 @@ def fallen_of(answer: Any) -> list[str]:
 def test_the_overview_links_to_the_fallback_for_users_who_see_the_entry(alone: Site) -> None:
     for person in (alone.admin, alone.pia, alone.alice):
         page = read(signed_in(person).get(ATTENTION, headers=HTMX))
-        concern = page.one('[data-testid=concern][data-key="local_only"]')
-        assert [part for part in SAID if part not in text_of(concern)] == [], person
+        item = page.one('[data-testid=attention-item][data-key="local_only"]')
+        assert [part for part in SAID if part not in text_of(item)] == [], person
         assert page_of(alone, "/physics") in page.values("href", '[data-key="local_only"]'), person
-    assert "local_only" not in concerns(signed_in(alone.ben).get(ATTENTION, headers=HTMX))
+    assert "local_only" not in attention_keys(signed_in(alone.ben).get(ATTENTION, headers=HTMX))
 
 
-def concerns(answer: Any) -> list[str]:
-    return [each.attributes["data-key"] or "" for each in read(answer).items("concern")]
+def attention_keys(answer: Any) -> list[str]:
+    return [each.attributes["data-key"] or "" for each in read(answer).items("attention-item")]
 
 
 def test_the_group_page_shows_the_fallback_to_its_lead(alone: Site) -> None:
@@ -227,7 +227,9 @@ def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, plac
         rows.update(**changes)
         page = read(administrator.get(ATTENTION, headers=HTMX))
         found = [
-            each for each in page.items("concern") if (each.attributes["data-key"] or "").startswith(("peer.", "l"))
+            each
+            for each in page.items("attention-item")
+            if (each.attributes["data-key"] or "").startswith(("peer.", "l"))
         ]
         return [each.attributes["data-key"] or "" for each in found], " ".join(text_of(each) for each in found)
 
@@ -263,10 +265,10 @@ def test_a_blocked_peer_is_listed_for_users_who_decide(mount: Mount, place: Site
     Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
     evaluate(at=AT)
     page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))
-    concern = page.one('[data-testid=concern][data-key="notice.blocked_peer"]')
-    assert text_of(concern).count("vo-a.example, vo-a") == 2, "and as the name of its button"
+    item = page.one('[data-testid=attention-item][data-key="notice.blocked_peer"]')
+    assert text_of(item).count("vo-a.example, vo-a") == 2, "and as the name of its button"
     assert path_of(mount) in page.values("href", '[data-key="notice.blocked_peer"]')
-    assert "notice.blocked_peer" not in concerns(signed_in(place.pia).get(ATTENTION, headers=HTMX))
+    assert "notice.blocked_peer" not in attention_keys(signed_in(place.pia).get(ATTENTION, headers=HTMX))
 
 
 def test_the_age_of_a_mount_is_shown_with_its_days_and_group(

@@ -49,8 +49,8 @@ def shown(client: Client, path: str = "/", **more: Any) -> Page:
     return read(client.get(path, **more))
 
 
-def concern(page: Page, key: str) -> str:
-    return page.text(f'[data-testid="concern"][data-key="{key}"]')
+def attention_item(page: Page, key: str) -> str:
+    return page.text(f'[data-testid="attention-item"][data-key="{key}"]')
 
 
 def test_the_verdict_names_the_largest_deviation_and_idle_entries(admin: Client) -> None:
@@ -149,20 +149,20 @@ def test_items_that_need_attention_have_an_action(grid: Grid, admin: Client) -> 
     store.forget()
     grid.recompute()
     card = shown(admin, "/_attention", headers=HTMX)
-    review = concern(card, "review")
+    review = attention_item(card, "review")
     for part in ("Autumn shares", "1", "otto"):
         assert part in review
     assert card.has(f'[data-key="review"] a[href="/changes/{made.pk}/"]')
-    assert "Late cluster" in concern(card, "late")
-    unmapped = concern(card, "unmapped")
+    assert "Late cluster" in attention_item(card, "late")
+    unmapped = attention_item(card, "unmapped")
     assert unmapped.startswith("1 ")
     assert re.search(r"\b7\d\b", unmapped)  # core-hours: of 80, 20 hours ago
     assert card.has(f'[data-key="unmapped"] a[href="/policy/{SLUG}/mappings/"]')
-    assert concern(card, "held").startswith("1 ")
-    assert "biomed" in concern(card, "over")
-    assert "atlas" in concern(card, "under")
-    assert len(card.all("a.btn.sm")) == len(card.items("concern")) == len(card.all("li"))
-    assert not card.has('[data-testid="no-concerns"]')
+    assert attention_item(card, "held").startswith("1 ")
+    assert "biomed" in attention_item(card, "over")
+    assert "atlas" in attention_item(card, "under")
+    assert len(card.all("a.btn.sm")) == len(card.items("attention-item")) == len(card.all("li"))
+    assert not card.has('[data-testid="no-attention-items"]')
 
 
 def test_a_member_sees_the_own_priority_first_and_no_administration(grid: Grid, client: Client) -> None:
@@ -170,7 +170,7 @@ def test_a_member_sees_the_own_priority_first_and_no_administration(grid: Grid, 
     page = shown(client)
     ids = page.values("id", "main")
     assert ids.index("mine") < ids.index("verdict")
-    hidden = '[data-testid="unmapped"], [data-testid="concern"][data-key="unmapped"]'
+    hidden = '[data-testid="unmapped"], [data-testid="attention-item"][data-key="unmapped"]'
     assert not page.has(hidden)
     sign_in(client, grid.admin)
     assert shown(client).has(hidden)

@@ -17,7 +17,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.priorities.change_effects import get_request_evidence
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.group.test_group import HTMX, give, head, in_force, lead, manager, page, said  # noqa: F401 - fixtures
+from tests.dashboard.group.test_group import HTMX, active, give, head, lead, manager, page, said  # noqa: F401 - fixtures
 from tests.dashboard.page import read, text_of
 from tests.examples import first
 from tests.series_by_hand import HandMade, put_in_place
@@ -115,7 +115,7 @@ def test_granting_publishes_and_notifies_the_requester(
 ) -> None:
     assert "3" in said(answer(manager, asked, "grant"))
     assert head() == 3
-    assert in_force(grid, "/atlas").shares == 75.0
+    assert active(grid, "/atlas").shares == 75.0
     assert read(manager.get(INBOX)).has('[data-testid="nothing-waits"]')
     assert line_of(lead.get(INBOX), asked).attributes["data-state"] == "granted"
     assert read(lead.get(page(grid))).item("request").attributes["data-state"] == "granted"
@@ -124,7 +124,7 @@ def test_granting_publishes_and_notifies_the_requester(
 def test_another_amount_is_granted_with_a_comment(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
     done = answer(manager, asked, "grant-other", shares="66,5", until="2099-01-31", text="Half, for now.")
     assert (head(), "3" in said(done)) == (3, True)
-    assert in_force(grid, "/atlas").shares == 66.5
+    assert active(grid, "/atlas").shares == 66.5
     seen = read(lead.get(page(grid)))
     assert seen.item("request").attributes["data-state"] == "granted_other"
     for testid, parts in (
@@ -187,7 +187,7 @@ def test_requests_are_declined_or_returned(grid: Grid, asked: ChangeSet, lead: C
 def test_the_requester_can_withdraw_but_not_grant(grid: Grid, asked: ChangeSet, lead: Client) -> None:  # noqa: F811
     for step in ("grant", "decline"):
         assert answer(lead, asked, step, text="x").status_code == 403
-    assert in_force(grid, "/atlas").shares == 60.0
+    assert active(grid, "/atlas").shares == 60.0
     assert said(answer(lead, asked, "withdraw"))
     asked.refresh_from_db()
     assert asked.state == "withdrawn"
@@ -208,7 +208,7 @@ def test_a_request_based_on_old_shares_is_granted_with_a_new_amount(
     )
     assert answer(manager, asked, "grant").status_code == 409
     assert answer(manager, asked, "grant-other", shares="70").status_code == 200
-    assert in_force(grid, "/atlas").shares == 70.0
+    assert active(grid, "/atlas").shares == 70.0
 
 
 def test_changes_of_others_and_own_drafts_are_listed(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811

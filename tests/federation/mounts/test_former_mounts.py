@@ -19,7 +19,7 @@ from apps.accounts.actor import COMMAND
 from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.mounts.landing import owned_elsewhere
+from apps.federation.mounts.application import owned_elsewhere
 from apps.federation.mounts.services import make_mount, unmount
 from apps.federation.usage_feeds.quarantine import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
@@ -127,11 +127,11 @@ def test_claimed_foreign_uids_are_released_on_unmount(
     Mount.objects.update(most_points=100)
     assert "/vo-a-here/P-A1" in refusal(look_at(mount, monkeypatch, AT))
     vo.publish(projects()[1:3])
-    assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+    assert look_at(mounted, monkeypatch, AT).outcome == "applied"
     assert path_of(P1) is None
     assert HAD in refusal(look_at(mount, monkeypatch, AT))  # dropped, and still its own
     leave(mounted, AT)
-    assert look_at(mount, monkeypatch, AT).outcome == "landed"
+    assert look_at(mount, monkeypatch, AT).outcome == "applied"
     assert path_of(ANNA) == "/VO-B/P-B1/anna"
 
 
@@ -148,7 +148,7 @@ def test_archived_remains_of_a_mount_can_be_claimed_with_their_history(
     before = {number: path_of(ANNA, number) for number in range(1, grid().head_number + 1)}
     as_of = AT + 2 * DAY
     assert compute(load_inputs(grid(), as_of=as_of)).entry_of_account.tolist() == [-1]
-    assert look_at(mount, monkeypatch, AT + 3 * DAY).outcome == "landed"
+    assert look_at(mount, monkeypatch, AT + 3 * DAY).outcome == "applied"
     assert {number: path_of(ANNA, number) for number in before} == before
     assert (set(before.values()), path_of(ANNA)) == ({None, "/vo-a-here/P-A1/anna"}, "/VO-B/P-B1/anna")
     for number in range(1, grid().head_number + 1):
@@ -182,12 +182,12 @@ def test_a_publication_can_be_mounted_elsewhere_and_back(
     leave(mounted, AT)
     archive(AT, *(f"/vo-a-here/{name}" for name in below))
     there = mount_at("/VO-B", vo, AT, "vo-a.example", "vo-a")
-    assert look_at(there, monkeypatch, AT).outcome == "landed"
+    assert look_at(there, monkeypatch, AT).outcome == "applied"
     assert path_of(ANNA) == "/VO-B/P-A1/anna"
     leave(there, AT)
     archive(AT, *(f"/VO-B/{name}" for name in below))
     back = mount_at("/vo-a-here", vo, AT, "vo-a.example", "vo-a")
-    assert look_at(back, monkeypatch, AT).outcome == "landed"
+    assert look_at(back, monkeypatch, AT).outcome == "applied"
     assert path_of(ANNA) == "/vo-a-here/P-A1/anna"
 
 
@@ -196,11 +196,11 @@ def test_usage_reported_at_the_former_mount_no_longer_counts(
 ) -> None:
     """The sender decides about the ended mount, and about no other."""
     feed.tell({AT - timedelta(hours=1): {ANNA: 3_600, P2: 60}})
-    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
     mount = mount_at("/VO-B", other, AT)
     leave(mounted, AT)
     archive(AT, "/vo-a-here/P-A1")
-    assert look_at(mount, monkeypatch, AT).outcome == "landed"
+    assert look_at(mount, monkeypatch, AT).outcome == "applied"
     assert drop_out_of_scope_entries(AT) == 1
     assert counted(subscription) == {(P2, AT - timedelta(hours=1)): 60}
     inputs = load_inputs(grid(), as_of=AT)
@@ -218,15 +218,15 @@ def test_locally_created_uids_are_never_accepted_from_a_mount(policy: Policy, go
         archive(AT, "/VO-A/P-A1")
     do(AT, mark)
     if goes == "dropped by its document":
-        lands(Node(P3, vo, "new"), without=project)
+        applies(Node(P3, vo, "new"), without=project)
     assert owned_elsewhere(grid(), elsewhere, [project]) == {project}
-    lands(Node(project, vo, "claimed"))  # at its own place it may come again
+    applies(Node(project, vo, "claimed"))  # at its own place it may come again
     do(AT, {**mark, "mount": None})
     archive(AT, "/VO-A")
     assert owned_elsewhere(grid(), elsewhere, [project, P3]) == {project}
 
 
-def lands(*nodes: Node, without: UUID | None = None) -> None:
+def applies(*nodes: Node, without: UUID | None = None) -> None:
     """As a mount's document does."""
     tree = load_tree(grid())
     gone = None if without is None else tree.subtree_mask(tree.index_of_uid(without) or 0)
@@ -241,7 +241,7 @@ def test_entries_added_with_the_mount_or_restored_manually_are_local(policy: Pol
     root = {"name": "grid", "children": [marked]}
     services.publish_document(policy_slug="grid", document={"root": root}, reason="A file.", at=AT, actor=COMMAND)
     by_file, new = uid_of("/new/p"), uid_of("/new")
-    lands(Node(P1, new, "one"), Node(P2, new, "two"))
+    applies(Node(P1, new, "one"), Node(P2, new, "two"))
     do(AT, {"op": "mount", "entry": "/new", "mount": None})
     archive(AT, "/new/one")
     do(AT, {"op": "restore", "entry": str(P1)})
@@ -253,11 +253,11 @@ def test_a_restored_entry_omits_children_now_owned_by_another_mount(policy: Poli
     vo, goal = uid_of("/VO-A"), uid_of("/VO-B")
     mount = {"issuer": "x.example", "publication": "x"}
     do(AT, {"op": "mount", "entry": "/VO-A", "mount": mount})
-    lands(Node(P1, vo, "one"), Node(ANNA, P1, "anna", "user", 1.0, is_group=False), Node(P2, vo, "two"))
+    applies(Node(P1, vo, "one"), Node(ANNA, P1, "anna", "user", 1.0, is_group=False), Node(P2, vo, "two"))
     do(AT, {"op": "mount", "entry": "/VO-A", "mount": None})
     archive(AT, "/VO-A")
     do(AT, {"op": "mount", "entry": "/VO-B", "mount": mount})
-    lands(Node(P1, goal, "one"))
+    applies(Node(P1, goal, "one"))
     do(AT, {"op": "restore", "entry": str(vo)})
     assert (path_of(P1), path_of(P2), path_of(ANNA)) == ("/VO-B/one", "/VO-A/two", None)
 
@@ -268,7 +268,7 @@ def test_many_former_mount_entries_are_queried_at_once(policy: Policy, django_as
     do(AT, {"op": "mount", "entry": "/VO-A", "mount": mount})
     uids = [UUID(int=0x10000 + n) for n in range(3_000)]
     above = [vo if n % 10 == 0 else uids[n - 1] for n in range(3_000)]
-    lands(*(Node(uid, at, f"n{n}") for n, (uid, at) in enumerate(zip(uids, above, strict=True))))
+    applies(*(Node(uid, at, f"n{n}") for n, (uid, at) in enumerate(zip(uids, above, strict=True))))
     archive(AT, "/VO-A")
     with django_assert_max_num_queries(25):
         assert owned_elsewhere(grid(), uid_of("/VO-B"), uids) == set()

@@ -1,4 +1,4 @@
-"""Documents that another side serves, by the real road: asked for over HTTP, judged, landed.
+"""Documents that another side serves, by the real path: fetched over HTTP, checked, applied.
 
 Whatever is wrong with one, it is refused as a whole with its place named, and the current tree stays to the byte.
 """
@@ -183,11 +183,11 @@ def settled(vo: OtherSide, mounted: Mount) -> OtherSide:
 
 @pytest.fixture
 def second(vo_second_version: object, vo: OtherSide) -> OtherSide:
-    """As `settled`, and the second version has landed."""
+    """As `settled`, and the second version is applied."""
     return vo
 
 
-def _in_force() -> tuple[bytes, int]:
+def _active() -> tuple[bytes, int]:
     revision = Revision.objects.order_by("-number")[0]
     return bytes(revision.tree), revision.number
 
@@ -214,18 +214,18 @@ def test_an_invalid_document_is_rejected_and_the_last_valid_one_stays(
         second.serves = signed(changed)
     elif bad.raw is not None:
         second.serves = bad.raw(good)
-    before, trusted = _in_force(), (mounted.version, mounted.digest, mounted.fingerprint)
+    before, trusted = _active(), (mounted.version, mounted.digest, mounted.fingerprint)
     found = look_at(mounted, monkeypatch, AT)
     assert (found.outcome, found.code) == ("refused", bad.code), found.message
     assert bad.place in found.message, found.message
     assert len(found.message) <= 2_000
     assert found.message.isprintable()
-    assert _in_force() == before
+    assert _active() == before
     assert (mounted.version, mounted.digest, mounted.fingerprint) == trusted
     assert mounted.error == found.message
     if mounted.state == Mount.State.ACTIVE:  # and a good one is accepted again
         second.serves = good
-        assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+        assert look_at(mounted, monkeypatch, AT).outcome == "applied"
         assert (mounted.error, mounted.version) == ("", 3)
     else:
         assert bad.code == "forked"
@@ -236,9 +236,9 @@ def test_an_unknown_key_blocks_the_mount_until_a_manager_decides(
 ) -> None:
     settled.key = SigningKey(bytes(32))
     settled.publish(projects(p1=51))
-    before = _in_force()
+    before = _active()
     assert look_at(mounted, monkeypatch, AT).code == "unknown_key"
-    assert (mounted.state, _in_force()) == ("blocked", before)
+    assert (mounted.state, _active()) == ("blocked", before)
 
 
 def test_documents_deeper_than_the_mount_allows_are_rejected(
@@ -250,12 +250,12 @@ def test_documents_deeper_than_the_mount_allows_are_rejected(
         nodes.append(Node(UUID(int=0x700 + n), below, f"l{n}"))
         below = nodes[-1].uid
     settled.publish(nodes)
-    before = _in_force()
+    before = _active()
     found = look_at(mounted, monkeypatch, AT)
     assert found.outcome == "refused"
     assert found.code == "too_large"
     assert {"5", "3"} <= set(re.findall(r"\d+", found.message)), "how many, and how many this mount takes"
-    assert _in_force() == before
+    assert _active() == before
 
 
 def test_entries_are_counted_before_they_are_created(
@@ -264,11 +264,11 @@ def test_entries_are_counted_before_they_are_created(
     """Signed with the right key, and within the bytes that this mount takes: refused by their result."""
     Mount.objects.update(most_bytes=256 * 1024**2)
     settled.serves = signed(b'{"root":[' + b"{}," * 2_600_000 + b"{}]}")
-    before = _in_force()
+    before = _active()
     found = look_at(mounted, monkeypatch, AT)
     assert (found.outcome, found.code) == ("refused", "bad_document")
     assert f"{MOST_NESTS:,}" in found.message
-    assert _in_force() == before
+    assert _active() == before
 
 
 def test_a_name_outside_the_mount_is_not_a_collision(
@@ -276,7 +276,7 @@ def test_a_name_outside_the_mount_is_not_a_collision(
 ) -> None:
     """Paths are what is unique: a project of theirs may be called as a VO of ours."""
     settled.publish([*projects(), Node(UUID(int=0x900), P1, "VO-B", "project")])
-    assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+    assert look_at(mounted, monkeypatch, AT).outcome == "applied"
     tree = load_tree(Policy.objects.get(slug="grid"))
     assert tree.index_of_path("/vo-a-here/P-A1/VO-B") is not None
     assert tree.index_of_path("/VO-B") is not None
@@ -322,4 +322,4 @@ def test_other_mounts_are_fetched_on_time_meanwhile(
     assert request_due_fetches(at=later) == 2
     assert work_due_runs(clock=lambda: later) >= 1
     outcomes = dict(Fetch.objects.filter(at=later).values_list("mount", "outcome"))
-    assert outcomes == {mounted.pk: "refused", other.pk: "landed"}
+    assert outcomes == {mounted.pk: "refused", other.pk: "applied"}

@@ -97,13 +97,13 @@ def test_removed_entries_without_accounts_lose_no_usage(pi: OtherSide, two_proje
 
 
 def test_usage_of_removed_entries_is_unmapped_by_default(pi: OtherSide, two_projects: Site) -> None:
-    assert fetch(mounted(pi)) == "landed"
+    assert fetch(mounted(pi)) == "applied"
     assert entry_of("alice", two_projects) is None
     assert usage_of("/physics", two_projects) == 0
 
 
 def test_retained_usage_counts_at_the_mount(pi: OtherSide, two_projects: Site) -> None:
-    assert fetch(mounted(pi, keep_usage=True)) == "landed"
+    assert fetch(mounted(pi, keep_usage=True)) == "applied"
     assert [entry_of(user, two_projects) for user in ("alice", "bob")] == ["/physics", "/physics"]
     assert usage_of("/physics", two_projects) == 55
 

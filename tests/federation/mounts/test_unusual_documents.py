@@ -46,7 +46,7 @@ def test_a_nonce_that_cannot_be_stored_is_ignored(
         return replace(fetch(*given, **more), headers={"etag": etag})
 
     monkeypatch.setattr(outbound, "fetch", answer)
-    assert look_at(mounted, monkeypatch, AT).outcome == "landed"
+    assert look_at(mounted, monkeypatch, AT).outcome == "applied"
     assert mounted.etag == ""
     assert look_at(mounted, monkeypatch, AT).outcome == "same"
     assert "if-none-match" not in vo.asked[-1]
@@ -147,7 +147,7 @@ def test_usage_of_a_document_mounted_in_another_policy_waits_for_this_policy(
 ) -> None:
     policy = other_policy(mounted)
     feed.tell({AT - HOUR: {uid_at(policy, "/X/ann"): 3_600}})
-    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
     feed.tell({AT - HOUR: {uid_at(policy, "/X"): 3_600}})  # the mount itself is ours
     assert look_at(subscription, monkeypatch, AT).code == "foreign_uid"
 
@@ -182,7 +182,7 @@ def test_a_running_job_counts_for_at_most_31_days(
     document = json.loads(good.split(b"\n")[0])
     document["running"]["requested_s"] = [10**12, 3_600, None]
     feed.serves = signed(canonical(document))
-    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
     asked = set(Record.objects.filter(source=subscription.source).values_list("cpus", "requested_s"))
     assert asked == {(100.0, 31 * 86_400.0), (0.5, 3_600.0), (0.25, None)}
 

@@ -125,7 +125,7 @@ class RestoredSite:
         self.side.etag = told.get("ETag", "")
         self._be("site.example", "site-a")
         found = look_at(row, self.monkeypatch, at)
-        if found.outcome in ("landed", "same"):
+        if found.outcome in ("applied", "same"):
             follower.knows = self.line[row.seen_number]
         return found
 
@@ -133,7 +133,7 @@ class RestoredSite:
         """Until there is no more, or it is refused."""
         while True:
             found = self.fetched(follower)
-            if found.outcome not in ("landed", "same") or follower.has_all:
+            if found.outcome not in ("applied", "same") or follower.has_all:
                 return found
 
     def is_of_this_line(self, follower: Follower) -> bool:

@@ -40,7 +40,7 @@ def taken(vo_usage_accepted: object, subscription: Subscription, feed: OtherFeed
 def halfway(taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> Subscription:
     """Number 3 was ingested when the feed had reached 9."""
     feed.tell({H9: {P1: 30.0}}, newest=feed.state(9), more=True)
-    assert look_at(taken, monkeypatch, AT).outcome == "landed"
+    assert look_at(taken, monkeypatch, AT).outcome == "applied"
     return taken
 
 
@@ -95,7 +95,7 @@ def test_a_reader_midway_uses_the_newest_known_number(
     assert feed.asked[-1][":path"] == "/feeds/vo-a?since=3&seen=9"
     if halfway.state == "active":
         feed.tell({H9: {P2: 30}}, number=10, since=3, seen=feed.state(9))
-        assert look_at(halfway, monkeypatch, AT).outcome == "landed"
+        assert look_at(halfway, monkeypatch, AT).outcome == "applied"
         look_at(halfway, monkeypatch, AT)
         assert feed.asked[-1][":path"] == "/feeds/vo-a?since=10"
 
@@ -106,7 +106,7 @@ def test_an_older_request_of_the_same_history_can_be_repeated(
     feed.tell({H11: {P1: 120.0}}, number=2, since=1)
     assert look_at(taken, monkeypatch, AT).outcome == "same"
     feed.tell({H11: {P1: 180.0}}, number=3, since=1, seen=feed.state(2))
-    assert look_at(taken, monkeypatch, AT).outcome == "landed"
+    assert look_at(taken, monkeypatch, AT).outcome == "applied"
     assert counted(taken) == {(P1, H10): 60, (P1, H11): 180}
 
 
@@ -114,7 +114,7 @@ def test_a_full_document_replaces_all_earlier_usage(
     taken: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed.tell({H9: {P1: 30.0}}, number=3, since=0)
-    assert look_at(taken, monkeypatch, AT).outcome == "landed"
+    assert look_at(taken, monkeypatch, AT).outcome == "applied"
     assert counted(taken) == {(P1, H9): 30}
 
 
@@ -140,7 +140,7 @@ def test_a_newly_trusted_key_starts_a_resync(
         actor=COMMAND,
     )
     other_line(feed, number=2, since=0)
-    assert look_at(taken, monkeypatch, AT).outcome == "landed"
+    assert look_at(taken, monkeypatch, AT).outcome == "applied"
     assert feed.asked[-1][":path"] == "/feeds/vo-a?since=0"
     assert (counted(taken), taken.seen_mark) == ({(P1, H11): 7_200}, feed.state(2).mark)
 
@@ -183,7 +183,7 @@ def test_an_invalid_nonce_is_rejected_with_its_location(
     assert refused(taken, feed, lambda _: None, monkeypatch) == ("bad_document", "active")
     assert taken.error.startswith(place)
     feed.serves = good
-    assert look_at(taken, monkeypatch, AT).outcome == "landed"
+    assert look_at(taken, monkeypatch, AT).outcome == "applied"
 
 
 def test_a_preview_shows_the_feed_with_its_newest_number(feed: OtherFeed) -> None:

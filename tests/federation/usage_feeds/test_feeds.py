@@ -365,8 +365,8 @@ def test_changed_metadata_makes_a_new_document_without_a_new_number(
     )
     assert reader.fetched() is False
     n_documents = len(reader.documents)
-    mount.landed_version = 41
-    mount.save(update_fields=["landed_version"])
+    mount.applied_version = 41
+    mount.save(update_fields=["applied_version"])
     enforced = heads().enforces
     assert (enforced.issuer, enforced.publication, enforced.version) == ("vo-a.example", "vo-a", 41)
     assert len(reader.documents) == n_documents + 1

@@ -56,12 +56,12 @@ def forked(site: RestoredSite) -> Backup:
     """Both have read number 2, which the site reaches again in another way."""
     site.has("a", Job("anna", 4.0, 5))
     for follower in site.followers:
-        assert site.follow(follower).outcome == "landed"
+        assert site.follow(follower).outcome == "applied"
     backup = site.back_up()
     site.has("b", Job("bert", 2.0, 3))
     site.has("c", Job("carl", 1.0, 20))
     for follower in site.followers:
-        assert site.follow(follower).outcome == "landed"
+        assert site.follow(follower).outcome == "applied"
         assert site.is_exact(follower)
     site.restore(backup)
     return backup
@@ -98,7 +98,7 @@ def test_a_resync_has_only_data_of_the_new_history(site: RestoredSite) -> None:
     assert site.fetched(first).code == "forked"
     do(control.reset_history, first)
     assert (first.row.number, first.row.seen_number, first.row.seen_mark) == (0, 0, "")
-    assert site.follow(first).outcome == "landed"
+    assert site.follow(first).outcome == "applied"
     assert site.is_exact(first)
     assert not [hour_at for _uid, hour_at in counted(first.row) if hour_at < AT - 9 * HOUR], "what carl used"
     assert not HeldHour.objects.exists()
@@ -112,7 +112,7 @@ def test_a_reader_midway_detects_a_restored_site(site: RestoredSite) -> None:
     follower = site.followers[0]
     for ago_h in (9, 7, 5):
         site.has(f"a{ago_h}", Job("anna", 4.0, ago_h))
-    assert site.follow(site.followers[1]).outcome == "landed"
+    assert site.follow(site.followers[1]).outcome == "applied"
     backup = site.back_up()
     site.has("a9", Job("anna", 1.0, 9))
     site.fetched(follower)
@@ -164,7 +164,7 @@ def test_a_number_without_a_stored_nonce_is_unknown(site: RestoredSite, monkeypa
     found = site.fetched(first)
     assert (found.code, first.row.state) == ("older_version", "active")
     do(control.reset_history, first)
-    assert site.follow(first).outcome == "landed"
+    assert site.follow(first).outcome == "applied"
     assert site.is_exact(first)
 
 
@@ -181,7 +181,7 @@ def test_a_deleted_and_recreated_feed_is_a_new_history(site: RestoredSite) -> No
     found = site.fetched(first)
     assert (found.code, first.row.state) == ("forked", "blocked")
     do(control.reset_history, first)
-    assert site.follow(first).outcome == "landed"
+    assert site.follow(first).outcome == "applied"
     assert site.is_exact(first), "what was withdrawn meanwhile is gone"
 
 
@@ -205,7 +205,7 @@ def test_a_resync_recovers_from_a_fork(site: RestoredSite, deed: str) -> None:
         Subscription.objects.update(fingerprint="0" * 64)
         do(control.trust_key, first, fingerprint=right)
     site.has("b", Job("bert", 3.0, 2))
-    assert site.follow(first).outcome == "landed"
+    assert site.follow(first).outcome == "applied"
     assert site.is_exact(first)
 
 
@@ -219,9 +219,9 @@ def test_a_cloned_site_is_detected(site: RestoredSite) -> None:
     site.follow(first)
     ours = site.back_up()
     site.restore(clone)
-    assert site.fetched(second).outcome == "landed"
+    assert site.fetched(second).outcome == "applied"
     site.has("c", Job("carl", 1.0, 3))
-    assert site.follow(second).outcome == "landed"
+    assert site.follow(second).outcome == "applied"
     assert site.is_exact(second)
     assert site.fetched(first).code == "forked"
     do(control.resume, first)
@@ -293,7 +293,7 @@ def _check(site: RestoredSite, follower: Follower) -> None:
     is_of_this_line = site.is_of_this_line(follower)
     found = site.fetched(follower)
     if is_of_this_line:
-        assert found.outcome in ("landed", "same", "frozen"), found.message
+        assert found.outcome in ("applied", "same", "frozen"), found.message
         if follower.has_all and found.outcome != "frozen":
             assert site.is_exact(follower)
     else:
@@ -306,6 +306,6 @@ def _catch_up(site: RestoredSite, follower: Follower) -> None:
         do(control.unfreeze, follower)
     if follower.row.state == "blocked" or not site.is_of_this_line(follower):
         do(control.reset_history, follower)
-    assert site.follow(follower).outcome in ("landed", "same")
+    assert site.follow(follower).outcome in ("applied", "same")
     assert site.is_exact(follower)
     assert audit_buckets(Source.objects.get(pk=follower.row.source_id)).n_different == 0

@@ -82,12 +82,12 @@ def test_ingested_usage_equals_sent_usage_after_corrections_and_gaps(both: Both)
     both.teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0)
     both.teller.job(2, "bert", "P-A1", ago_h=2.5, cpus=0.3)
     both.teller.job(3, "carl", "P-A2", ago_h=30, hours=5)
-    assert both.fetched().outcome == "landed"
+    assert both.fetched().outcome == "applied"
     assert counted(both.row) == both.expected() != {}
     both.teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=2.0, revision=2, start_at=AT - 5 * HOUR)
     both.teller.job(4, "anna", "P-A1", ago_h=0.5)
     both.teller.job(5, "carl", "P-A2", ago_h=80)
-    assert both.fetched(60).outcome == "landed"
+    assert both.fetched(60).outcome == "applied"
     assert counted(both.row) == both.expected()
     assert audit_buckets(Source.objects.get(pk=both.row.source_id)).n_different == 0
 

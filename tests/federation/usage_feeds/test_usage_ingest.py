@@ -49,7 +49,7 @@ def test_hours_and_running_jobs_are_ingested_by_entry_and_pass_the_bucket_audit(
 ) -> None:
     feed.tell({H11: {P1: 3_600, ANNA: 900, U2: 60}, H10: {}}, [(P2, H11, 8)])
     found = look_at(subscription, monkeypatch, AT)
-    assert (found.outcome, found.version, numbers_in(found)) == ("landed", 1, ["2", "1"]), "hours, running jobs"
+    assert (found.outcome, found.version, numbers_in(found)) == ("applied", 1, ["2", "1"]), "hours, running jobs"
     here = subscription.entry_uid
     assert counted(subscription) == {(P1, H11): 3_600, (ANNA, H11): 900, (here, H11): 60}
     assert cores_running(subscription) == 8
@@ -82,7 +82,7 @@ def test_a_later_document_replaces_whole_hours(
     feed.tell({H11: {P1: 3_600, ANNA: 900}, H10: {P1: 60}}, [(P1, H11, 4)])
     look_at(subscription, monkeypatch, AT)
     feed.tell({H11: {P1: 1_800}}, [])
-    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert look_at(subscription, monkeypatch, LATER).outcome == "applied"
     assert counted(subscription) == {(P1, H11): 1_800, (P1, H10): 60}
     assert cores_running(subscription) == 0
 
@@ -226,7 +226,7 @@ def test_usage_of_unknown_entries_waits_for_them(
 ) -> None:
     unknown = UUID(int=0xFEED)
     feed.tell({H11: {unknown: 60}})
-    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
     assert counted(subscription) == {(unknown, H11): 60}
 
 
@@ -260,7 +260,7 @@ def test_a_key_handover_of_a_feed_is_followed(
     new = SigningKey(bytes(range(1, 33)))
     feed.key, feed.chain = new, [sign_successor(KEY, new.public)]
     feed.tell({H11: {P1: 120}})
-    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert look_at(subscription, monkeypatch, LATER).outcome == "applied"
     assert subscription.fingerprint == new.public.fingerprint
     assert AuditEvent.objects.filter(verb="federation.key_followed").count() == 1
 
@@ -281,7 +281,7 @@ def test_an_hour_slightly_over_capacity_is_held_until_approved(
     look_at(subscription, monkeypatch, LATER)
     assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
     agree_capacity(subscription=subscription.pk, cores=150, reason="They bought more.", at=LATER, actor=COMMAND)
-    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert look_at(subscription, monkeypatch, LATER).outcome == "applied"
     assert feed.asked[-1][":path"].endswith("since=0")
     assert counted(subscription) == {(P1, H9): 7 * TENTH, (P1, H10): 14 * TENTH + 9_000, (P1, H11): 5 * TENTH}
     assert not HeldHour.objects.exists()
@@ -334,7 +334,7 @@ def test_the_current_hour_is_limited_to_its_elapsed_part(
     assert look_at(subscription, monkeypatch, now).outcome == "held"
     assert quarantine.doubted_from(subscription) is None, "clocks of jobs that are ahead are no other measure"
     feed.tell({AT: {P1: 100 * 600}}, issued_at=now)
-    assert look_at(subscription, monkeypatch, now).outcome == "landed"
+    assert look_at(subscription, monkeypatch, now).outcome == "applied"
     assert not HeldHour.objects.exists()
 
 
@@ -376,7 +376,7 @@ def test_after_an_outage_of_an_hour_the_gap_is_filled(
     feed.use({H10: {P1: 120}})
     feed.use({H11: {P2: 180}})
     feed.status = 200
-    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
     assert counted(subscription) == {(P1, H9): 60, (P1, H10): 120, (P2, H11): 180}
     assert (subscription.n_failed, subscription.number) == (0, 3)
 
@@ -404,7 +404,7 @@ def test_an_unfrozen_feed_ingests_all_usage_reported_meanwhile(
         assert look_at(subscription, monkeypatch, LATER).outcome == "frozen"
     assert counted(subscription) == {(P1, H9): 60}
     Subscription.objects.update(state="active")
-    assert look_at(subscription, monkeypatch, LATER).outcome == "landed"
+    assert look_at(subscription, monkeypatch, LATER).outcome == "applied"
     assert counted(subscription) == {(P1, H9): 60, (P1, H10): 120, (P1, H11): 120}
 
 
@@ -515,7 +515,7 @@ def test_a_peer_clock_an_hour_ahead_is_reported(
     found = look_at(subscription, monkeypatch, AT)
     assert (found.code, "3600 s" in found.message) == ("issued_ahead", True)
     feed.tell({AT: {P1: 60}}, issued_at=AT + timedelta(minutes=4), number=1)
-    assert look_at(subscription, monkeypatch, AT).outcome == "landed"
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
 
 
 def test_mounts_and_feeds_are_fetched_when_due(subscription: Subscription, mounted: Mount) -> None:

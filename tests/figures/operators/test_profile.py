@@ -93,5 +93,5 @@ def test_page_and_rest_have_the_same_numbers_and_only_algorithms_with_an_operato
     assert (again.status_code, again.content) == (304, b"")
     assert client.get(PAGE, {"algorithm": "slurm-fair-tree"}).context["profile"] is None
     assert client.get(REST, {"profile_target": "101"}).status_code == 422
-    decay = client.get(f"/api/v1/policies/{SLUG}/window/figures/decay?law=lsf&law=pbs").json()
+    decay = client.get(f"/api/v1/policies/{SLUG}/window/figures/decay?function=lsf&function=pbs").json()
     assert [column["title"] for column in decay["table"]["columns"][2:]] == ["LSF, %", "PBS, %"]

@@ -154,7 +154,7 @@ def test_an_each_rule_maps_to_the_member_or_reports_who_would_join(tree: TreeCol
     assert resolver.resolve(AccountKey("c1", "zoe", "cms")).entry == -1
 
 
-def test_an_each_rule_at_the_root_accepts_newcomers_but_not_their_usage(tree: TreeColumns) -> None:
+def test_an_each_rule_at_the_root_accepts_new_users_but_not_their_usage(tree: TreeColumns) -> None:
     resolver = Resolver((_rule(tree, "each"),), tree)
     assert resolver.resolve(AccountKey("c1", "zoe")) == Match(0, 0)
     assert resolver.resolve_many([AccountKey("c1", "zoe"), AccountKey("c1", "guests")]).tolist() == [
@@ -199,7 +199,7 @@ def test_a_namespace_narrows_the_known_accounts(tree: TreeColumns) -> None:
     assert _paths(index, AccountQuery("carol", namespace="c1")) == ["/biology/carol"]
 
 
-def test_a_known_account_that_would_join_is_a_newcomer(tree: TreeColumns) -> None:
+def test_a_known_account_that_would_join_is_a_new_user(tree: TreeColumns) -> None:
     index = _index(tree, [_rule(tree, "each", "/physics/atlas")], [AccountKey("c1", "zoe", "atlas")])
     found = index.find("zoe")
     assert (found.joins, [index.path(at) for at in found.entries]) == (0, ["/physics/atlas"])

@@ -382,7 +382,7 @@ def test_a_grant_at_an_archived_entry_is_inactive_until_it_is_restored(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor, charlie: Actor
 ) -> None:
     grant = give(bob, "charlie", "/physics/bob", "lead")
-    for operation, state in (("archive", GrantState.DORMANT), ("restore", GrantState.IN_FORCE)):
+    for operation, state in (("archive", GrantState.DORMANT), ("restore", GrantState.ACTIVE)):
         operations = [{"op": operation, "entry": str(uid(tree, "/physics/bob"))}]
         draft = services.make_change_set(
             policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=alice

@@ -36,15 +36,15 @@ def publish(policy: Policy, *given: dict[str, Any], actor: Actor = COMMAND, reas
     draft = services.make_change_set(
         policy_slug=policy.slug, new=NewChangeSet(operations=given, reason=reason), at=AT, actor=actor
     )
-    return put_in_force(draft, actor)
+    return publish_draft(draft, actor)
 
 
-def put_in_force(draft: ChangeSet, actor: Actor = COMMAND) -> Revision:
+def publish_draft(draft: ChangeSet, actor: Actor = COMMAND) -> Revision:
     return services.publish_change_set(id=draft.pk, version=draft.version, at=AT, actor=actor)
 
 
 def revert(policy: Policy, number: int, actor: Actor = COMMAND) -> Revision:
-    return put_in_force(revert_revision(policy_slug=policy.slug, number=number, at=AT, actor=actor), actor)
+    return publish_draft(revert_revision(policy_slug=policy.slug, number=number, at=AT, actor=actor), actor)
 
 
 def uid_of(policy: Policy, path: str) -> str:
@@ -54,7 +54,7 @@ def uid_of(policy: Policy, path: str) -> str:
     return str(tree.uuid(i))
 
 
-def in_force(policy: Policy) -> list[tuple[UUID, str, float]]:
+def active(policy: Policy) -> list[tuple[UUID, str, float]]:
     rows = Adjustment.objects.filter(policy=policy, until=None).order_by("entry_uid", "amount_s")
     return [(row.entry_uid, row.resource, row.amount_s) for row in rows]
 
@@ -67,25 +67,25 @@ def test_every_change_of_a_revision_is_undone(rounds: list[Any], data: st.DataOb
     slug = f"p{uuid4().hex[:12]}"
     policy = services.make_policy(slug=slug, name="P", at=AT, actor=COMMAND)
     for each in rounds:
-        before, head, corrections = load_tree(policy), policy.head_number, in_force(policy)
+        before, head, corrections = load_tree(policy), policy.head_number, active(policy)
         try:
             with transaction.atomic():
                 publish(policy, *more(before, each, data))
         except DomainError:
             continue
         policy.refresh_from_db()
-        corrected = in_force(policy)
+        corrected = active(policy)
         revert(policy, policy.head_number)
         policy.refresh_from_db()
         assert load_tree(policy).same_as(before)
         assert load_tree_from_rows(policy).same_as(before)
         assert settings_of(policy, policy.head_number) == settings_of(policy, head)
-        assert in_force(policy) == corrections
+        assert active(policy) == corrections
         revert(policy, policy.head_number)  # and to undo the undoing is to do it again
         policy.refresh_from_db()
         assert load_tree(policy).same_as(load_tree(policy, head + 1))
         assert settings_of(policy, policy.head_number) == settings_of(policy, head + 1)
-        assert in_force(policy) == corrected
+        assert active(policy) == corrected
 
 
 def more(tree: TreeColumns, given: list[Any], data: st.DataObject) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ def test_archived_entries_are_restored_with_their_uid(policy: Policy, tree: Tree
     archived = publish(policy, {"op": "archive", "entry": "/physics"})
     draft = revert_revision(policy_slug="grid", number=archived.number, at=AT, actor=COMMAND)
     assert [each["op"] for each in draft.operations] == ["restore"]
-    put_in_force(draft)
+    publish_draft(draft)
     assert load_tree(Policy.objects.get()).same_as(tree)
 
 
@@ -117,7 +117,7 @@ def test_the_change_set_names_the_undone_revision(policy: Policy, alice: Actor) 
     assert (draft.origin, draft.reverts_number, draft.base_number) == ("revert", revision.number, revision.number)
     assert draft.state == ChangeSet.State.DRAFT
     assert draft.reason == f"Reverts revision {revision.number}: Frozen for the audit."
-    undone = put_in_force(draft, alice)
+    undone = publish_draft(draft, alice)
     assert revisions_reverted(policy, [1, revision.number, undone.number]) == {revision.number: undone.number}
 
 
@@ -126,7 +126,7 @@ def test_only_settings_changed_by_the_revision_are_reverted(policy: Policy) -> N
     publish(policy, {"op": "set_policy", "settings": {"tolerance": {"relative": 0.2, "points": 1.0}}})
     draft = revert_revision(policy_slug="grid", number=revision.number, at=AT, actor=COMMAND)
     assert draft.operations == [{"op": "set_policy", "settings": {"fallback_factor": 0.5}}]
-    put_in_force(draft)
+    publish_draft(draft)
     policy.refresh_from_db()
     after = settings_of(policy, policy.head_number)
     assert (after.fallback_factor, after.tolerance["relative"]) == (0.5, 0.2)
@@ -137,7 +137,7 @@ def test_adjustments_are_revoked_and_revoked_ones_restored(policy: Policy) -> No
     made = publish(policy, correction)
     first = Adjustment.objects.get()
     revert(policy, made.number)
-    assert in_force(policy) == []
+    assert active(policy) == []
     again = revert(policy, made.number + 1)
     second = Adjustment.objects.get(until=None)
     assert (second.entry_uid, second.amount_s, second.at) == (first.entry_uid, 3600.0, first.at)
@@ -152,8 +152,8 @@ def test_an_adjustment_is_revoked_before_its_entry_is_archived(policy: Policy) -
     )
     draft = revert_revision(policy_slug="grid", number=made.number, at=AT, actor=COMMAND)
     assert [each["op"] for each in draft.operations] == ["adjust_usage", "archive"]
-    put_in_force(draft)
-    assert in_force(policy) == []
+    publish_draft(draft)
+    assert active(policy) == []
 
 
 def test_an_adjustment_revoked_meanwhile_stays_revoked(policy: Policy) -> None:
@@ -180,11 +180,11 @@ def test_the_same_field_changed_since_is_a_conflict_with_base_mine_and_theirs(po
     publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 45})
     draft = revert_revision(policy_slug="grid", number=revision.number, at=AT, actor=COMMAND)
     with pytest.raises(EditConflict) as refused:
-        put_in_force(draft)
+        publish_draft(draft)
     (found,) = refused.value.conflicts
     assert (found.field, found.base, found.mine, found.theirs) == ("shares", 40.0, 30.0, 45.0)
     rebased = rebase_change_set(id=draft.pk, version=1, choices={found.key: "mine"}, at=AT, actor=COMMAND)
-    put_in_force(rebased)
+    publish_draft(rebased)
     tree = load_tree(Policy.objects.get())
     i = tree.index_of_path("/physics")
     assert i is not None
@@ -202,10 +202,10 @@ def test_an_entry_restored_meanwhile_is_a_conflict_that_can_be_dropped(policy: P
     (found,) = open_conflicts(draft, at=AT, actor=COMMAND)
     assert (str(found.entry), found.path, found.theirs, found.can_keep) == (physics, "/physics", "restored", False)
     with pytest.raises(EditConflict, match="it is restored now"):
-        put_in_force(draft)
+        publish_draft(draft)
     rebased = rebase_change_set(id=draft.pk, version=1, choices={found.key: "theirs"}, at=AT, actor=COMMAND)
     assert [each["op"] for each in rebased.operations] == ["set_shares"]
-    put_in_force(rebased)
+    publish_draft(rebased)
 
 
 def test_an_entry_with_new_children_is_not_archived_without_confirmation(policy: Policy) -> None:
@@ -241,7 +241,7 @@ def test_the_tree_of_an_earlier_revision_is_restored_over_everything_since(polic
     publish(policy, {"op": "set_policy", "settings": {"fallback_factor": 0.25}})
     publish(policy, {"op": "move", "entry": "/physics", "parent": "/bio"})
     draft = restore_revision(policy_slug="grid", number=then, at=AT, actor=COMMAND)
-    put_in_force(draft)
+    publish_draft(draft)
     policy.refresh_from_db()
     assert load_tree(policy).same_as(tree)
     assert settings_of(policy, policy.head_number) == settings_of(policy, then)
@@ -252,7 +252,7 @@ def test_settings_can_stay_when_the_tree_is_restored(policy: Policy, tree: TreeC
     publish(
         policy, {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, {"op": "archive", "entry": "/physics/bob"}
     )
-    put_in_force(restore_revision(policy_slug="grid", number=then, with_settings=False, at=AT, actor=COMMAND))
+    publish_draft(restore_revision(policy_slug="grid", number=then, with_settings=False, at=AT, actor=COMMAND))
     policy.refresh_from_db()
     assert load_tree(policy).same_as(tree)
     assert settings_of(policy, policy.head_number).fallback_factor == 0.25
@@ -262,8 +262,8 @@ def test_adjustments_survive_a_restored_tree(policy: Policy) -> None:
     then = policy.head_number
     publish(policy, {"op": "adjust_usage", "entry": "/physics", "amount_s": 60, "at": AT.isoformat()})
     publish(policy, {"op": "lock", "entry": "/physics"})
-    put_in_force(restore_revision(policy_slug="grid", number=then, at=AT, actor=COMMAND))
-    assert [amount for _, _, amount in in_force(policy)] == [60.0]
+    publish_draft(restore_revision(policy_slug="grid", number=then, at=AT, actor=COMMAND))
+    assert [amount for _, _, amount in active(policy)] == [60.0]
 
 
 # --- Large ones -------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_a_large_revision_is_undone_by_a_whole_tree(policy: Policy, tree: TreeCo
     draft = revert_revision(policy_slug="grid", number=widen(policy), at=AT, actor=alice)
     assert [each["op"] for each in draft.operations] == ["document"]
     assert (draft.origin, draft.reverts_number) == ("revert", policy.head_number)
-    put_in_force(draft, alice)
+    publish_draft(draft, alice)
     assert load_tree(Policy.objects.get()).same_as(tree)
 
 
@@ -339,7 +339,7 @@ def test_without_the_right_to_publish_an_undo_is_only_a_draft(policy: Policy, bo
     revision = publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 5})
     draft = revert_revision(policy_slug="grid", number=revision.number, at=AT, actor=bob)
     with pytest.raises(NotAllowed):
-        put_in_force(draft, bob)
+        publish_draft(draft, bob)
 
 
 def test_unknown_revisions_and_the_first_one_cannot_be_undone(policy: Policy, charlie: Actor) -> None:

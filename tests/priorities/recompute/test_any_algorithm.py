@@ -1,4 +1,4 @@
-"""Whatever algorithm a policy has: answers, newcomers, walks and previews agree with a recompute."""
+"""Whatever algorithm a policy has: answers, new users, explanations and previews agree with a recompute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import preview_shares, simulate_change_set
 from apps.priorities.recompute.totals import simulate_totals_or_none
-from apps.priorities.serving import newcomer, store
+from apps.priorities.serving import new_users, store
 from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
 from apps.usage.services import NewSource, make_source
 from tests.example_package.wheel import build_wheel
@@ -102,7 +102,7 @@ def test_every_answer_is_json_and_keys_sort_like_ranks(make: Callable[..., Site]
 
 
 @pytest.mark.parametrize("algorithm", EACH)
-def test_a_newcomer_has_the_rank_and_factor_of_a_member_who_joins(
+def test_a_new_user_has_the_rank_and_factor_of_a_member_who_joins(
     make: Callable[..., Site], algorithm: dict[str, Any]
 ) -> None:
     site = make(algorithm)
@@ -122,25 +122,25 @@ def test_a_newcomer_has_the_rank_and_factor_of_a_member_who_joins(
         assert (new["key"] >= eve["key"]) == (new["rank"] <= eve["rank"])
 
 
-def test_in_a_large_tree_a_newcomer_is_computed_in_the_background(
+def test_in_a_large_tree_a_new_user_is_computed_in_the_background(
     make: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newcomer, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(new_users, "MOST_AT_ONCE", 0)
     make({"name": "slurm-fair-tree"})
     snapshot, zoe = served_now(), AccountQuery("zoe", "physics")
-    working = newcomer.Newcomers._compute
-    monkeypatch.setattr(newcomer.Newcomers, "_compute_waiting", lambda self: None)  # no job runs yet
+    working = new_users.NewUsers._compute
+    monkeypatch.setattr(new_users.NewUsers, "_compute_waiting", lambda self: None)  # no job runs yet
     first = json.loads(snapshot.lookup_json([zoe]))[0]
     assert (first["rank"], first["factor"], first["key"], first["provisional"]) == (None, 0.5, None, True)
     assert snapshot.lookup_columns([zoe]) == (["zoe"], [0.5], [None])
     monkeypatch.undo()
-    monkeypatch.setattr(newcomer, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(new_users, "MOST_AT_ONCE", 0)
     snapshot.lookup([zoe])
-    snapshot.newcomers.wait()
+    snapshot.new_users.wait()
     later = json.loads(snapshot.lookup_json([zoe]))[0]
     assert later["rank"] == 1
     assert snapshot.lookup_columns([zoe]) == (["zoe"], [later["factor"]], [1])
-    assert working is newcomer.Newcomers._compute
+    assert working is new_users.NewUsers._compute
 
 
 @pytest.mark.parametrize("name", ["slurm-fair-tree", "slurm-classic", "slurm-depth-oblivious"])

@@ -32,7 +32,7 @@ import numpy as np
 from apps.engine.decay_function import DecayFunction
 from apps.engine.parameters import Parameter, number
 
-def law(name, weigh, parameters=(), **more):
+def function(name, weigh, parameters=(), **more):
     return DecayFunction(name, name, name, "x", parameters, weigh, **more)
 
 def halves(age, as_of_s, settings):
@@ -54,19 +54,19 @@ def _writes(age, as_of_s, settings):
     age[:] = 0
     return np.ones_like(age)
 
-MOODY = law("moody", _moody)
-NAN = law("nan", lambda age, as_of_s, settings: np.log(-age))
-OLD = law("old", lambda age, as_of_s, settings: 1 - halves(age, as_of_s, settings))
-RISING = law("rising", lambda age, as_of_s, settings: np.where(age > 1e6, 0.9, halves(age, as_of_s, settings)))
-WAVES = law("waves", lambda age, as_of_s, settings: np.where(age > 0, (1 + np.cos(age)) / 2, 1.0))
-WRITES = law("writes", _writes)
-NEIGHBOURS = law("neighbours", lambda age, as_of_s, settings: 1 - age / max(age.max(), 1e12 + age[-1]))
-REACH = law("reach", halves, reach_s=lambda settings: 3600.0)
-EDGE = law("edge", lambda age, as_of_s, settings: halves(age, as_of_s, settings) ** (1 / settings["e"]),
+MOODY = function("moody", _moody)
+NAN = function("nan", lambda age, as_of_s, settings: np.log(-age))
+OLD = function("old", lambda age, as_of_s, settings: 1 - halves(age, as_of_s, settings))
+RISING = function("rising", lambda age, as_of_s, settings: np.where(age > 1e6, 0.9, halves(age, as_of_s, settings)))
+WAVES = function("waves", lambda age, as_of_s, settings: np.where(age > 0, (1 + np.cos(age)) / 2, 1.0))
+WRITES = function("writes", _writes)
+NEIGHBOURS = function("neighbours", lambda age, as_of_s, settings: 1 - age / max(age.max(), 1e12 + age[-1]))
+REACH = function("reach", halves, reach_s=lambda settings: 3600.0)
+EDGE = function("edge", lambda age, as_of_s, settings: halves(age, as_of_s, settings) ** (1 / settings["e"]),
            (number("e", "E", 1, 0, 9),))
-NAMED = law("named", halves, (number("factor", "F", 1, 0, 9),))
+NAMED = function("named", halves, (number("factor", "F", 1, 0, 9),))
 TUPLE = ("not", "a", "function")
-NONE = law("none", halves)
+NONE = function("none", halves)
 """
 BROKEN = {
     "nan": "weight must be a number",
@@ -112,10 +112,10 @@ def test_a_function_that_does_not_decay_is_rejected_with_the_reason(brought: Ins
 
 def test_built_in_functions_pass_the_checks_of_packages() -> None:
     for name in ("none", "exponential", "linear", "step", "slurm", "gridengine", "lsf"):
-        law = decay.DECAY_FUNCTIONS[name]
+        function = decay.DECAY_FUNCTIONS[name]
         given = {"half_life_s": 3600, "length_s": 7200, "granularity_s": 60, "factor": 0.5}
-        settings = {one.name: given.get(one.name, one.default) for one in law.parameters}
-        decay_function._measure(law, settings)
+        settings = {one.name: given.get(one.name, one.default) for one in function.parameters}
+        decay_function._measure(function, settings)
 
 
 @pytest.fixture

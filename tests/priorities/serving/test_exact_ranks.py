@@ -17,7 +17,7 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.serving.newcomer import rank_beside_entries
+from apps.priorities.serving.new_users import rank_beside_entries
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
@@ -101,7 +101,7 @@ def test_only_deviations_that_tie_by_rounding_share_a_key() -> None:
     assert pieces["/c"]["key"] > pieces["/a/y"]["key"]
 
 
-def test_a_newcomer_without_shares_ranks_last_under_zero_shares_last() -> None:
+def test_a_new_user_without_shares_ranks_last_under_zero_shares_last() -> None:
     draw = Random(1)
     children = [{"name": f"u{n}", "kind": "user", "shares": n % 3} for n in range(9)]
     usage = {f"/u{n}": draw.randint(1, 9) for n in range(9)}

@@ -131,7 +131,7 @@ def test_every_leaf_is_listed_once_per_account(site: Site) -> None:
     )
 
 
-def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
+def test_a_new_user_gets_the_factor_of_a_new_member(site: Site) -> None:
     each = site.rule("/physics", kind="each", group_pattern="physics", suffix="", member_shares=2)
     site.map(each, site.rule())
     site.recompute()
@@ -142,7 +142,7 @@ def test_a_newcomer_gets_the_factor_of_a_new_member(site: Site) -> None:
     assert (got["rank"], got["of"], got["factor"]) == (1, 5, 1.0)
 
 
-def test_a_newcomer_has_the_rank_of_the_engine(make_site: Callable[..., Site]) -> None:
+def test_a_new_user_has_the_rank_of_the_engine(make_site: Callable[..., Site]) -> None:
     """Beside idle siblings adding a member changes no other priority: then the approximation is exact."""
     made = make_site()
     algorithm = {"name": "aequus", "operator": "absolute", "factor_from": "key"}

@@ -83,7 +83,7 @@ class RemoteSerializer(serializers.Serializer[Any]):
 class MountSerializer(RemoteSerializer):
     publication = serializers.CharField()
     version = serializers.IntegerField(help_text="Newest valid version; 0: none yet")
-    landed_version = serializers.IntegerField(help_text="Version that is published in this policy; 0: none yet")
+    applied_version = serializers.IntegerField(help_text="Version that is published in this policy; 0: none yet")
     held = serializers.IntegerField(
         source="held_id", allow_null=True, help_text="Change set that is held for review; null: none"
     )

@@ -70,7 +70,7 @@ class MetricSerializer(serializers.Serializer[Any]):
 
 
 class SettingsSerializer(serializers.Serializer[Any]):
-    """Settings of the revision. GET /algorithms and /aging-laws describe the parameters."""
+    """Settings of the revision. GET /algorithms and /decay-functions describe the parameters."""
 
     algorithm = serializers.DictField()
     metric = MetricSerializer()

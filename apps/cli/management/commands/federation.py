@@ -38,7 +38,7 @@ def status_json(mounts: list[Mount], subscriptions: list[Subscription], at: date
                 **_shared(mount, at),
                 "publication": mount.publication,
                 "version": mount.version,
-                "landed_version": mount.landed_version,
+                "applied_version": mount.applied_version,
                 "held": mount.held_id,
             }
             for mount in mounts
@@ -64,7 +64,7 @@ def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: dat
         yield "No mounts, and no subscriptions to usage."
     for mount in mounts:
         held = f"  change set {mount.held_id} is held for review" if mount.held_id else ""
-        version = f"version {mount.landed_version} of {mount.version}"
+        version = f"version {mount.applied_version} of {mount.version}"
         yield f"mount {_head(mount, at)}  {version}  {_age(mount, at)}{held}{_error_text(mount)}"
     for row in subscriptions:
         n_held = row.held_hours.count()

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def preview_lines(found: Removal) -> list[str]:
     """The preview as lines of text."""
     lines = [f"The {found.kind} {found.slug} ({found.name}): {found.action}."]
-    lines += [f"  depends on it: {each.what}: {each.n:,}" for each in found.rests]
+    lines += [f"  depends on it: {each.what}: {each.n:,}" for each in found.dependents]
     return lines + [f"  {each}" for each in found.effects]
 
 

@@ -181,9 +181,15 @@ def test_a_mount_has_limits_and_is_refreshed_by_a_requested_run(
     assert work_run_now(run["id"]).state == Run.State.SUCCEEDED
     assert side.asked[-1]["authorization"] == "Bearer their-secret"
     now = said(admin.get(where))
-    assert (now["version"], now["landed_version"], now["held"], now["trouble"], now["age_s"]) == (1, 1, None, None, 0.0)
+    assert (now["version"], now["applied_version"], now["held"], now["trouble"], now["age_s"]) == (
+        1,
+        1,
+        None,
+        None,
+        0.0,
+    )
     (fetch,) = said(admin.get(f"{where}/fetches"))["results"]
-    assert (fetch["outcome"], fetch["version"]) == ("landed", 1)
+    assert (fetch["outcome"], fetch["version"]) == ("applied", 1)
     (peer,) = said(admin.get("federation/peers"))["results"]
     assert (peer["condition"], peer["took_s"]) == ("fresh", fetch["duration_s"])
     assert peer["took_s"] > 0

@@ -104,8 +104,8 @@ def test_adjustments_are_listed_with_their_current_effect(site: Site) -> None:
     revoke = {"op": "adjust_usage", "entry": "/physics/alice", "revokes": second["uid"]}
     made = call("post", "/changesets", token, {"base_revision": _head(token), "reason": "No.", "operations": [revoke]})
     assert call("post", f"/changesets/{made.json()['id']}/publish", token, {}).status_code == 200
-    in_force = call("get", "/adjustments?in_force=true", token).json()["results"]
-    assert [one["path"] for one in in_force] == ["/biology"]
+    active = call("get", "/adjustments?active=true", token).json()["results"]
+    assert [one["path"] for one in active] == ["/biology"]
     assert Adjustment.objects.get(uid=second["uid"]).until is not None
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apps.core.invisible import shown
 from apps.core.signing import BadDocument
 from apps.federation.documents.wire import Head, PolicyDocument, PolicyLimits, read_policy, write_policy
-from apps.federation.mounts.landing import Landing, apply_document
+from apps.federation.mounts.application import AppliedDocument, apply_document
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH
 from apps.policies.tree.working_tree import columns_of
@@ -52,13 +52,13 @@ PROJECTS = (
 )
 
 
-def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID] = ()) -> Landing:
+def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID] = ()) -> AppliedDocument:
     return apply_document(head, MOUNT, document, owned_elsewhere=lambda uids: [uid for uid in uids if uid in elsewhere])
 
 
 def test_document_entries_land_below_the_local_mount_entry() -> None:
-    landing = laid(site(), told(*PROJECTS, scope="global"))
-    tree = landing.tree
+    applied = laid(site(), told(*PROJECTS, scope="global"))
+    tree = applied.tree
     assert [tree.path(i) for i in range(len(tree))] == [
         "/",
         "/local",
@@ -71,10 +71,10 @@ def test_document_entries_land_below_the_local_mount_entry() -> None:
     mount = tree.node(tree.index_of_path("/vo-a-here") or 0)
     assert (mount.uid, mount.shares, mount.locked, mount.scope) == (MOUNT, 30.0, True, "global")
     assert tree.uuid(tree.index_of_path("/vo-a-here/P-A1/anna") or 0) == ANNA
-    assert (landing.n_added, landing.n_gone, landing.n_changed) == (3, 0, 1)
+    assert (applied.n_added, applied.n_gone, applied.n_changed) == (3, 0, 1)
 
 
-def test_landing_the_same_document_again_changes_nothing() -> None:
+def test_applying_the_same_document_again_changes_nothing() -> None:
     once = laid(site(), told(*PROJECTS)).tree
     again = laid(once, told(*PROJECTS))
     assert again.is_empty
@@ -85,11 +85,11 @@ def test_landing_the_same_document_again_changes_nothing() -> None:
 def test_the_next_version_moves_renames_and_removes_by_uid() -> None:
     once = laid(site(), told(*PROJECTS)).tree
     following = (Node(P2, VO, "P-A2 renamed", "project", 45.0), Node(ANNA, P2, "anna", "user", 1.0, is_group=False))
-    landing = laid(once, told(*following))
-    assert (landing.n_added, landing.n_gone, landing.n_changed) == (0, 1, 2)
-    assert landing.tree.index_of_path("/vo-a-here/P-A2 renamed/anna") is not None
-    assert landing.tree.index_of_uid(P1) is None
-    assert landing.furthest_points == pytest.approx(100 * (1 - 30 / 80))
+    applied = laid(once, told(*following))
+    assert (applied.n_added, applied.n_gone, applied.n_changed) == (0, 1, 2)
+    assert applied.tree.index_of_path("/vo-a-here/P-A2 renamed/anna") is not None
+    assert applied.tree.index_of_uid(P1) is None
+    assert applied.furthest_points == pytest.approx(100 * (1 - 30 / 80))
 
 
 @pytest.mark.parametrize(("uid", "owner"), [(OTHER, "/local"), (SITE, "/"), (MOUNT, "the mount itself")])

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from apps.accounts.models import User
 from apps.core.errors import Invalid
-from apps.dashboard.jobs.pasted_jobs import read_table
-from apps.dashboard.jobs.play import (
+from apps.dashboard.jobs.calculator import (
     DEPARTMENT_FIELDS,
     MOST_JOBS,
     MOST_ROWS,
@@ -25,9 +24,10 @@ from apps.dashboard.jobs.play import (
     SETTINGS,
     STARTS,
     USER_FIELDS,
-    PlayForm,
+    CalculatorForm,
     case_of,
 )
+from apps.dashboard.jobs.pasted_jobs import read_table
 from apps.dashboard.jobs.tables import MOST_ROWS as MOST_ROWS_SHOWN
 from apps.dashboard.jobs.tables import grid_engine_table
 from apps.dashboard.jobs.views import example
@@ -54,7 +54,7 @@ def query(text: str = WORKED, **changed: str | list[str]) -> QueryDict:
 
 
 def solved(asked: QueryDict) -> dict[str, Any]:
-    form = PlayForm(asked)
+    form = CalculatorForm(asked)
     assert form.problems == []
     return solve_job_case(case_of(form))
 
@@ -66,7 +66,7 @@ def sums(page: Page) -> dict[str, list[str]]:
 
 
 def test_the_page_starts_with_the_worked_example_and_its_numbers(as_alice: Client) -> None:
-    page = read(as_alice.get("/jobs/play/"))
+    page = read(as_alice.get("/jobs/calculator/"))
     assert sums(page) == {
         "userA": ["2", "500,000", "0", "0", "–"],
         "userB": ["1", "500,000", "3", "90,277.8", "2"],
@@ -93,7 +93,7 @@ def test_the_numbers_of_the_form_are_those_of_the_sample_and_of_the_golden_case(
 
 
 def test_page_command_and_api_give_the_same_numbers(as_alice: Client, tmp_path: Any) -> None:
-    text = read(as_alice.get("/jobs/play/")).one('[data-testid="case"]').text()
+    text = read(as_alice.get("/jobs/calculator/")).one('[data-testid="case"]').text()
     (tmp_path / "case.json").write_text(text)
     out = io.StringIO()
     call_command("jobs", str(tmp_path / "case.json"), stdout=out)
@@ -107,7 +107,7 @@ def test_page_command_and_api_give_the_same_numbers(as_alice: Client, tmp_path: 
 
 
 def test_more_than_a_thousand_jobs_are_truncated_with_a_message(as_alice: Client) -> None:
-    page = read(as_alice.get(f"/jobs/play/?{STARTS[1].query}"))
+    page = read(as_alice.get(f"/jobs/calculator/?{STARTS[1].query}"))
     (note,) = [text for text in page.texts('[data-key="of_case"]') if "max_functional" in text]
     assert all(number in note for number in ("200", "802", "1002"))
     assert not page.has('[data-testid="case"]')
@@ -171,7 +171,7 @@ def test_every_input_changes_the_result(
 def test_invalid_input_is_named_and_nothing_is_computed(
     as_alice: Client, changed: dict[str, str | list[str]], where: str
 ) -> None:
-    answer = as_alice.get(f"/jobs/play/?{query(ONE, **changed).urlencode()}")
+    answer = as_alice.get(f"/jobs/calculator/?{query(ONE, **changed).urlencode()}")
     page = read(answer)
     (problem,) = page.texts('[data-testid="problem"]')
     assert problem.startswith(where)
@@ -188,7 +188,7 @@ NAMES += [field.name for group in SETTINGS for field in group.fields] + ["preset
 @examples(100)
 @given(st.dictionaries(st.sampled_from(NAMES), st.lists(CELLS, min_size=1, max_size=3), max_size=12))
 def test_every_query_is_computed_or_refused_with_a_message(typed: dict[str, list[str]]) -> None:
-    form = PlayForm(query("", **typed))
+    form = CalculatorForm(query("", **typed))
     if form.problems:
         assert all(message for _where, message in form.problems)
         return
@@ -202,7 +202,7 @@ def test_every_query_is_computed_or_refused_with_a_message(typed: dict[str, list
 
 
 def test_an_invalid_cell_keeps_its_text_and_is_marked(as_alice: Client) -> None:
-    page = read(as_alice.get(f"/jobs/play/?{query(ONE, fshare=['<b>', '']).urlencode()}"))
+    page = read(as_alice.get(f"/jobs/calculator/?{query(ONE, fshare=['<b>', '']).urlencode()}"))
     (wrong,) = page.all('[aria-invalid="true"]')
     assert (wrong.attributes["id"], wrong.attributes["value"]) == ("fshare-1", "<b>")
 
@@ -213,15 +213,15 @@ def test_jobs_of_a_user_may_have_several_rows() -> None:
 
 
 def test_rows_are_added_and_removed_by_buttons_without_scripts(as_alice: Client) -> None:
-    page = read(as_alice.get(f"/jobs/play/?{WORKED}&add=user"))
+    page = read(as_alice.get(f"/jobs/calculator/?{WORKED}&add=user"))
     names = [node.attributes.get("value") or "" for node in page.all('[name="user"]')]
     assert names == ["userA", "userB", "userC", ""]
     assert page.one("[autofocus]").attributes["id"] == "user-4"
-    page = read(as_alice.get(f"/jobs/play/?{WORKED}&drop=user-2"))
+    page = read(as_alice.get(f"/jobs/calculator/?{WORKED}&drop=user-2"))
     assert [node.attributes.get("value") or "" for node in page.all('[name="user"]')] == ["userA", "userC", ""]
     assert "userB" not in sums(page)
     full = query("", user=[f"u{n}" for n in range(MOST_ROWS + 1)])
-    page = read(as_alice.get(f"/jobs/play/?{full.urlencode()}"))
+    page = read(as_alice.get(f"/jobs/calculator/?{full.urlencode()}"))
     assert len(page.all('[name="user"]')) == MOST_ROWS
     assert not page.has('[name="add"][value="user"]')
 
@@ -229,7 +229,7 @@ def test_rows_are_added_and_removed_by_buttons_without_scripts(as_alice: Client)
 def test_empty_settings_show_their_preset(as_alice: Client) -> None:
     shown = {}
     for preset in ("8.1.9", "6.2"):
-        page = read(as_alice.get(f"/jobs/play/?{ONE}&preset={preset}"))
+        page = read(as_alice.get(f"/jobs/calculator/?{ONE}&preset={preset}"))
         names = ("weight_urgency", "weight_ticket", "weight_priority", "weight_waiting_time", "slots_urgency")
         shown[preset] = [page.one(f'[name="{name}"]').attributes["placeholder"] for name in names]
         assert page.one('button[name="preset"][aria-pressed="true"]').attributes["value"] == preset
@@ -237,31 +237,31 @@ def test_empty_settings_show_their_preset(as_alice: Client) -> None:
 
 
 def test_amendments_are_shown_with_the_result(as_alice: Client) -> None:
-    page = read(as_alice.get(f"/jobs/play/?{WORKED}&variants=even_split&variants=odd"))
+    page = read(as_alice.get(f"/jobs/calculator/?{WORKED}&variants=even_split&variants=odd"))
     assert page.has('[name="variants"][value="even_split"][checked]')
     assert len(page.all("th.wide-head")) == 1
 
 
 def test_the_fragment_returns_the_numbers_and_their_address(as_alice: Client) -> None:
     asked = f"{ONE}&weight_ticket=1"
-    answer = as_alice.get(f"/jobs/play/_result?{asked}", headers={"HX-Request": "true"})
+    answer = as_alice.get(f"/jobs/calculator/_result?{asked}", headers={"HX-Request": "true"})
     assert answer.content.decode().startswith('<div id="result"')
     address = answer.headers["HX-Replace-Url"]
-    assert address.startswith("/jobs/play/?")
+    assert address.startswith("/jobs/calculator/?")
     assert sums(read(as_alice.get(address))) == sums(read(answer))
     assert "autofocus" not in answer.content.decode()  # typing continues
-    assert as_alice.get("/jobs/play/_result").headers["Location"] == "/jobs/play/"
+    assert as_alice.get("/jobs/calculator/_result").headers["Location"] == "/jobs/calculator/"
 
 
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: start.name)
 def test_every_start_state_is_computed(as_alice: Client, start: Any) -> None:
-    page = read(as_alice.get(f"/jobs/play/?{start.query}"))
+    page = read(as_alice.get(f"/jobs/calculator/?{start.query}"))
     assert not page.has('[data-testid="problem"]')
     assert page.has('[data-testid="explanation"]')
 
 
 def test_the_page_is_in_the_navigation_and_linked_from_job_priorities(as_alice: Client) -> None:
-    assert read(as_alice.get("/jobs/")).has('main a[href="/jobs/play/"]')
+    assert read(as_alice.get("/jobs/")).has('main a[href="/jobs/calculator/"]')
     User.objects.update(is_superuser=True)
-    assert read(as_alice.get("/jobs/")).has('nav a[href="/jobs/play/"]')
-    assert read(as_alice.get("/jobs/play/")).has('nav a[href="/jobs/play/"][aria-current="page"]')
+    assert read(as_alice.get("/jobs/")).has('nav a[href="/jobs/calculator/"]')
+    assert read(as_alice.get("/jobs/calculator/")).has('nav a[href="/jobs/calculator/"][aria-current="page"]')

@@ -1,8 +1,8 @@
-"""The overview's verdict on a policy, and the concerns that need attention, each with an action and its URL."""
+"""What needs attention on the overview, each with an action and its URL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -19,6 +19,7 @@ from apps.dashboard.federation import presenters as federation_lines
 from apps.dashboard.figures.bars import State
 from apps.dashboard.group.presenters import long_day
 from apps.dashboard.notices import presenters as notice_lines
+from apps.dashboard.overview.verdict import compared, distance
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.lines import Line
 from apps.federation.grid.peers import MountablePolicy
@@ -40,94 +41,10 @@ from apps.runs.models import Run
 from apps.usage import selectors as usage
 from apps.usage.quality import findings as quality
 
-
-# --- Verdict ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Furthest:
-    """The entry furthest from its target on one side. asks: what its waiting jobs request."""
-
-    line: Line
-    asks: str
-
-
-def compared(lines: Sequence[Line]) -> list[Line]:
-    return [line for line in lines if line.balance and line.balance.state is not State.NO_DATA]
-
-
-def within_band(lines: Sequence[Line]) -> tuple[int, int]:
-    """(number of compared entries within tolerance, number of compared entries)."""
-    found = compared(lines)
-    return sum(line.balance is not None and line.balance.state in {State.ON, State.IDLE} for line in found), len(found)
-
-
-def verdict(lines: Sequence[Line], *, sees_all: bool) -> str:
-    """Sentence such as 26 of 28 VOs are within their band."""
-    found = compared(lines)
-    if not found:
-        return _("No usage yet: nothing to compare")
-    good, n = within_band(lines)
-    words = {"good": presentation.count(good), "all": presentation.count(n)}
-    if n == 1:
-        words["name"] = found[0].entry.name
-        return (_("%(name)s is on target") if good else _("%(name)s is off target")) % words
-    if not sees_all:
-        return (
-            ngettext(
-                "%(good)s of the %(all)s top-level entries you see is on target",
-                "%(good)s of the %(all)s top-level entries you see are on target",
-                good,
-            )
-            % words
-        )
-    return (
-        ngettext(
-            "%(good)s of %(all)s top-level entries is on target",
-            "%(good)s of %(all)s top-level entries are on target",
-            good,
-        )
-        % words
-    )
-
-
-def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | None]:
-    """The entries furthest over and furthest under their target, by "over" and "under"."""
-    found: dict[str, Furthest | None] = {}
-    for state in (State.OVER, State.UNDER):
-        these = [line for line in compared(lines) if line.balance and line.balance.state is state]
-        line = max(these, key=distance, default=None)
-        requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
-        asks = _("with %(hours)s core-h waiting") % {"hours": presentation.core_hours(requested)} if requested else ""
-        found[state.value] = None if line is None else Furthest(line, asks)
-    return found
-
-
-def idle_text(lines: Sequence[Line]) -> str:
-    """Sentence about idle entries, whose share goes to the others."""
-    n = sum(line.balance is not None and line.balance.state is State.IDLE for line in lines)
-    if not n:
-        return ""
-    text = ngettext("%(n)s is idle; its share goes to others.", "%(n)s are idle; their shares go to others.", n)
-    return text % {"n": presentation.count(n)}
-
-
-def distance(line: Line) -> float:
-    return abs((line.entry.actual or 0.0) - (line.entry.target or 0.0))
-
-
-def deviation_now(lines: Sequence[Line]) -> str:
-    """Share-weighted mean deviation of the compared entries, in points; "" without any."""
-    found = compared(lines)
-    weight = sum(line.entry.target or 0.0 for line in found)
-    if not weight:
-        return ""
-    return presentation.points(sum((line.entry.target or 0.0) * distance(line) for line in found) / weight)
-
-
-# --- Concerns ---------------------------------------------------------------------------------------------------------
 ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
 _MOST_EACH = 3
-# Kinds of notices that no other concern reports.
+# Kinds of notices that no other item reports.
 _ONLY_NOTICES = (
     "drift",
     "failing_collection",
@@ -150,7 +67,7 @@ _OUTDATED = {
 
 @dataclass(frozen=True, slots=True)
 class AttentionItem:
-    """One matter that needs attention, with what to do and where."""
+    """One matter, with its action and URL."""
 
     key: str
     icon: str
@@ -170,12 +87,12 @@ def list_attention_items(
         *_decisions(inbox),
         *_claims(view, at, actor),
         *_late(view, actor),
-        *_peer_concerns(view, at, actor),
+        *_peer_items(view, at, actor),
         *_failed(at, actor),
         *_unmapped(overview, actor),
         *_held(actor),
-        *_ending_concerns(view, inbox, actor),
-        *_notice_concerns(at, actor),
+        *_ending_items(view, inbox, actor),
+        *_notice_items(at, actor),
         *_outside(drawn),
     ]
 
@@ -224,7 +141,7 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
         yield AttentionItem("late", "clock", title, "", url, _("View"), "warn")
 
 
-def _peer_concerns(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
+def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Concerns about other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
@@ -233,7 +150,7 @@ def _peer_concerns(view: PolicyView, at: datetime, actor: Actor) -> Iterator[Att
     reported = {each.uid for each in fallen}
     place = MountablePolicy(view.policy, at, actor)
     found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
-    yield from [concern for concern in found if concern][:_MOST_EACH]
+    yield from [item for item in found if item][:_MOST_EACH]
 
 
 def _remotes(view: PolicyView) -> list[Mount | Subscription]:
@@ -294,7 +211,7 @@ def _held(actor: Actor) -> Iterator[AttentionItem]:
         yield AttentionItem("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
-def _ending_concerns(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[AttentionItem]:
+def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[AttentionItem]:
     """Shares, boosts and roles of the inbox that end soon; allocations of core-hours without a successor."""
     for shares in inbox.shares[:_MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
@@ -317,7 +234,7 @@ def _ending_concerns(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[A
         yield AttentionItem("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))
 
 
-def _notice_concerns(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
+def _notice_items(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Notices that only a check over several days can find."""
     found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
     for one in found[:_MOST_EACH]:

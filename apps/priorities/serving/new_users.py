@@ -65,7 +65,7 @@ class EntryNumbers(NamedTuple):
     factor: float | None
 
 
-class Newcomers:
+class NewUsers:
     """Priorities of users who would join one snapshot, by parent entry and *each* rule; computed once."""
 
     def __init__(self, snapshot: ComputedTree) -> None:
@@ -104,7 +104,7 @@ class Newcomers:
             if len(self._waiting) < _MOST_WAITING:
                 self._waiting[key] = None
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._compute_waiting, name="newcomers", daemon=True)
+                self._thread = threading.Thread(target=self._compute_waiting, name="new-users", daemon=True)
                 self._thread.start()
 
     def _compute_waiting(self) -> None:

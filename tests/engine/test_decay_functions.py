@@ -180,12 +180,12 @@ def test_usage_outside_the_window_does_not_count() -> None:
 
 def test_every_decay_function_describes_itself() -> None:
     assert tuple(DECAY_FUNCTIONS) == AGINGS
-    for name, law in DECAY_FUNCTIONS.items():
-        assert law.name == name
-        assert law.label
-        assert law.formula
-        assert law.reference
-        for parameter in law.parameters:
+    for name, function in DECAY_FUNCTIONS.items():
+        assert function.name == name
+        assert function.label
+        assert function.formula
+        assert function.reference
+        for parameter in function.parameters:
             assert parameter.label
             assert parameter.unit or parameter.name in ("factor", "decay_factor", "periods")
             if parameter.default is not None:

@@ -185,14 +185,14 @@ def owned_by_another_policy(policy: Policy, mounted: MountedPublication | None, 
     return found
 
 
-# --- Landing ----------------------------------------------------------------------------------------------------------
+# --- Applied document -------------------------------------------------------------------------------------------------
 OwnedElsewhere = Callable[[Collection[UUID]], Collection[UUID]]
 _MOST_NAMED = 50
 _MOST_SAID = 5  # the number of items in the message itself
 
 
 @dataclass(frozen=True, eq=False)
-class Landing:
+class AppliedDocument:
     """The policy after applying a document. n_added, n_gone, n_changed: entries below the mount.
 
     furthest_points: the largest move of a target, among its siblings or of the whole tree.
@@ -211,7 +211,7 @@ class Landing:
 
 def apply_document(
     head: TreeColumns, mount_uid: UUID, document: PolicyDocument, *, owned_elsewhere: OwnedElsewhere
-) -> Landing:
+) -> AppliedDocument:
     """Replace everything below the mount by the document's content.
 
     The mount keeps its name, shares, locks and dates; the scope in which its children are compared is the document's,
@@ -333,14 +333,14 @@ def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocume
         raise BadDocument(f"The policy would have {n_entries:,} entries; {MOST_ENTRIES:,} are allowed.")
 
 
-def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> Landing:
+def _compared(head: TreeColumns, tree: TreeColumns, at: int, below: Mask) -> AppliedDocument:
     moves = compare_targets(head, tree)
     was_theirs = (moves.place >= 0) & below[moves.place]
     says_else = differs(tree, head, moves.place)
     n_kept = int(was_theirs.sum())
     n_changed = int((says_else & (was_theirs | (moves.place == at))).sum())
     n_added = int((moves.place < 0).sum())
-    return Landing(
+    return AppliedDocument(
         tree,
         n_added,
         int(below.sum()) - n_kept,
