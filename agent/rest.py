@@ -209,15 +209,16 @@ class Rest(Source):
             return ServerFailure(f"{site} redirects to {to}. The token is not sent there: is --server right?")
         try:
             problem = json.loads(reply.body.decode("utf-8"))
-            said = str(problem.get("detail") or problem.get("title") or "")
+            detail = str(problem.get("detail") or problem.get("title") or "")
         except (ValueError, AttributeError):
-            said = ""
-        said = shown(said, 300) or "no reason given"
+            detail = ""
+        detail = shown(detail, 300) or "no reason given"
         if reply.status in (401, 403):
             return ServerFailure(
-                f"{site} refuses the token ({reply.status}): {said} It needs the scopes schedulers and priorities:read."
+                f"{site} refuses the token ({reply.status}): {detail} "
+                "It needs the scopes schedulers and priorities:read."
             )
-        return ServerFailure(f"{site} answers {reply.status}: {said}")
+        return ServerFailure(f"{site} answers {reply.status}: {detail}")
 
 
 def _document(reply: Reply) -> Any:

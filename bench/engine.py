@@ -115,8 +115,8 @@ def _growth(standard: dict[str, Ratio]) -> Iterator[BenchLine]:
             rounds = SHAPE_ROUNDS if size >= 100_000 else 10 * ROUNDS
             last[label] = standard[label] if shape is None else _ratio(shape, settings, rounds, is_fast=False)
             found[label].append(f"{size // 1000}k: {last[label].seconds / size * 1e9:.0f}")
-    for label, told in found.items():
-        detail = f"ns a leaf: {', '.join(told)}"
+    for label, times in found.items():
+        detail = f"ns a leaf: {', '.join(times)}"
         yield BenchLine(f"{label}, growth, 3,000,000 leaves / A", last[label].of_anchor, None, detail)
 
 

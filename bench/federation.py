@@ -193,23 +193,23 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     while not n_documents or row.is_left_behind:
         settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "others.example", "others"
         began = time.perf_counter()
-        told = issue_usage(feed, since=row.number, seen=row.seen_number, at=_AT)
+        issued = issue_usage(feed, since=row.number, seen=row.seen_number, at=_AT)
         reported_s += time.perf_counter() - began
-        if told is None:
+        if issued is None:
             raise RuntimeError("There is nothing to tell.")
         settings.FAIRSHARE_ISSUER, settings.FAIRSHARE_SITE = "site.example", "site"
-        served.answer = partial(_same, told.data)
+        served.answer = partial(_same, issued.data)
         ingested_s += _look(row, "applied")
         row.refresh_from_db()
-        n_documents, n_bytes = n_documents + 1, n_bytes + len(told.data)
+        n_documents, n_bytes = n_documents + 1, n_bytes + len(issued.data)
     own_s = time.process_time() - own_s
     if Bucket.objects.filter(source=row.source).count() != n_rows:
-        raise RuntimeError("What was taken isn't what was told.")
+        raise RuntimeError("What was taken isn't what was issued.")
     yield BenchLine(
-        f"usage of {n:,} entries in {N_HOURS} h, told and taken / {goal_s:g} s",
+        f"usage of {n:,} entries in {N_HOURS} h, issued and taken / {goal_s:g} s",
         (reported_s + ingested_s) / goal_s,
         1.0,
-        f"told in {reported_s:.2f} s, taken in {ingested_s:.2f} s; {n_rows:,} sums in {n_documents} documents of "
+        f"issued in {reported_s:.2f} s, taken in {ingested_s:.2f} s; {n_rows:,} sums in {n_documents} documents of "
         f"{n_bytes / 1e6:.0f} MB, {own_s:.2f} s of it computing here",
     )
 

@@ -41,10 +41,10 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     policy, n_buckets = build(N_ENTRIES, N_BUCKETS, at)
     call_command("collectstatic", interactive=False, verbosity=0)
     admin = _signed_in(_admin())
-    told = f"{N_ENTRIES:,} entries, {n_buckets:,} hours of {N_SITES} sites"
+    sizes = f"{N_ENTRIES:,} entries, {n_buckets:,} hours of {N_SITES} sites"
     _view(admin, "/federation/")  # what any first page reads: templates, routes
     _forget_all()
-    yield _line("first grid view of a process", [_timed(lambda: _view(admin, _PAGE))], FIRST_S, told)
+    yield _line("first grid view of a process", [_timed(lambda: _view(admin, _PAGE))], FIRST_S, sizes)
     views = [_timed(lambda: _view(admin, _PAGE)) for _ in range(VIEWS)]
     yield _line("grid view again", views, VIEW_S)
     yield _line("the same by REST", [_timed(lambda: _view(admin, _REST)) for _ in range(VIEWS)], VIEW_S)
@@ -58,9 +58,9 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     if n_counted > MOST_BUCKETS:
         raise RuntimeError(f"{n_counted:,} hours are more than are gone through.")
     left_out = _left_out_page(policy)
-    told = f"{n_counted:,} hours count in {LEFT_OUT_DAYS} days"
+    sizes = f"{n_counted:,} hours count in {LEFT_OUT_DAYS} days"
     yield _line(
-        "first look at what is otherwise without a peer", [_timed(lambda: _view(admin, left_out))], LEFT_OUT_S, told
+        "first look at what is otherwise without a peer", [_timed(lambda: _view(admin, left_out))], LEFT_OUT_S, sizes
     )
     yield _line("the same again", [_timed(lambda: _view(admin, left_out)) for _ in range(VIEWS)], VIEW_S)
 
@@ -73,8 +73,8 @@ def _line(name: str, took: list[tuple[float, float]], goal_s: float, more: str =
     """The 95th percentile, with what of it this process computed."""
     slow = sorted(took)[int(0.95 * (len(took) - 1))][0]
     own = sorted(own_s for _s, own_s in took)[len(took) // 2]
-    told = f"{slow:.2f} s" if len(took) == 1 else f"{slow:.2f} s at the 95th percentile of {len(took)}"
-    detail = "; ".join(filter(None, [f"{told}, {own:.2f} s of it computing here", more]))
+    text = f"{slow:.2f} s" if len(took) == 1 else f"{slow:.2f} s at the 95th percentile of {len(took)}"
+    detail = "; ".join(filter(None, [f"{text}, {own:.2f} s of it computing here", more]))
     unit = f"{goal_s:g} s" if goal_s >= 1 else f"{goal_s * 1e3:.0f} ms"
     return BenchLine(f"{name} / {unit}", slow / goal_s, 1.0, detail)
 

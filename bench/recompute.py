@@ -42,7 +42,7 @@ def measure() -> list[BenchLine]:
     parts = {name: statistics.median(each[name] for each in rounds) for name in first}
     whole = parts["load"] + parts["compute"] + parts["store"] + parts["visible"]
     memory, engine = parts["compute"] + parts["copy"], parts["engine"] + parts["copy"]
-    told = ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
+    listed = ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
     cold = sum(first[name] for name in ("load", "compute", "store", "visible"))
     with_site = _load_ratio(policy, at)
     return [
@@ -50,7 +50,7 @@ def measure() -> list[BenchLine]:
             "recompute of 1,000,000 entries end to end / in memory + COPY of its values",
             whole / memory,
             GOAL,
-            f"{whole:.2f} s ({told}); aim ≤ {AIM:g}",
+            f"{whole:.2f} s ({listed}); aim ≤ {AIM:g}",
         ),
         BenchLine("the same / the engine alone + COPY of its values", whole / engine, GOAL, f"{engine:.2f} s"),
         BenchLine(

@@ -47,10 +47,10 @@ def measure_large() -> list[BenchLine]:
     whole_pages = _whole_pages(policy)
     with stopped_clock(AT):
         mine = _my_priorities(policy)
-    told = f"{n_entries:,} entries, {n_records:,} records, {n_buckets:,} buckets written in {made_s:.0f} s"
+    sizes = f"{n_entries:,} entries, {n_records:,} records, {n_buckets:,} buckets written in {made_s:.0f} s"
     reading = f"median {statistics.median(pages) * 1000:.0f} ms; {_stored()}"
     return [
-        BenchLine("series of a year / 10 min", year_s / GOAL_BUILD_S, 1.0, f"{year_s:.0f} s; {told}"),
+        BenchLine("series of a year / 10 min", year_s / GOAL_BUILD_S, 1.0, f"{year_s:.0f} s; {sizes}"),
         BenchLine("series of one day more / 10 s", day_s / GOAL_DAY_S, 1.0, f"{day_s:.1f} s"),
         BenchLine(
             "reading 12 panels over a year, 95th percentile / 150 ms",

@@ -192,10 +192,10 @@ class Site:
 
     def _refusal(self, error: urllib.error.HTTPError) -> Failure:
         problem = _problem(error)
-        said = clean(str(problem.get("detail") or problem.get("title") or error.reason))
+        detail = clean(str(problem.get("detail") or problem.get("title") or error.reason))
         for each in problem.get("fields") or []:
             line = "{}: {}".format(clean(str(each.get("where"))), clean(str(each.get("message"))))
-            said += "" if str(each.get("message")) in said else "\n  " + line
+            detail += "" if str(each.get("message")) in detail else "\n  " + line
         if 300 <= error.code < 400:
             to = clean(str(error.headers.get("Location", "another place")))
             message = (
@@ -203,18 +203,18 @@ class Site:
             )
             return Failure(UNREACHED, message.format(self.address, to))
         if error.code == 401:
-            return Failure(REFUSED, f"The token is not valid: {said} {_how_to_get(self.address)}")
+            return Failure(REFUSED, f"The token is not valid: {detail} {_how_to_get(self.address)}")
         if error.code == 403 and problem.get("code") == "insufficient_scope":
-            return Failure(REFUSED, f"{said} {_how_to_get(self.address)}")
+            return Failure(REFUSED, f"{detail} {_how_to_get(self.address)}")
         if error.code in (400, 422):
-            return Failure(USAGE, said)
+            return Failure(USAGE, detail)
         if error.code == 404 and problem.get("code") is None:
             return Failure(UNREACHED, f"{self.address} is not a fairshare site.")
         if error.code == 429 or error.code >= 500:
             later = error.headers.get("Retry-After")
             wait = f" Try again in {clean(later)} s." if later else " Try again later."
-            return Failure(UNREACHED, said + wait)
-        return Failure(REFUSED, said)
+            return Failure(UNREACHED, detail + wait)
+        return Failure(REFUSED, detail)
 
 
 def _problem(error: urllib.error.HTTPError) -> Json:
@@ -427,9 +427,9 @@ def _only_policy(site: Site) -> str:
     return names[0]
 
 
-def _texts(said: Any) -> List[str]:
+def _texts(given: Any) -> List[str]:
     """Sentences of a list, or of one."""
-    found = said if isinstance(said, list) else [said] if said else []
+    found = given if isinstance(given, list) else [given] if given else []
     return [str(one.get("text", "")) for one in found if isinstance(one, dict)]
 
 
@@ -468,9 +468,9 @@ def _story(page: Page, one: Json) -> None:
     page.heading(_title(one), _place(one))
     if one.get("entry"):
         page.line("  " + clean(one["entry"]))
-    said = _texts(one.get("sentences")) or [str(one.get("sentence", ""))]
-    page.paragraph(said[0], indent="  ")
-    page.paragraph(" ".join(said[1:]), indent="  ")
+    texts = _texts(one.get("sentences")) or [str(one.get("sentence", ""))]
+    page.paragraph(texts[0], indent="  ")
+    page.paragraph(" ".join(texts[1:]), indent="  ")
 
 
 def _answers(page: Page, one: Json) -> None:
@@ -605,22 +605,22 @@ def _levels(page: Page, steps: Sequence[Json]) -> None:
         page.note("* the main reason")
     _compared_by(page, steps)
     for step in steps:
-        for said in step.get("sentences") or []:
-            if str(said.get("key", "")).startswith("walk.local_only"):
-                page.paragraph("{}: {}".format(clean(step["name"]), said.get("text", "")))
+        for sentence in step.get("sentences") or []:
+            if str(sentence.get("key", "")).startswith("walk.local_only"):
+                page.paragraph("{}: {}".format(clean(step["name"]), sentence.get("text", "")))
 
 
 def _compared_by(page: Page, steps: Sequence[Json]) -> None:
     """Whose usage the levels are compared by, neighbours of the same together."""
-    said = []  # type: List[Tuple[str, List[str]]]
+    groups = []  # type: List[Tuple[str, List[str]]]
     for step in steps:
         words = scope_words(step.get("compared_by"))
-        if words and said and said[-1][0] == words:
-            said[-1][1].append(clean(step["name"]))
+        if words and groups and groups[-1][0] == words:
+            groups[-1][1].append(clean(step["name"]))
         elif words:
-            said.append((words, [clean(step["name"])]))
-    if said:
-        page.note("Compared by {}.".format("; ".join("{}: {}".format(words, ", ".join(of)) for words, of in said)))
+            groups.append((words, [clean(step["name"])]))
+    if groups:
+        page.note("Compared by {}.".format("; ".join("{}: {}".format(words, ", ".join(of)) for words, of in groups)))
 
 
 def scope_words(scope: Any) -> str:

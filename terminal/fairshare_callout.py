@@ -538,8 +538,8 @@ class Site:
             return found
         if response.status == 200:
             raise Failure(UNREACHED, f"{self._address} gives no answer that can be read.")
-        said = printable(str(found.get("detail") or found.get("title") or response.reason))
-        message = f"{self._address} answers {response.status}: {said}"
+        detail = printable(str(found.get("detail") or found.get("title") or response.reason))
+        message = f"{self._address} answers {response.status}: {detail}"
         if response.status in (400, 401, 403, 404, 422) and found.get("code"):
             raise Failure(REFUSED, message)
         raise Failure(UNREACHED, message)

@@ -138,12 +138,12 @@ def primary_group(user: str) -> str:
 def problem_of(output: Output) -> Optional[Problem]:
     if output.status == 0:
         return None
-    said = _complaint(output) or f"qalter ended with status {output.status}."
-    if any(each in said for each in _GONE):
-        return Problem("job_gone", said)
-    if any(each in said for each in _DENIED):
-        return Problem("denied", said)
-    return Problem("refused", said)
+    message = _complaint(output) or f"qalter ended with status {output.status}."
+    if any(each in message for each in _GONE):
+        return Problem("job_gone", message)
+    if any(each in message for each in _DENIED):
+        return Problem("denied", message)
+    return Problem("refused", message)
 
 
 def _complaint(output: Output) -> Optional[str]:

@@ -140,12 +140,12 @@ def _list(jobs: Sequence[str]) -> str:
 def problem_of(output: Output) -> Optional[Problem]:
     if output.status == 0:
         return None
-    said = first_line(output) or f"The command ended with status {output.status}."
-    if any(each in said for each in _GONE):
-        return Problem("job_gone", said)
-    if any(each in said for each in _DENIED):
-        return Problem("denied", said)
-    return Problem("refused", said)
+    message = first_line(output) or f"The command ended with status {output.status}."
+    if any(each in message for each in _GONE):
+        return Problem("job_gone", message)
+    if any(each in message for each in _DENIED):
+        return Problem("denied", message)
+    return Problem("refused", message)
 
 
 # --- Listings ---------------------------------------------------------------------------------------------------------

@@ -38,9 +38,9 @@ def canonical(value: Any) -> bytes:
     Raises:
         BadDocument: NaN, infinity, integers of more than 53 bits, unpaired surrogates, values that aren't JSON.
     """
-    odd: list[float] = []
-    plain = _plain(value, odd, 0)
-    return rfc8785.dumps(plain) if odd else orjson.dumps(plain)  # orjson is faster
+    differing: list[float] = []
+    plain = _plain(value, differing, 0)
+    return rfc8785.dumps(plain) if differing else orjson.dumps(plain)  # orjson is faster
 
 
 def read_canonical(body: bytes, where: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _read_carefully(body: bytes, where: str) -> Any:
     return found
 
 
-def _plain(value: Any, odd: list[float], depth: int) -> Any:
+def _plain(value: Any, differing: list[float], depth: int) -> Any:
     """Sort keys and convert numbers to their encoded form; collect numbers that orjson writes differently."""
     kind = type(value)
     if kind is str:
@@ -96,21 +96,21 @@ def _plain(value: Any, odd: list[float], depth: int) -> Any:
             _refuse_halves(value)
         return value
     if kind is int:
-        return _plain_whole(value, odd)
+        return _plain_whole(value, differing)
     if value is None or kind is bool:
         return value
     if kind is float:
-        return _plain_float(value, odd)
+        return _plain_float(value, differing)
     if depth > MOST_DEPTH:
         raise BadDocument(f"It nests deeper than {MOST_DEPTH}.")
     if isinstance(value, list | tuple):
         numbers = _plain_numbers(value) if len(value) >= _LONG else None
-        return [_plain(inner, odd, depth + 1) for inner in value] if numbers is None else numbers
+        return [_plain(inner, differing, depth + 1) for inner in value] if numbers is None else numbers
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise BadDocument("Keys of an object must be texts.")
         names = sorted(value, key=_utf16)
-        return {_plain(name, odd, depth): _plain(value[name], odd, depth + 1) for name in names}
+        return {_plain(name, differing, depth): _plain(value[name], differing, depth + 1) for name in names}
     raise BadDocument(f"{kind.__name__} has no form in JSON.")
 
 
@@ -138,22 +138,22 @@ def _plain_numbers(values: Sequence[Any]) -> list[Any] | None:
     return plain
 
 
-def _plain_float(value: float, odd: list[float]) -> int | float:
+def _plain_float(value: float, differing: list[float]) -> int | float:
     if value != value or value in (float("inf"), float("-inf")):
         raise BadDocument("NaN and infinity have no form in JSON.")
     if value.is_integer():
-        return _plain_whole(int(value), odd)
+        return _plain_whole(int(value), differing)
     if abs(value) < _SMALL:
-        odd.append(value)
+        differing.append(value)
     return value
 
 
-def _plain_whole(value: int, odd: list[float]) -> int | float:
+def _plain_whole(value: int, differing: list[float]) -> int | float:
     if abs(value) < _MOST_WHOLE:
         return value
     if abs(value) > _MOST_WHOLE:
         raise BadDocument(f"{value} has more than 53 bits: write it as text.")
-    odd.append(value)
+    differing.append(value)
     return float(value)  # rfc8785 accepts integers up to 2^53 − 1, and 2^53 as a double
 
 

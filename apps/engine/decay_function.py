@@ -96,22 +96,22 @@ def _trials(parameters: tuple[Parameter, ...]) -> Iterator[dict[str, Any]]:
 
 def _measure(function: DecayFunction, settings: Settings) -> None:
     """Raise ValueError unless weights are 1 at age 0, never rise with age, and are 0 beyond the reach."""
-    said = f" with {dict(settings)}" if settings else ""
+    suffix = f" with {dict(settings)}" if settings else ""
     for as_of_s in _INSTANTS_S:
         found = function.weigh(_AGES_S, as_of_s, settings)
         if found[0] != 1.0:
-            raise ValueError(f"its weight at age 0 must be 1, not {found[0]}{said}")
+            raise ValueError(f"its weight at age 0 must be 1, not {found[0]}{suffix}")
         rises = np.flatnonzero(np.diff(found) > 0)
         if len(rises):
             at = int(rises[0])
-            raise ValueError(f"its weight rises between the ages {_AGES_S[at]:g} s and {_AGES_S[at + 1]:g} s{said}")
+            raise ValueError(f"its weight rises between the ages {_AGES_S[at]:g} s and {_AGES_S[at + 1]:g} s{suffix}")
         if not np.array_equal(function.weigh(_AGES_S, as_of_s, settings), found):
-            raise ValueError(f"it gives other weights the second time{said}")
+            raise ValueError(f"it gives other weights the second time{suffix}")
         if not np.array_equal(function.weigh(_AGES_S[::-3], as_of_s, settings), found[::-3]):
-            raise ValueError(f"its weight of an age changes with the other ages{said}")
+            raise ValueError(f"its weight of an age changes with the other ages{suffix}")
     reach_s = function.reach_s(settings)
     if reach_s is not None and not (reach_s > 0 and not found[reach_s <= _AGES_S].any()):
-        raise ValueError(f"its reach_s must be None, or an age from which on the weight is 0{said}")
+        raise ValueError(f"its reach_s must be None, or an age from which on the weight is 0{suffix}")
 
 
 def guarded(given: DecayFunction) -> Callable[[FloatArray, float, Settings], FloatArray]:

@@ -161,10 +161,10 @@ def build_request(remote: AnyRemote, *, url: str, etag: str) -> FetchRequest:
 
 def no_document(status: int) -> str:
     """Message for a first fetch whose response has no document."""
-    said = f"The address answers with status {status}, and no document."
+    message = f"The address answers with status {status}, and no document."
     if status not in (401, 403, 404):
-        return said
-    return f"{said} The other site may not permit it: ask for a token, or for open access."
+        return message
+    return f"{message} The other site may not permit it: ask for a token, or for open access."
 
 
 def token_header(token: str) -> dict[str, str]:

@@ -267,8 +267,8 @@ def _basis(row: Publication) -> str:
     """Digest of all inputs of a document besides the time, cheap enough to compare on each fetch."""
     mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
     key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
-    told = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
-    return digest_of({"told": told, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
+    head = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
+    return digest_of({"told": head, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
 
 
 def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:

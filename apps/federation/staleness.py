@@ -147,8 +147,8 @@ def is_held(remote: Mount | Subscription) -> bool:
     """Whether something waits for a decision. Rows of the two functions below need no further query."""
     if isinstance(remote, Mount):
         return remote.held is not None and remote.held.state in STILL_OPEN
-    told = remote.reported_capacity_cores
-    asks_for_more = told is not None and told > remote.capacity_cores
+    reported = remote.reported_capacity_cores
+    asks_for_more = reported is not None and reported > remote.capacity_cores
     return remote.running_held or asks_for_more or _has_held_hours(remote)
 
 

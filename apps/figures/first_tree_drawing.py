@@ -157,7 +157,7 @@ def _cell(figure: Figure, box: Box, width: float, height: float) -> SafeString:
     }
     hatch = element("rect", width="100%", height="100%", **{"class": "idle"})
     inner = [
-        element("title", ". ".join(words["said"])),
+        element("title", ". ".join(words["lines"])),
         element("rect", width="100%", height="100%", **paint),
         *([hatch] if marker["pattern"]["shape"][box.at] else []),
         *_texts(box, words, trace["textfont"]["color"][box.at], is_treemap=trace["type"] == "treemap"),

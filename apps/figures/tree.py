@@ -315,7 +315,7 @@ def _field_json(one: _Field) -> dict[str, Any]:
     return {
         "name": _name(one.sector),
         "short": short_text(one.sector.row) if one.sector.row else "",
-        "said": one.lines,
+        "lines": one.lines,
         "query": one.query,
         "url": one.url,
         "size": round(one.sector.size, 9),

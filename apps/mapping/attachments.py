@@ -49,7 +49,7 @@ def attach_account(
     version: of the mapping that the caller loaded.
     """
     require_scope(actor, WRITE)
-    said = require_reason(reason)
+    reason = require_reason(reason)
     account = canonical(account)
     refuse_reserved(account.namespace, where="account")
     with transaction.atomic():
@@ -65,13 +65,13 @@ def attach_account(
             account=found,
             defaults={
                 "entry_uid": entry_uid,
-                "reason": said,
+                "reason": reason,
                 "author": actor.user,
                 "author_name": actor.name,
                 "created_at": at,
             },
         )
-        _changed(rights, "account.attached", attachment, (was, entry_uid), said, at=at, actor=actor)
+        _changed(rights, "account.attached", attachment, (was, entry_uid), reason, at=at, actor=actor)
     return attachment
 
 
@@ -88,7 +88,7 @@ def detach_account(
     An account that no rule maps can be detached only by the user who attached it, or by mappers of the whole policy.
     """
     require_scope(actor, WRITE)
-    said = require_reason(reason)
+    reason = require_reason(reason)
     with transaction.atomic():
         rights = _locked(policy_slug, at=at, actor=actor)
         attachment = get_attachment(rights, attachment_id)
@@ -99,7 +99,7 @@ def detach_account(
             raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
         refuse_stale(rights.policy, version)
         _refuse_detach(rights, attachment, at=at)
-        _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), said, at=at, actor=actor)
+        _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), reason, at=at, actor=actor)
         attachment.delete()
 
 
@@ -304,7 +304,7 @@ def decide_claim(
     rights: MapRights, *, claim_id: int, confirm: bool, reason: str = "", at: datetime, actor: Actor
 ) -> None:
     """Confirm or reject a claim as a mapper of the account's entry; never one's own claim."""
-    said = clean_reason(reason)
+    reason = clean_reason(reason)
     with transaction.atomic():
         claim = Claim.objects.select_for_update(of=("self",)).select_related("user").filter(pk=claim_id).first()
         everywhere = rights.tree.subtree_mask(0)
@@ -317,14 +317,14 @@ def decide_claim(
             moves = moves_by_owner(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
             if refusal := refusal_of(rights, moves):
                 raise NotAllowed(refusal.text, code="not_yours")
-            _assign_owner(open_claim.accounts, claim.user, actor, at, said)
+            _assign_owner(open_claim.accounts, claim.user, actor, at, reason)
         else:
             audit.record(
                 actor=actor,
                 verb="account.claim_refused",
                 at=at,
                 policy_slug=rights.policy.slug,
-                reason=said,
+                reason=reason,
                 subject=f"{claim.namespace}:{claim.user_name}",
                 details={"person": claim.user.username},
             )

@@ -115,8 +115,8 @@ def find_moves(rights: MapRights, wanted: ProposedMapping, *, at: datetime) -> l
     known = _with_places(then.known, dict(zip(ids, keys, strict=True)), places)
     moves = _between(rule_set.on(rights.tree), Resolver(then.rules, rights.tree, known), ids, keys)
     stakes = load_affected_usage([move.account for move in moves], at=at) if moves else {}
-    told = [move._replace(usage=stakes.get(move.account, NOTHING)) for move in moves]
-    return sorted(told, key=lambda move: (-move.usage.core_s, move.key))
+    moved = [move._replace(usage=stakes.get(move.account, NOTHING)) for move in moves]
+    return sorted(moved, key=lambda move: (-move.usage.core_s, move.key))
 
 
 def may_read(rights: MapRights, move: Move) -> bool:
@@ -313,8 +313,8 @@ def account_moves_of_tree(
     moves = moves_by_tree(policy, before, after)
     refusal = refusal_of_tree(MapRights(policy, before, actor, at), MapRights(policy, after, actor, at), moves)
     new, n_stay = _accounts_beyond_reach(policy, before, after)
-    is_told = not n_stay or n_stay >= settings.FAIRSHARE_SMALLEST_GROUP
-    return AccountMoves(len(moves), refusal.text if refusal else "", new, n_stay if is_told else None)
+    is_shown = not n_stay or n_stay >= settings.FAIRSHARE_SMALLEST_GROUP
+    return AccountMoves(len(moves), refusal.text if refusal else "", new, n_stay if is_shown else None)
 
 
 def _accounts_beyond_reach(policy: Policy, before: TreeColumns, after: TreeColumns) -> tuple[bool, int]:

@@ -75,7 +75,9 @@ def preview_removal(*, kind: Kind, slug: str, actor: Actor) -> Removal:
     row = _open(kind, slug, actor)
     dependents = _dependents_of(row)
     action: Action = "restore" if row.archived_at is not None else "archive" if dependents else "remove"
-    return Removal(kind, slug, row.name, row.archived_at, action, dependents, [str(each) for each in _EFFECTS[kind, action]])
+    return Removal(
+        kind, slug, row.name, row.archived_at, action, dependents, [str(each) for each in _EFFECTS[kind, action]]
+    )
 
 
 _EFFECTS = {
@@ -125,7 +127,7 @@ def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     Raises:
         Conflict: something depends on it (`in_use`); `fields` list what.
     """
-    row, said = _open("policy", slug, actor), require_reason(reason)
+    row, reason = _open("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
         policy = lock_policy(row.pk, also_archived=True)
         _refuse_used(f"policy {slug!r}", _dependents_of(policy))
@@ -133,7 +135,7 @@ def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
         for kind in (Revision, Entry, ChangeSet):
             kind._default_manager.filter(policy=policy).delete()
         policy.delete()
-        audit.record(actor=actor, verb="policy.removed", at=at, policy_slug=slug, reason=said, subject=slug)
+        audit.record(actor=actor, verb="policy.removed", at=at, policy_slug=slug, reason=reason, subject=slug)
 
 
 def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None:
@@ -142,7 +144,7 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     Raises:
         Conflict: something depends on it (`in_use`), or it is a peer's feed (`peer_source`).
     """
-    row, said = _open("source", slug, actor), require_reason(reason)
+    row, reason = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
         source = _locked_source(row.pk)
         _refuse_used(f"usage source {slug!r}", _dependents_of(source))
@@ -150,7 +152,7 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
         names = list(imports.values_list("stored_path", flat=True))
         imports.delete()
         source.delete()
-        audit.record(actor=actor, verb="source.removed", at=at, reason=said, subject=slug)
+        audit.record(actor=actor, verb="source.removed", at=at, reason=reason, subject=slug)
         transaction.on_commit(partial(_remove_files, names))
 
 
@@ -168,7 +170,7 @@ def restore_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Pol
 def _switch_policy(
     slug: str, archived_at: datetime | None, verb: str, reason: str, at: datetime, actor: Actor
 ) -> Policy:
-    row, said = _open("policy", slug, actor), require_reason(reason)
+    row, reason = _open("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
         policy = lock_policy(row.pk, also_archived=True)
         if (policy.archived_at is None) == (archived_at is None):
@@ -179,7 +181,7 @@ def _switch_policy(
             queue_recompute(policy, at=at)
         else:
             _cancel_waiting(policy, at)
-        audit.record(actor=actor, verb=verb, at=at, policy_slug=slug, reason=said, subject=slug)
+        audit.record(actor=actor, verb=verb, at=at, policy_slug=slug, reason=reason, subject=slug)
     return policy
 
 
@@ -200,11 +202,11 @@ def restore_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> Sou
 def _switch_source(
     slug: str, archived_at: datetime | None, verb: str, reason: str, at: datetime, actor: Actor
 ) -> Source:
-    row, said = _open("source", slug, actor), require_reason(reason)
+    row, reason = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
         source = set_archived(row.pk, archived_at)
         if source is not None:
-            audit.record(actor=actor, verb=verb, at=at, reason=said, subject=slug)
+            audit.record(actor=actor, verb=verb, at=at, reason=reason, subject=slug)
     return Source.all_objects.get(pk=row.pk)
 
 

@@ -340,14 +340,14 @@ def _with_problems(
     return found
 
 
-def _waiting(rights: MapRights, told: dict[int, AffectedUsage]) -> list[float]:
+def _waiting(rights: MapRights, usage: dict[int, AffectedUsage]) -> list[float]:
     """Return the core-seconds of peers' entries that aren't in the tree, for readers of the whole tree."""
     if not rights.may_name(0):
         return []
-    rows = Account.objects.filter(pk__in=list(told), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")
+    rows = Account.objects.filter(pk__in=list(usage), namespace=ENTRY_NAMESPACE).values_list("pk", "user_name")
     known = {pk: uid_of_account(AccountKey(ENTRY_NAMESPACE, name)) for pk, name in rows}
     absent = [pk for pk, uid in known.items() if uid is None or rights.tree.index_of_uid(uid) is None]
-    return [told[pk].core_s for pk in absent]
+    return [usage[pk].core_s for pk in absent]
 
 
 def _unmapped(

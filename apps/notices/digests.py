@@ -107,7 +107,7 @@ def plan_mails(*, at: datetime) -> int:
     """Store a message for every user whose sending time has come; returns how many are to be sent."""
     if not sends_mail():
         return 0
-    Mail.objects.filter(created_at__lt=at - _KEPT, told=[]).delete()
+    Mail.objects.filter(created_at__lt=at - _KEPT, listed=[]).delete()
     n_planned = statement_mail.plan_statements(at=at)
     if not Notice.objects.filter(closed_at=None).exists():
         return n_planned
@@ -144,7 +144,7 @@ def _plan(user: User, period: str, at: datetime) -> bool:
             return False
         state = State.WAITING if news else State.EMPTY
         period = period or f"{_AT_ONCE}{at.isoformat()}"
-        row = Mail(user=user, period=period[:40], told=news, state=state, due_at=at, created_at=at)
+        row = Mail(user=user, period=period[:40], listed=news, state=state, due_at=at, created_at=at)
         Mail.objects.bulk_create([row], ignore_conflicts=True)
     return bool(news)
 
@@ -156,7 +156,7 @@ def _news(user: User, period: str, at: datetime) -> list[str]:
     """
     sent: set[str] = set()
     lost: dict[str, datetime] = {}
-    for state, keys, due_at in Mail.objects.filter(user=user).order_by("pk").values_list("state", "told", "due_at"):
+    for state, keys, due_at in Mail.objects.filter(user=user).order_by("pk").values_list("state", "listed", "due_at"):
         if state == State.FAILED:
             lost |= dict.fromkeys(keys, due_at)
         else:
@@ -232,7 +232,7 @@ def _compose(mail: Mail, at: datetime) -> EmailMessage | None:
     An immediate message contains only the news.
     """
     lines = _wanted(mail.user, at)
-    news = [line for line in lines if key_of(line) in set(mail.told)]
+    news = [line for line in lines if key_of(line) in set(mail.listed)]
     if not news or preference_of(mail.user).interval == Interval.OFF:
         return None
     known = {line.notice.pk for line in news}

@@ -151,7 +151,7 @@ class Mail(models.Model):
 
     # 2026-11-20, 2026-W47, the instant of an immediate message, or month and policy of a statement.
     period = models.CharField(max_length=40)
-    told = models.JSONField(default=list)  # keys of the news in it, so that later messages don't repeat them
+    listed = models.JSONField(default=list)  # keys of the news in it, so that later messages don't repeat them
     state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField()

@@ -131,7 +131,7 @@ def _facts(found: Followup, move: RankMove, user: User) -> dict[str, Any]:
         "reason": move.reason,
         "step": move.step,
         "targets": move.targets and list(move.targets),
-        "said": found.revision.reason.strip().split("\n", 1)[0][:200],
+        "stated_reason": found.revision.reason.strip().split("\n", 1)[0][:200],
     }
 
 

@@ -259,8 +259,8 @@ class AuditReader:
         if wanted.verb:
             events = events.filter(Q(verb=wanted.verb) | Q(verb__startswith=f"{wanted.verb}."))
         if wanted.text:
-            said = Q(subject__icontains=wanted.text) | Q(reason__icontains=wanted.text)
-            events = events.filter(said | _is_by(wanted.text))
+            mentions = Q(subject__icontains=wanted.text) | Q(reason__icontains=wanted.text)
+            events = events.filter(mentions | _is_by(wanted.text))
         return events
 
     @cached_property

@@ -190,10 +190,10 @@ def withdraw_change_set(*, id: int, version: int, reason: str | None = None, at:
     """Withdraw a change set; it stays readable."""
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version)
-        said = clean_reason(reason or "")
+        reason = clean_reason(reason or "")
         # Cleared, because a withdrawn request with a decider counts as declined.
         change_set.decided_by, change_set.decided_name = None, ""
-        return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", said)
+        return move_on(change_set, ChangeSet.State.WITHDRAWN, actor, at, "changeset.withdrawn", reason)
 
 
 @logged_refusals("policy.published")
@@ -292,12 +292,12 @@ def replace_tree(
     """Publish a whole tree. The caller has locked the policy and checked the actor's rights."""
     refuse_unsuitable_tree(following.tree, following.settings.algorithm, policy)
     _refuse_below_mounts(policy, origin, following)
-    said = require_reason(reason)
-    new = NewChangeSet(operations=document_operation(following), reason=said, origin=origin)
+    reason = require_reason(reason)
+    new = NewChangeSet(operations=document_operation(following), reason=reason, origin=origin)
     change_set = new_change_set(policy, new, actor, at)
     settings = settings_of(policy, policy.head_number)
     require_second_person(change_set, policy, ProposedChange(following.tree, following.settings), settings, actor, at)
-    return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
+    return publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=reason, at=at)
 
 
 def publish_locked(change_set: ChangeSet, actor: Actor, at: datetime) -> Revision:

@@ -28,7 +28,7 @@ class LocalOnly:
     was_then: bool = False
 
     @property
-    def said(self) -> Message:
+    def message(self) -> Message:
         """The sentence shown beside numbers that the fallback affects."""
         key = "fallback.below" if self.path else "fallback.above"
         named = {"name": self.path, "reason": self.reason} if self.path else {}
@@ -41,10 +41,10 @@ class LocalOnly:
 
     @property
     def key(self) -> str:
-        return self.said.key
+        return self.message.key
 
     def __str__(self) -> str:
-        return self.said.text
+        return self.message.text
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ function apply(html) {
   }
   table.dispatchEvent(new CustomEvent("treegrid:changed"));
   if (document.activeElement === document.body && uid) focusNear(uid);
-  announce(fresh.getElementById("said")?.textContent ?? "");
+  announce(fresh.getElementById("announcement")?.textContent ?? "");
 }
 
 /** A sibling whose part follows: its numbers change, its fields are left alone. */

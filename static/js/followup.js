@@ -68,8 +68,8 @@ class Followup {
     this.element = document.getElementById("followup");
     this.readLeft();
     if (this.state === before) return;
-    const said = (name) => this.element.querySelector(`[data-followup-${name}]`).textContent;
-    announce(`${said("heading")} ${said("text")}`);
+    const textOf = (name) => this.element.querySelector(`[data-followup-${name}]`).textContent;
+    announce(`${textOf("heading")} ${textOf("text")}`);
     if (this.state === "done") document.dispatchEvent(new CustomEvent("live:ask"));
   }
 

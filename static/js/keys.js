@@ -45,10 +45,10 @@ document.addEventListener("keydown", (event) => {
 
 // --- the sheet --------------------------------------------------------------------------------------------------------
 function line(keys, text) {
-  const row = document.createElement("div"), term = document.createElement("dt"), said = document.createElement("dd");
+  const row = document.createElement("div"), term = document.createElement("dt"), description = document.createElement("dd");
   for (const key of keys.split(" ")) term.append(Object.assign(document.createElement("kbd"), { textContent: key }), " ");
-  said.textContent = text;
-  row.append(term, said);
+  description.textContent = text;
+  row.append(term, description);
   return row;
 }
 

@@ -93,7 +93,7 @@ class Live {
     if (this.failedSince === null) return;
     this.failedSince = null;
     document.dispatchEvent(new CustomEvent("live:recovered"));
-    announce(this.bar.said("recovered"));
+    announce(this.bar.wordsFor("recovered"));
   }
 
   pause(isPaused) {
@@ -101,7 +101,7 @@ class Live {
     this.isPaused = isPaused;
     this.pausedAt = Date.now();
     this.write();
-    announce(isPaused ? this.bar.text : this.bar.said("resumed"));
+    announce(isPaused ? this.bar.text : this.bar.wordsFor("resumed"));
     if (!isPaused) this.ask();
   }
 

@@ -21,7 +21,7 @@ export class LiveBar {
     return [...this.element.querySelectorAll("p")].filter((one) => !one.hidden).map((one) => one.textContent.trim()).join(" ");
   }
 
-  said(name) {
+  wordsFor(name) {
     return this.element.querySelector(`[data-live-say=${name}]`).content.textContent;
   }
 

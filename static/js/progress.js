@@ -2,12 +2,12 @@
 import { announce } from "./shell.js";
 
 const pause = document.querySelector("[data-pause]");
-let said = "";
+let announced = "";
 
 function sayChange() {
   const text = document.getElementById("progress")?.dataset.announce ?? "";
-  if (text && text !== said && said !== "") announce(text);
-  said = text;
+  if (text && text !== announced && announced !== "") announce(text);
+  announced = text;
 }
 
 function isPoll(event) {

@@ -106,8 +106,8 @@ const saver = new Saver({
     receive(html);
     if (item.input) forgetTyped(item.input);
     problem.replaceChildren();
-    const said = fragmentOf(html).getElementById("said")?.textContent;
-    if (said) announce(said);
+    const news = fragmentOf(html).getElementById("announcement")?.textContent;
+    if (news) announce(news);
   },
   failed: (why, html, items) => {
     puller.cancel();
@@ -146,8 +146,8 @@ async function refuse(why, html, items) {
     return;
   }
   const note = $("refused-template").content.cloneNode(true);
-  const said = why === "refused" && fragmentOf(html).querySelector(".words")?.textContent;
-  note.querySelector(".words").textContent = said || say(why === "refused" ? "server" : why);
+  const reason = why === "refused" && fragmentOf(html).querySelector(".words")?.textContent;
+  note.querySelector(".words").textContent = reason || say(why === "refused" ? "server" : why);
   const again = note.querySelector("[data-again]");
   again.hidden = why === "refused";
   again.addEventListener("click", () => {

@@ -97,6 +97,7 @@ def test_the_editor_works_by_keyboard(grid: Grid, page: Page, draft: ChangeSet) 
     page.keyboard.type("40")
     page.keyboard.press("Enter")
     saved(page, 1)
+    expect(page.locator("#status")).to_contain_text("atlas")  # announced to screen readers
     assert page.evaluate(FOCUS) == f"s-{grid.uid('/biomed')}", "Enter saves and goes to the next sibling"
     page.keyboard.press("Shift+Enter")
     page.keyboard.press("ArrowDown")

@@ -213,6 +213,7 @@ def test_a_sequence_of_keys_is_one_operation_undone_by_escape(grid: Grid, window
     shares = int(field(page, grid, "/atlas").input_value())
     page.keyboard.press("Enter")
     saved(page, 1)
+    expect(page.locator("#status")).to_contain_text("atlas")  # announced to screen readers
     assert reported(window, draft)["operations"] == [
         {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": float(shares)}
     ]

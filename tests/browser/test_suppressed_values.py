@@ -32,7 +32,7 @@ def test_suppressed_values_have_a_reason(grid: Grid, visit: Open, width: int) ->
     window = visit(width=width)
     window.sign_in("vera")
     page = window.go(f"/policy/{SLUG}/")
-    assert page.get_attribute("[data-testid=sums-only]", "data-state") == "told"
+    assert page.get_attribute("[data-testid=sums-only]", "data-state") == "shown"
     assert page.is_visible(f"#e-{grid.uid('/atlas')} [data-testid=not-shown]")
     assert "alice" not in page.inner_text("main")
     window.look()

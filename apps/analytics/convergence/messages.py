@@ -75,7 +75,7 @@ _TEXTS: Mapping[str, Callable[[int], str]] = {
     "more_starved": lambda n: ngettext("%(n)s more waits below target.", "%(n)s more wait below target.", n),
     "approaching": lambda n: ngettext("%(n)s is off target but converging.", "%(n)s are off target but converging.", n),
     "steady": lambda n: ngettext("%(n)s stays off target.", "%(n)s stay off target.", n),
-    "not_told": lambda n: ngettext(
+    "hidden": lambda n: ngettext(
         "%(n)s is not shown: fewer than five active members, or outside your rights.",
         "%(n)s are not shown: fewer than five active members, or outside your rights.",
         n,

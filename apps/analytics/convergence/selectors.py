@@ -94,7 +94,7 @@ _MOST_REVISIONS = 400
 def order_children(view: PolicyView, at: int, period: Period, method: ShareMethod) -> list[Member]:
     """Return the children of entry `at` in the order of their `Convergence`, without computing the rest of it."""
     found = find_members(view, at, period.starting_earlier(method.days_before))
-    _shown, actual, target, _told = _numbers(found, period, method)
+    _shown, actual, target, _hidden = _numbers(found, period, method)
     return [found.members[row] for row in order_by_deviation(found.members, actual - target)]
 
 

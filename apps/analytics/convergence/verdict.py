@@ -141,7 +141,7 @@ def verdict(shares: Shares, *, n_hidden: int = 0) -> list[Sentence]:
         if before.any():
             found.append(shares.step_sentence("before_some_entries", n=int(before.sum())))
     if n_hidden:
-        found.append(build_sentence("not_told", n=n_hidden))
+        found.append(build_sentence("hidden", n=n_hidden))
     return found
 
 

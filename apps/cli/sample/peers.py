@@ -278,8 +278,8 @@ def publish_own(*, at: datetime, admin: User) -> None:
     _user, bounds = verify_token(text, at=at)
     reader = Actor(user=admin, via="api", token=bounds)
     record_reading(publication, number=current_document(publication, at=at).document.version, actor=reader, at=at)
-    told = issue_usage(feed, since=0, at=at)
-    record_reading(feed, number=told.number if told is not None else 0, actor=reader, at=at)
+    issued = issue_usage(feed, since=0, at=at)
+    record_reading(feed, number=issued.number if issued is not None else 0, actor=reader, at=at)
 
 
 def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:

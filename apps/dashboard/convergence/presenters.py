@@ -48,7 +48,7 @@ class Counts:
 class PanelLine:
     """One member. Without `panel` there are no numbers, or they can't be shown; `reason` says which.
 
-    state: of the last point, as in the CSV; "not_told" if no day may be shown.
+    state: of the last point, as in the CSV; "hidden" if no day may be shown.
     """
 
     member: Member
@@ -134,7 +134,7 @@ def draw_line(
         row=row,
         url=f"{url}?{query}" if query and member.is_here else url,
         entry_url=lines.entry_url(found.policy_slug, member.uid, member.name),
-        state="not_told" if reason else str(found.states[row, -1]) if len(found.on) else "",
+        state="hidden" if reason else str(found.states[row, -1]) if len(found.on) else "",
         counts=counts,
         balance=None if reason else shown,
         heading=heading_of(found, row),
@@ -170,13 +170,13 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
     name = found.members[row].name
     if reason:
         return f"{name}: {reason}"
-    said = {
+    values = {
         "name": name,
         "actual": presentation.percent(last(found.actual[row])),
         "target": presentation.percent(last(found.target[row])),
     }
     steps = _("hours") if found.is_by_hour else _("days")
-    text = _("%(name)s: actual %(actual)s, target %(target)s") % said
+    text = _("%(name)s: actual %(actual)s, target %(target)s") % values
     for n, words in (
         (counts.idle, _("no demand on %(n)s of %(of)s %(steps)s")),
         (counts.starved, _("jobs waited below target on %(n)s of %(of)s %(steps)s")),
@@ -247,11 +247,11 @@ def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
 def _scale_text(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
     """Key and sentence about the scale."""
     giant = next((row for row, scale in zip(rows, scales, strict=True) if scale > common), None)
-    said: dict[str, Any] = {"to": presentation.percent(common, 0)}
+    values: dict[str, Any] = {"to": presentation.percent(common, 0)}
     if giant is None:
-        return "shared", _("shared scale 0 to %(to)s") % said
-    said |= {"name": found.members[giant].name, "most": presentation.percent(max(scales), 0)}
-    return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % said
+        return "shared", _("shared scale 0 to %(to)s") % values
+    values |= {"name": found.members[giant].name, "most": presentation.percent(max(scales), 0)}
+    return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % values
 
 
 def _extent(found: Convergence, maximum: float) -> dict[str, str]:

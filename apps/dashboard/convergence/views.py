@@ -331,9 +331,9 @@ def _own_panel(request: HttpRequest, requested: PageQuery, found: Convergence, u
     }
 
 
-def _without_duplicates(said: list[Sentence]) -> list[Sentence]:
+def _without_duplicates(sentences: list[Sentence]) -> list[Sentence]:
     """Sentences without duplicates: what holds for the entry and its children is shown once."""
-    return list({sentence.text: sentence for sentence in said}.values())
+    return list({sentence.text: sentence for sentence in sentences}.values())
 
 
 def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str, Any]:

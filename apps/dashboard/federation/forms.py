@@ -60,7 +60,7 @@ def fingerprint_field(max_length: int, help_text: Any = "", *, required: bool = 
 class MountForm(RefusableForm):
     """Base of the forms about a mount."""
 
-    field_names = {"every_s": "every", "max_age_s": "max_age", "fingerprint": "told"}  # noqa: RUF012
+    field_names = {"every_s": "every", "max_age_s": "max_age"}  # noqa: RUF012
 
 
 class AddressForm(MountForm):
@@ -101,16 +101,16 @@ class KeyForm(MountForm):
     seen: fingerprint of the key that the page showed.
     """
 
-    default_field = "told"
+    default_field = "fingerprint"
     seen = forms.CharField(max_length=64, widget=forms.HiddenInput)
-    told = fingerprint_field(400, _FROM_PEER, required=False)
+    fingerprint = fingerprint_field(400, _FROM_PEER, required=False)
     compared = forms.BooleanField(
         required=False, label=gettext_lazy("I compared all sixteen groups over a separate channel, and they match.")
     )
 
     def check(self, fingerprint: str) -> None:
         """Raise Invalid unless the confirmed key has `fingerprint`, that of the document fetched just now."""
-        typed = self.cleaned_data["told"]
+        typed = self.cleaned_data["fingerprint"]
         if self.cleaned_data["seen"] != fingerprint:
             message = _("The key at this address changed after you saw it. Compare it again.")
             raise Invalid(message, code="key_changed")
@@ -122,9 +122,9 @@ class KeyForm(MountForm):
         plain = clean_fingerprint(typed)
         if plain != fingerprint:
             wrong = next(at for at in range(0, 64, 4) if plain[at : at + 4] != fingerprint[at : at + 4])
-            message = _("Group %(n)s differs: the peer gave %(told)s, the document has %(found)s. Don’t mount it.") % {
+            message = _("Group %(n)s differs: the peer gave %(given)s, the document has %(found)s. Don’t mount it.") % {
                 "n": wrong // 4 + 1,
-                "told": plain[wrong : wrong + 4],
+                "given": plain[wrong : wrong + 4],
                 "found": fingerprint[wrong : wrong + 4],
             }
             raise Invalid(message, code="key_differs")
@@ -215,8 +215,8 @@ class ReasonForm(ActionForm):
 class TrustForm(MountForm):
     """Fingerprint of a new key of the peer, to be trusted from now on."""
 
-    default_field = "told"
-    told = fingerprint_field(400, _FROM_PEER)
+    default_field = "fingerprint"
+    fingerprint = fingerprint_field(400, _FROM_PEER)
     reason = _plain_reason("trust")
 
 

@@ -154,8 +154,8 @@ def stated_verdict(found: Differences) -> str:
         return ngettext("Its %(n)s entry matches the document", "All %(n)s entries match the document", n) % {
             "n": presentation.count(n)
         }
-    return ngettext("%(odd)s of %(n)s entry differs", "%(odd)s of %(n)s entries differ", n) % {
-        "odd": presentation.count(n_differing),
+    return ngettext("%(differing)s of %(n)s entry differs", "%(differing)s of %(n)s entries differ", n) % {
+        "differing": presentation.count(n_differing),
         "n": presentation.count(n),
     }
 
@@ -293,7 +293,7 @@ def _unmount(request: HttpRequest, found: Mount, form: MountForm) -> None:
 
 
 def _trust(request: HttpRequest, found: Mount, form: MountForm) -> None:
-    control.trust_key(fingerprint=form.cleaned_data["told"], **_arguments(request, found, form))
+    control.trust_key(fingerprint=form.cleaned_data["fingerprint"], **_arguments(request, found, form))
 
 
 def _calling(service: Callable[..., object]) -> MountAction:

@@ -304,8 +304,8 @@ def capacity_text(row: Subscription, usage: ReportedUsage) -> KeyedText:
     """Why the approved capacity may have to be raised; empty if nothing exceeds it."""
     found, agreed = [], cores(row.capacity_cores)
     if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
-        words = {"told": cores(row.reported_capacity_cores), "agreed": agreed}
-        text = _("It now declares %(told)s; %(agreed)s are approved, and more is ignored.") % words
+        words = {"reported": cores(row.reported_capacity_cores), "agreed": agreed}
+        text = _("It now declares %(reported)s; %(agreed)s are approved, and more is ignored.") % words
         found.append(KeyedText("declares_more", text))
     elif usage.doubted_from is not None:
         return KeyedText("doubted", _doubt_text(usage, agreed))

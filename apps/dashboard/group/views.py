@@ -195,11 +195,13 @@ def _side_context(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
 def _cards(request: HttpRequest, policy: Policy, page: GroupPage) -> list[RequestCard]:
     actor, at = actor_of(request), clock.now()
     found = requests_for(policy=policy, entry_uid=page.group.uid, at=at, actor=actor, limit=_MOST_REQUESTS)
-    said: dict[int, list[Comment]] = {}
+    comments: dict[int, list[Comment]] = {}
     for comment in Comment.objects.filter(change_set__in=[each.pk for each in found]):
-        said.setdefault(comment.change_set_id, []).append(comment)
+        comments.setdefault(comment.change_set_id, []).append(comment)
     stories = [get_request_evidence(each, actor=actor, with_ranks=False) for each in found]
-    return [draw_request(story, said.get(story.change_set.pk, []), list_weeks(story, actor=actor)) for story in stories]
+    return [
+        draw_request(story, comments.get(story.change_set.pk, []), list_weeks(story, actor=actor)) for story in stories
+    ]
 
 
 def _conflict_lines(conflict: Conflict) -> list[str]:

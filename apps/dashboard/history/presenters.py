@@ -219,12 +219,12 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
     if row.change in ("added", "removed"):
         kind, shares = (dict((name, (old, new)) for name, old, new in row.fields).get(f) for f in ("kind", "shares"))
         which = 1 if row.change == "added" else 0
-        said = change_text.amount(_weight(shares[which] if shares else None))
+        text = change_text.amount(_weight(shares[which] if shares else None))
         if row.n_below:
             n = row.n_below
             more = ngettext("and %(n)s below it", "and %(n)s below it", n) % {"n": presentation.count(n)}
-            said = f"{said}, {more}"
-        sides = (_("none"), said) if which else (said, _("archived"))
+            text = f"{text}, {more}"
+        sides = (_("none"), text) if which else (text, _("archived"))
         return [(str(kind[which]) if kind else row.kind, *sides)]
     found = []
     if row.change == "moved":

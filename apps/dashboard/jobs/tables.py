@@ -172,7 +172,7 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
         changes.append(f"{label}: {moved or _('none')}")
-    return [Note("moved", _("Changed positions: %(told)s.") % {"told": "; ".join(changes)})]
+    return [Note("moved", _("Changed positions: %(changes)s.") % {"changes": "; ".join(changes)})]
 
 
 # --- Grid Engine ------------------------------------------------------------------------------------------------------

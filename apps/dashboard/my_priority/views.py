@@ -197,8 +197,8 @@ def _contrast_parts(found: Comparison) -> dict[str, Any]:
     return {"order": order.text, "level": level, "sides": drawn, "turns": turns}
 
 
-def _is_turn(said: Message) -> bool:
-    return said.key.startswith("turn.")
+def _is_turn(message: Message) -> bool:
+    return message.key.startswith("turn.")
 
 
 def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrasted:

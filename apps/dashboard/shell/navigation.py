@@ -245,12 +245,12 @@ class Shell:
         data = self._item(
             _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"
         )
-        odd = self._item(_("Data quality"), "circle-check", "data-quality")
+        quality = self._item(_("Data quality"), "circle-check", "data-quality")
         audit = self._item(_("Audit"), "history", "audit")
         return [
             Section("", first),
             *([Section(_("Policy"), self._of_policy(self.policy))] if self.policy else []),
-            Section(_("Data"), [data, odd, *self._accounts(), *self._federation()]),
+            Section(_("Data"), [data, quality, *self._accounts(), *self._federation()]),
             Section(_("Operate"), [*self._schedulers(), audit]),
         ]
 

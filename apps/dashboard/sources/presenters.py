@@ -163,7 +163,7 @@ class DayRow:
     full: int
     part: int
     hole: int
-    odd: str
+    incomplete: str
 
 
 def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:

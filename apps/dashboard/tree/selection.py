@@ -131,8 +131,8 @@ def _message_with_path(error: Invalid, view: DraftView, nodes: Sequence[Node]) -
     """Message of the error with the entry's path instead of the operation's number."""
     places = (_PLACE.search(text) for text in (error.message, *(field.where for field in error.fields)))
     at = next((int(place[1]) for place in places if place), None)
-    said = message_of(error)
-    return said if at is None or at >= len(nodes) else f"{_path(view, nodes[at])}: {said}"
+    message = message_of(error)
+    return message if at is None or at >= len(nodes) else f"{_path(view, nodes[at])}: {message}"
 
 
 def _path(view: DraftView, node: Node) -> str:

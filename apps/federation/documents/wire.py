@@ -134,8 +134,8 @@ def _entry_json(tree: TreeColumns, i: int, *, is_root: bool) -> dict[str, Any]:
 def _read_head(document: Mapping[str, Any]) -> Head:
     check_format(document, FORMAT)
     if tuple(sorted(document)) != _HEAD:
-        odd = sorted(set(document) ^ set(_HEAD))[0]
-        raise bad_field(odd[:64], "is missing" if odd in _HEAD else "is unknown")
+        field = sorted(set(document) ^ set(_HEAD))[0]
+        raise bad_field(field[:64], "is missing" if field in _HEAD else "is unknown")
     issuers = document["issuers"]
     if not isinstance(issuers, list) or len(issuers) > MOST_ISSUERS:
         raise bad_field("issuers", f"must be a list of at most {MOST_ISSUERS} names")

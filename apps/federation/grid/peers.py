@@ -150,11 +150,11 @@ def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = Non
     if not has_fetches:
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
-    odd = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
+    alarming = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
     if rules_all(actor, SCOPE) and actor.token is None:
-        return len(odd)
+        return len(alarming)
     policies: dict[int, MountablePolicy] = {}
-    return len(_decided_rows(odd, policies, at, actor))
+    return len(_decided_rows(alarming, policies, at, actor))
 
 
 class MountablePolicy:
@@ -301,24 +301,26 @@ def _reading(
     row: Reading, newest: PublishedDocument | None, policies: dict[int, MountablePolicy], at: datetime, actor: Actor
 ) -> Peer:
     """A row for one reader. newest: version of the publication; a feed's number is unknown here, so it is None."""
-    told: Publication | UsageFeed
+    served: Publication | UsageFeed
     if row.publication is not None:
-        told, ours, key = row.publication, row.version, ""
+        served, ours, key = row.publication, row.version, ""
         if newest is not None:
             ours, key = newest.version, newest.key_fingerprint
     else:
         assert row.feed is not None  # noqa: S101 - a constraint of the table
-        told, ours, key = row.feed, row.feed.number, ""
-    path, effect = policies.setdefault(told.policy_id, MountablePolicy(told.policy, at, actor)).where(told.entry_uid)
-    age_s, allowed_s = max((at - row.at).total_seconds(), 0.0), float(told.expires_after_s)
+        served, ours, key = row.feed, row.feed.number, ""
+    path, effect = policies.setdefault(served.policy_id, MountablePolicy(served.policy, at, actor)).where(
+        served.entry_uid
+    )
+    age_s, allowed_s = max((at - row.at).total_seconds(), 0.0), float(served.expires_after_s)
     is_behind = row.publication is not None and row.version < ours
     return Peer(
         direction=Direction.READS,
         id=row.pk,
         name=row.reader,
-        what=told.name,
-        policy=told.policy.slug,
-        entry=told.entry_uid,
+        what=served.name,
+        policy=served.policy.slug,
+        entry=served.entry_uid,
         path=path,
         age_s=age_s,
         allowed_s=allowed_s,

@@ -181,13 +181,13 @@ def _peer(
     hours = one.held_hours.all() if since is None else one.held_hours.filter(hour_at__gte=since)
     held = hours.aggregate(n=Count("pk"), cpu_s=Sum("cpu_s"))
     there = tree.index_of_uid(one.entry_uid)
-    told = one.reported_capacity_cores
+    reported = one.reported_capacity_cores
     return SiteColumn(
         origin=one.source.origin,
         name=one.source.site or one.issuer,
         state=condition_of(one, is_held=is_held(one), at=at),
         capacity_cores=one.capacity_cores,
-        reported_capacity_cores=told if told and told > one.capacity_cores else None,
+        reported_capacity_cores=reported if reported and reported > one.capacity_cores else None,
         core_s=core_s,
         possible_core_s=possible,
         last_contact_at=one.good_at,

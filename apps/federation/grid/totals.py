@@ -146,8 +146,10 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
     since = _window_start(view)
     found = None if view.as_of is None else _load(view, since)
     below = found.below if found is not None else np.zeros((1, len(view.tree)))
-    told = _described(view, found)
-    amounts = dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and told[top] else {}
+    is_shown = _described(view, found)
+    amounts = (
+        dict(zip(found.origins, below[:, top].tolist(), strict=True)) if found is not None and is_shown[top] else {}
+    )
     sites, fallback_since = load_sites(
         policy=view.policy,
         tree=view.tree,
@@ -164,7 +166,7 @@ def load_grid(*, policy_slug: str, entry: str, actor: Actor, at: datetime, level
         GridRow(
             entry=view.row(i),
             depth=int(view.tree.level[i] - view.tree.level[top]),
-            core_s=tuple(float(below[c, i]) if c >= 0 else 0.0 for c in columns) if told[i] else None,
+            core_s=tuple(float(below[c, i]) if c >= 0 else 0.0 for c in columns) if is_shown[i] else None,
         )
         for i in listed
     )
@@ -251,14 +253,14 @@ def _described(view: PolicyView, found: BySite | None) -> Mask:
     # increases between consecutive instants; the first counts from the beginning
     since = np.cumsum(own[::-1], axis=0)[::-1]
     amounts = Amounts.of(view.tree, since.reshape(-1, len(view.tree)), _people(view.tree))
-    told = shown_entries(
+    shown = shown_entries(
         view.tree,
         amounts,
         seen=view.visibility.mask,
         outright=view.visibility.outright,
         smallest=int(site_settings.FAIRSHARE_SMALLEST_GROUP),
     )
-    mask: Mask = told & view.visibility.mask & (view.shows_numbers | (view.visibility.outright & view.visibility.mask))
+    mask: Mask = shown & view.visibility.mask & (view.shows_numbers | (view.visibility.outright & view.visibility.mask))
     return mask
 
 

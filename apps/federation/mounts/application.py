@@ -318,10 +318,10 @@ def _refuse_new_names(head: TreeColumns, theirs: TreeColumns) -> None:
         if i
     ]
     if problems:
-        said = "; ".join(f"{shown(each.where)} {each.message}" for each in problems[:_MOST_SAID])
+        listed = "; ".join(f"{shown(each.where)} {each.message}" for each in problems[:_MOST_SAID])
         more = f"; and {len(problems) - _MOST_SAID:,} more" if len(problems) > _MOST_SAID else ""
         remedy = "Ask the authority to rename and publish again; what is mounted here stays as it is until then."
-        raise BadDocument(f"{said}{more}. {remedy}", code="bad_name", fields=problems[:_MOST_NAMED])
+        raise BadDocument(f"{listed}{more}. {remedy}", code="bad_name", fields=problems[:_MOST_NAMED])
 
 
 def _refuse_size(head: TreeColumns, at: int, below: Mask, document: PolicyDocument) -> None:

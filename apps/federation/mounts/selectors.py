@@ -215,12 +215,12 @@ def provenance_of(found: Mapping[UUID, Provenance], tree: TreeColumns, i: int) -
 
 
 def _summary(tree: TreeColumns, i: int, row: Mount | None, at: datetime) -> Provenance:
-    told = tree.mount[i]
+    mounted = tree.mount[i]
     return Provenance(
         entry_uid=tree.uuid(i),
         entry_path=tree.path(i),
-        issuer=told.issuer,
-        publication=told.publication,
+        issuer=mounted.issuer,
+        publication=mounted.publication,
         version=row.applied_version if row else 0,
         age_s=age_of(row, at) if row else None,
         condition=condition_of(row, is_held=is_held(row), at=at) if row else Condition.PAUSED,

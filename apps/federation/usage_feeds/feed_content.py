@@ -335,8 +335,8 @@ def _changed_since(view: View, first: int) -> int | None:
 def _changed(view: View, from_hour: int) -> tuple[list[tuple[int, int, str]], int | None]:
     """(changed hours, numbers of rows, digests) from `from_hour` on, ascending, and the first hour left or None."""
     end = view.this_hour + 1
-    told = FeedHour.objects.filter(feed=view.row, hour_at__gte=at_hour(from_hour), hour_at__lt=at_hour(end))
-    before = {hour_of(hour_at): digest for hour_at, digest in told.values_list("hour_at", "digest")}
+    hours = FeedHour.objects.filter(feed=view.row, hour_at__gte=at_hour(from_hour), hour_at__lt=at_hour(end))
+    before = {hour_of(hour_at): digest for hour_at, digest in hours.values_list("hour_at", "digest")}
     first = first_hour(view.sources, from_hour)
     n_rows, reached, changed = 0, from_hour, []
     for sums in load_sums_in_groups(

@@ -227,7 +227,7 @@ def _answer(view: View, asked: _Asked) -> tuple[UsageDocument, str] | None:
 def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
     """ETag of everything that the document depends on; it changes when half of the document's lifetime is over."""
     enforces = head.enforces and [head.enforces.issuer, head.enforces.publication, head.enforces.version]
-    said = [
+    state = [
         head.issuer,
         head.feed,
         str(head.root),
@@ -244,7 +244,7 @@ def _state_of(head: UsageHead, row: UsageFeed, asked: _Asked) -> str:
         row.made_at.isoformat(),
         int(asked.at.timestamp()) // (row.expires_after_s // 2),
     ]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(state).encode()).hexdigest()[:32]
 
 
 _BY_NUMBER = """
@@ -257,12 +257,12 @@ def _last_number_that_fits(row: UsageFeed, since: int, most_rows: int) -> int:
     """The last number whose changes fit into one document; at least the next one."""
     with connection.cursor() as cursor:
         cursor.execute(_BY_NUMBER, [row.pk, since])
-        n_rows, told = 0, None
+        n_rows, last = 0, None
         for number, n in cursor.fetchall():
             n_rows += n
-            if told is not None and n_rows > most_rows:
-                return int(told)
-            told = number
+            if last is not None and n_rows > most_rows:
+                return int(last)
+            last = number
     return row.number
 
 

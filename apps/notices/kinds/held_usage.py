@@ -57,8 +57,8 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
     if facts["running"]:
         texts.append(_("%(what)s reports running jobs on more than its %(agreed)s cores: they don’t count.") % given)
     if facts["reported_cores"]:
-        given["told"] = count(facts["reported_cores"])
-        texts.append(_("%(what)s now declares %(told)s cores; %(agreed)s are approved.") % given)
+        given["reported"] = count(facts["reported_cores"])
+        texts.append(_("%(what)s now declares %(reported)s cores; %(agreed)s are approved.") % given)
     return Sentence("held_usage", facts, " ".join(texts))
 
 

@@ -40,12 +40,12 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {name: count(facts[name]) for name in ("before", "after", "all")}
-    given |= {"policy": facts["policy"], "n": facts["revision"], "said": facts["said"]}
+    given |= {"policy": facts["policy"], "n": facts["revision"], "stated": facts["stated_reason"]}
     text = _("Revision %(n)s of %(policy)s changed your rank from %(before)s to %(after)s of %(all)s.") % given
     targets = tuple(facts["targets"]) if facts["targets"] else None
     why = sentence_of(facts["reason"], facts["step"], targets, facts["before"] - facts["after"])
-    said = _("Reason given: “%(said)s”") % given if facts["said"] else ""
-    return Sentence("rank_moved", facts, " ".join(part for part in (text, why, said) if part))
+    stated = _("Reason given: “%(stated)s”") % given if facts["stated_reason"] else ""
+    return Sentence("rank_moved", facts, " ".join(part for part in (text, why, stated) if part))
 
 
 KIND = Kind(

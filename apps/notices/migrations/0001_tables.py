@@ -275,7 +275,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("period", models.CharField(max_length=40)),
-                ("told", models.JSONField(default=list)),
+                ("listed", models.JSONField(default=list)),
                 (
                     "state",
                     models.CharField(

@@ -50,9 +50,9 @@ class FieldConflict:
 
     def to_json(self) -> dict[str, Any]:
         """Return the conflict as in the REST contract."""
-        told = asdict(self)
-        del told["operation"], told["can_keep"], told["beside"]
-        return {**told, "entry": str(self.entry) if self.entry else None}
+        fields = asdict(self)
+        del fields["operation"], fields["can_keep"], fields["beside"]
+        return {**fields, "entry": str(self.entry) if self.entry else None}
 
 
 class EditConflict(Conflict):
@@ -70,8 +70,8 @@ class EditConflict(Conflict):
 
 
 def _problem(c: FieldConflict) -> FieldProblem:
-    said = f"was {_words(c.base)}, is {_words(c.theirs)}, you want {_words(c.mine)}"
-    return FieldProblem(f"{c.path}: {c.field}", said)
+    message = f"was {_words(c.base)}, is {_words(c.theirs)}, you want {_words(c.mine)}"
+    return FieldProblem(f"{c.path}: {c.field}", message)
 
 
 def conflicts(

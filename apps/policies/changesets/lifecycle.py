@@ -63,16 +63,16 @@ def approve_change_set(*, id: int, version: int, at: datetime, actor: Actor) -> 
 
 def request_changes(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> ChangeSet:
     """Send a change set back to its author with a comment."""
-    said = require_reason(text)
+    text = require_reason(text)
     with transaction.atomic():
         change_set = get_change_set_for_write(id, actor, at, version=version, to_publish=True)
         require_approver(change_set, actor, at)
         if change_set.state == State.DRAFT:
             raise Conflict(f"Change set {id} is a draft: no review was requested yet.", code="not_proposed")
-        _record_event(change_set, said, None, actor, at)
+        _record_event(change_set, text, None, actor, at)
         change_set.approvals.all().delete()
         change_set.effective_at, change_set.decided_by, change_set.decided_name = None, None, ""
-        return move_on(change_set, State.DRAFT, actor, at, "changeset.sent_back", said)
+        return move_on(change_set, State.DRAFT, actor, at, "changeset.sent_back", text)
 
 
 def comment_on(*, id: int, text: str, operation: int | None = None, at: datetime, actor: Actor) -> Comment:

@@ -148,8 +148,8 @@ def wrong_format(label: str, line: int, message: str) -> Invalid:
 
 def invalid_line(line: int, message: str) -> Invalid:
     """Return the error for an invalid line that makes further reading pointless."""
-    said = f"line {line}: {message}."
-    return Invalid(said, code="bad_document", fields=[FieldProblem(f"line {line}", message)])
+    whole = f"line {line}: {message}."
+    return Invalid(whole, code="bad_document", fields=[FieldProblem(f"line {line}", message)])
 
 
 def line_finder(places: Callable[[], Iterable[tuple[Address, int]]]) -> Callable[[Sequence[Address]], list[int]]:

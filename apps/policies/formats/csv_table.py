@@ -102,8 +102,8 @@ class _Table:
             raise wrong_format("CSV table", 1, f"its first line names no column path; known are {', '.join(COLUMNS)}")
         unknown = [name for name in self.columns if name not in known]
         if unknown or len(set(self.columns)) != len(self.columns) or {"shares", "percent"} <= set(self.columns):
-            said = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is repeated"
-            raise invalid_line(1, f"{said}; known are {', '.join(COLUMNS)}, or percent for shares")
+            problem = f"{unknown[0]!r:.40} is unknown" if unknown else "a column is repeated"
+            raise invalid_line(1, f"{problem}; known are {', '.join(COLUMNS)}, or percent for shares")
 
     def _lines(self) -> Iterator[list[str]]:
         try:
@@ -117,8 +117,8 @@ class _Table:
         for cells in self._lines():
             line = self._reader.line_num
             if len(cells) > len(self.columns) and any(cells[len(self.columns) :]):
-                said = f"has {len(cells)} cells, the first line {len(self.columns)}"
-                raise invalid_line(line, f"{said}; put cells with {self._mark} in quotes")
+                problem = f"has {len(cells)} cells, the first line {len(self.columns)}"
+                raise invalid_line(line, f"{problem}; put cells with {self._mark} in quotes")
             yield _Row(line, dict(zip(self.columns, [*cells, *[""] * len(self.columns)], strict=False)))
 
 

@@ -215,8 +215,8 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _unreadable(message: str, line: int) -> Invalid:
-    said = f"The file {message}; save it as UTF-8 (a spreadsheet calls it CSV UTF-8) and send it again."
-    return Invalid(said, code="bad_encoding", fields=[FieldProblem(f"line {line}", message)])
+    text = f"The file {message}; save it as UTF-8 (a spreadsheet calls it CSV UTF-8) and send it again."
+    return Invalid(text, code="bad_encoding", fields=[FieldProblem(f"line {line}", message)])
 
 
 def dropped(format: Format, tree: TreeColumns) -> list[str]:

@@ -52,8 +52,8 @@ def read_dump(text: str) -> ParsedDocument:
             found.problem(-1, "", f"{content[:60]!r} is none of Cluster, Parent, Account and User", line)
             continue
         word = match[1].capitalize()
-        said = _read_line(content, found, line)
-        name, options = said.name, said.options
+        statement = _read_line(content, found, line)
+        name, options = statement.name, statement.options
         if not cluster and word != "Cluster":
             raise wrong_format(LABEL, line, "a dump begins with a line Cluster - 'name'")
         if word == "Cluster":
@@ -231,16 +231,16 @@ def _line_of(raw: str, parent: str, problems: Associations) -> Line:
     match = _LINE.fullmatch(raw.strip())
     if match is None:
         return Line(raw)
-    said = _read_line(raw, problems, 0)
-    shares = next((said.options[key] for key in slurm_tree.SHARES if key in said.options), "1")
+    statement = _read_line(raw, problems, 0)
+    shares = next((statement.options[key] for key in slurm_tree.SHARES if key in statement.options), "1")
     return Line(
         raw,
         match[1].capitalize(),
-        said.name,
+        statement.name,
         parent,
-        said.options.get("partition", ""),
+        statement.options.get("partition", ""),
         slurm_shares(shares) if match[1].capitalize() in ("Account", "User") else 1,
-        said.options,
-        said.name_at,
-        said.values_at,
+        statement.options,
+        statement.name_at,
+        statement.values_at,
     )

@@ -87,10 +87,10 @@ class Associations(DocumentBuilder):
             return []
         users, n = list(self.partitions), sum(map(len, self.partitions.values()))
         alone = [(user, account) for user, account in users if not self._has_entry(user, account)]
-        said = [f"{n:,} association{'' if n == 1 else 's'} of one partition: {_named(users)}"]
+        remarks = [f"{n:,} association{'' if n == 1 else 's'} of one partition: {_named(users)}"]
         if alone:
-            said.append(f"no entry, as they have associations of one partition alone: {_named(alone)}")
-        return said
+            remarks.append(f"no entry, as they have associations of one partition alone: {_named(alone)}")
+        return remarks
 
     def _has_entry(self, user: str, account: str) -> bool:
         above = self.accounts.get(account.lower())

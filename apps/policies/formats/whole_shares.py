@@ -95,9 +95,9 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
     largest = np.zeros(len(tree))
     np.maximum.at(largest, above, given)
     power = np.ones(len(tree))
-    odd = np.unique(above[given != np.rint(given)])
+    fractional = np.unique(above[given != np.rint(given)])
     open_ = np.zeros(len(tree), dtype=np.bool_)
-    open_[odd] = True
+    open_[fractional] = True
     for digits in range(1, _MOST_DIGITS + 1):
         members = open_[above]
         if not members.any():
@@ -110,7 +110,7 @@ def whole_shares(tree: TreeColumns, most: float, now: F8 | None = None) -> F8:
         open_ &= still & (largest * 10.0 ** (digits + 1) <= most)
     power = np.where(largest * power > most, most / np.maximum(largest, 1), power)
     if now is not None:
-        for group, rows in members_of(above, odd):
+        for group, rows in members_of(above, fractional):
             power[group] = _scale_of_now(given[rows], now[rows], most) or power[group]
     shares = np.rint(given * power[above])
     shares = np.where((given > 0) & (shares < 1), 1.0, shares)

@@ -55,13 +55,13 @@ def publish_operations(
     *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
 ) -> Revision:
     """Create and publish a change set on the current head; if refused, neither change set nor revision remains."""
-    said = require_reason(reason)
+    reason = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     with transaction.atomic():
         head = lock_policy(policy.pk).head_number
         made = make_change_set(
             policy_slug=policy_slug,
-            new=NewChangeSet(base_revision=head, operations=list(operations), reason=said),
+            new=NewChangeSet(base_revision=head, operations=list(operations), reason=reason),
             at=at,
             actor=actor,
         )
@@ -91,16 +91,16 @@ def create_policy_from_tree(
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     refuse_unsuitable_tree(tree, settings.algorithm)
-    said = require_reason(reason)
+    reason = require_reason(reason)
     whole = replace(tree, name=[slug, *tree.name[1:]], policy_slug=slug, digest="")
     following = NextRevision(whole, settings, [], whole.nodes(), len(whole), len(whole))
     with unless_slug_exists(slug):
         policy = Policy.objects.create(slug=slug, name=name, created_at=at)
         new = NewChangeSet(
-            operations=document_operation(following), base_revision=0, reason=said, origin=ChangeSet.Origin.IMPORT
+            operations=document_operation(following), base_revision=0, reason=reason, origin=ChangeSet.Origin.IMPORT
         )
         change_set = new_change_set(policy, new, actor, at)
-        publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=said, at=at)
+        publish(policy=policy, change_set=change_set, following=following, actor=actor, reason=reason, at=at)
         return policy
 
 

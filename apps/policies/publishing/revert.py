@@ -58,8 +58,8 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
     operations = operations_between(after, before, archived=_archived_between(before, after))
     operations = _with_corrections(operations, policy, number)
     way = _with_settings(_RevisionStep(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
-    said = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
-    return _draft(way, said, at, actor, reverts_number=number)
+    reason = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
+    return _draft(way, reason, at, actor, reverts_number=number)
 
 
 def current_number(change_set: ChangeSet) -> int:
@@ -81,8 +81,8 @@ def restore_revision(
     settings = settings_of(policy, number if with_settings else policy.head_number)
     operations = operations_between(head, goal, archived=lambda uid: load_archived(policy, uid))
     way = _with_settings(_RevisionStep(policy, policy.head_number, number, operations, goal, settings))
-    said = clean_reason(reason) or f"Back to the tree of revision {number}."
-    return _draft(way, said, at, actor)
+    reason = clean_reason(reason) or f"Back to the tree of revision {number}."
+    return _draft(way, reason, at, actor)
 
 
 def _draft(
@@ -178,8 +178,8 @@ def _restored_adjustment(adjustment: Adjustment) -> AddedAdjustment:
 def _adjusting(each: AddedAdjustment | RevokedAdjustment) -> Operation:
     if isinstance(each, RevokedAdjustment):
         return {"op": "adjust_usage", "entry": str(each.entry_uid), "revokes": str(each.uid)}
-    said = {key: value for key, value in each.to_json().items() if key != "uid"}  # it gets a new uid
-    return {"op": "adjust_usage", **said}
+    fields = {key: value for key, value in each.to_json().items() if key != "uid"}  # it gets a new uid
+    return {"op": "adjust_usage", **fields}
 
 
 def _archived_between(before: TreeColumns, after: TreeColumns) -> Archived:

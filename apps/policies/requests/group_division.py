@@ -169,7 +169,7 @@ def divide_group(
     actor: Actor,
 ) -> Divided:
     """Publish a division as one change set, or propose it if the actor may not publish all of it."""
-    said = require_reason(reason)
+    reason = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
         policy = lock_policy(policy.pk)
@@ -180,7 +180,7 @@ def divide_group(
             raise Invalid("Nothing would change: these are the current shares.", code="nothing_to_change")
         change_set = make_change_set(
             policy_slug=policy_slug,
-            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=said),
+            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=reason),
             at=at,
             actor=actor,
         )

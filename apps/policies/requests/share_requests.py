@@ -79,14 +79,14 @@ def request_shares(
 
     A percentage becomes the number of shares that yields it while the siblings keep theirs.
     """
-    said = require_reason(reason)
+    reason = require_reason(reason)
     policy = get_policy(slug=policy_slug, actor=actor, scope=WRITE)
     with transaction.atomic():
         lock_policy(policy.pk)  # enforces the limit of open requests
         operations = plan_request(policy_slug=policy_slug, entry_uid=entry_uid, terms=terms, at=at, actor=actor)
         change_set = make_change_set(
             policy_slug=policy_slug,
-            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=said, asks=str(entry_uid)),
+            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=reason, asks=str(entry_uid)),
             at=at,
             actor=actor,
         )
@@ -141,12 +141,12 @@ def grant_request(
 
 def decline_request(*, id: int, version: int, text: str, at: datetime, actor: Actor) -> ChangeSet:
     """Decline a request with a comment."""
-    said = require_reason(text)
+    text = require_reason(text)
     with transaction.atomic():
         change_set = _locked_request(id, version, at, actor)
-        comment_on(id=id, text=said, at=at, actor=actor)
+        comment_on(id=id, text=text, at=at, actor=actor)
         change_set.decided_by, change_set.decided_name = actor.user, actor.name
-        return move_on(change_set, State.WITHDRAWN, actor, at, "changeset.declined", said)
+        return move_on(change_set, State.WITHDRAWN, actor, at, "changeset.declined", text)
 
 
 def state_of_request(change_set: ChangeSet) -> RequestState:

@@ -171,8 +171,8 @@ class _OperationFinder:
                 {"op": "set_members", "entry": uid, "members": [rule.stored() for rule in wanted.members]}
             )
         if node.mount != wanted.mount:
-            said = None if wanted.mount is None else wanted.field_json("mount")
-            self.found.append({"op": "mount", "entry": uid, "mount": said})
+            mount = None if wanted.mount is None else wanted.field_json("mount")
+            self.found.append({"op": "mount", "entry": uid, "mount": mount})
         if wanted.locked and not node.locked:
             self.late.append({"op": "lock", "entry": uid, "locked": True})
         self.tree.replace(node, **_values(wanted))

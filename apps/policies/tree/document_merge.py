@@ -163,7 +163,7 @@ def new_name_problems(tree: TreeColumns, head: TreeColumns) -> dict[int, str]:
     if not found:
         return {}
     in_head = indexes_of(tree.uid, head)
-    return {i: said for i, said in found.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]}
+    return {i: problem for i, problem in found.items() if in_head[i] < 0 or head.name[int(in_head[i])] != tree.name[i]}
 
 
 def _refuse(declared: ParsedDocument, rows: Sequence[int], message: str) -> None:
@@ -291,13 +291,13 @@ def _in_proportion(met: _MatchedDocument, scaled: Mask) -> Mask:
 
 def _sparse(met: _MatchedDocument, name: str) -> dict[int, Any]:
     ours, theirs = getattr(met.declared.tree, name), getattr(met.head, name)
-    said = getattr(met.fitted, name)
+    fitted = getattr(met.fitted, name)
     value = "scope" if name == "scope_sources" else name
     result = dict(ours)
     alike = np.ones(len(met.found), dtype=np.bool_)
     rows = {*ours, *np.flatnonzero(np.isin(met.found, [*theirs])).tolist()}
     for i in rows:
-        alike[i] = ours.get(i) == said.get(int(met.at[i]))
+        alike[i] = ours.get(i) == fitted.get(int(met.at[i]))
     keeps = met.keeps(value, alike)
     for i in rows:
         if keeps[i]:

@@ -86,8 +86,8 @@ class PolicyView:
         if self.snapshot.tree is self.tree:
             return seen & visible_numbers(self.policy, self.snapshot, self.visibility, self.now)
         found = numbers_visible_in(policy=self.policy, snapshot=self.snapshot, at=self.now, actor=self.actor)
-        told: npt.NDArray[np.bool_] = seen & found[np.maximum(self._index_in_snapshot, 0)]
-        return told
+        shown: npt.NDArray[np.bool_] = seen & found[np.maximum(self._index_in_snapshot, 0)]
+        return shown
 
     def is_suppressed(self, i: int) -> bool:
         """Whether the entry has numbers that are hidden from the actor."""

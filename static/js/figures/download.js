@@ -33,18 +33,18 @@ const asText = (words) => words.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 
 function withWords(frame, legend) {
   const { answer, box } = frame, { width } = frame;
-  const said = wrapped(answer.sentence, Math.floor((width / 1000) * LINE)).slice(0, 3);
+  const lines = wrapped(answer.sentence, Math.floor((width / 1000) * LINE)).slice(0, 3);
   const layout = structuredClone(box.layout);
   const text = (words, y, shift, font, at = 0) => ({ xref: "paper", yref: "paper", x: 0, xanchor: "left", xshift: 8 - layout.margin.l + at, y, yanchor: y ? "top" : "bottom", yshift: shift, align: "left", showarrow: false, text: words, font });
-  layout.margin = { ...layout.margin, t: layout.margin.t + HEAD + 14 * (said.length - 1) + ROW * legend.length, b: layout.margin.b + FOOT };
+  layout.margin = { ...layout.margin, t: layout.margin.t + HEAD + 14 * (lines.length - 1) + ROW * legend.length, b: layout.margin.b + FOOT };
   layout.paper_bgcolor = color("$surface");
   if (layout.xaxis?.rangeslider) layout.xaxis.rangeslider.visible = false;
   layout.annotations = [
     ...(layout.annotations ?? []),
     text(answer.title, 1, layout.margin.t - 6, { size: 14, weight: 600, color: color("$ink") }),
-    text(said.join("<br>"), 1, layout.margin.t - 28, { size: 12, color: color("$ink-2") }),
+    text(lines.join("<br>"), 1, layout.margin.t - 28, { size: 12, color: color("$ink-2") }),
     ...legend.flatMap((line, number) => line.flatMap((one) => {
-      const shift = layout.margin.t - 34 - 14 * said.length - ROW * number;
+      const shift = layout.margin.t - 34 - 14 * lines.length - ROW * number;
       return [
         text(markOf(one), 1, shift, { size: 13, color: color(one.color) }, one.at),
         text(asText(one.text), 1, shift, { size: 12, color: color("$ink-2") }, one.at + SWATCH),

@@ -123,7 +123,7 @@ export class Fields {
     if (at === undefined || at < 0) return;
     this.at = at;
     this.outline();
-    announce(this.answer.fields[at].said.join(". "));
+    announce(this.answer.fields[at].lines.join(". "));
   }
 
   key(event) {

@@ -28,8 +28,8 @@ function headOf(axis, x) {
 export function reading(box, point) {
   const read = curves(box);
   const when = headOf(box._fullLayout.xaxis, read[0][0].x[point]);
-  const said = read.map(([one]) => [one.name, one.customdata?.[point]].filter(Boolean).join(" ")).join(". ");
-  return `${when}. ${said}`;
+  const spoken = read.map(([one]) => [one.name, one.customdata?.[point]].filter(Boolean).join(" ")).join(". ");
+  return `${when}. ${spoken}`;
 }
 
 /** For what is drawn in `frame.box`, null while nothing is; `frame.plot` takes the focus. */

@@ -216,7 +216,7 @@ def test_many_entries_are_counted() -> None:
     n = 5
     shares, _ = shares_of([[0.3, 0.2]] * n, [0.5] * n, waits=[[9.0, 9.0]] * n)
     said = verdict(shares, n_hidden=1)
-    assert [one.key for one in said] == ["none_at_target", "starved", "starved", "more_starved", "not_told"]
+    assert [one.key for one in said] == ["none_at_target", "starved", "starved", "more_starved", "hidden"]
     assert said[3].values == {"n": 3}
     assert all(one.json()["text"] for one in said)
 

@@ -476,7 +476,7 @@ def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
 
 def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
     page = text(viewer, PAGE)
-    assert Page(page).each("article[data-panel]", "data-state") == ["not_told"] * 3
+    assert Page(page).each("article[data-panel]", "data-state") == ["hidden"] * 3
     assert "polyline" not in page.split('id="panels-1"')[1]
     rows = read_csv(viewer, f"{PAGE}days.csv?days=7")
     assert {row["suppressed"] for row in rows} == {"1"}

@@ -115,7 +115,7 @@ def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, 
     assert page.texts(".fp span") == list(KEY.public.groups)
     assert "s3cret" not in seen.content.decode(), "the token goes from step to step sealed"
     assert side.asked[-1]["authorization"] == "Bearer s3cret"
-    chosen = admin.post(NEW, {**hidden(seen), "step": "key", "told": " ".join(KEY.public.groups).upper()})
+    chosen = admin.post(NEW, {**hidden(seen), "step": "key", "fingerprint": " ".join(KEY.public.groups).upper()})
     assert step_of(chosen) == "place"
     assert "vo-a.example" in text_of(read(chosen).item("mount-step"))
     assert '<option value="/vo-a">' in chosen.content.decode()
@@ -139,19 +139,19 @@ def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, 
 def test_an_unconfirmed_or_different_key_stops_mounting(place: Site, side: OtherSide, admin: Client) -> None:
     seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url})
     carried = {**hidden(seen), "step": "key"}
-    assert codes_of(admin.post(NEW, carried)) == {"told": {"not_compared"}}
+    assert codes_of(admin.post(NEW, carried)) == {"fingerprint": {"not_compared"}}
     groups = KEY.public.groups
     wrong = " ".join([*groups[:4], "0000", *groups[5:]])
-    answer = admin.post(NEW, {**carried, "told": wrong})
-    assert codes_of(answer) == {"told": {"key_differs"}}
-    said = read(answer, 422).text("#id_told_error")
+    answer = admin.post(NEW, {**carried, "fingerprint": wrong})
+    assert codes_of(answer) == {"fingerprint": {"key_differs"}}
+    said = read(answer, 422).text("#id_fingerprint_error")
     assert all(part in said for part in ("5", "0000", groups[4])), "which group, as told, as found"
     assert wrong in html.unescape(answer.content.decode()), "what was typed stays"
-    assert codes_of(admin.post(NEW, {**carried, "told": "abc"})) == {"told": {"invalid"}}
+    assert codes_of(admin.post(NEW, {**carried, "fingerprint": "abc"})) == {"fingerprint": {"invalid"}}
     assert step_of(admin.post(NEW, {**carried, "compared": "on"})) == "place"
     side.key = SigningKey(bytes(range(1, 33)))
     side.publish()
-    assert codes_of(admin.post(NEW, {**carried, "compared": "on"})) == {"told": {"key_changed"}}
+    assert codes_of(admin.post(NEW, {**carried, "compared": "on"})) == {"fingerprint": {"key_changed"}}
     assert not Mount.objects.exists()
 
 
@@ -285,11 +285,11 @@ def test_an_action_runs_once_with_a_reason_and_is_confirmed(mount: Mount, admin:
 
 def test_a_new_key_needs_its_full_fingerprint_and_a_reason(mount: Mount, admin: Client) -> None:
     act, other = f"{path_of(mount)}act/", SigningKey(bytes(range(1, 33))).public
-    answer = admin.post(act, {"step": "trust", "told": "12", "reason": "x"})
-    assert (answer.status_code, codes_of(answer, "trust")) == (422, {"told": {"invalid"}})
-    answer = admin.post(act, {"step": "trust", "told": KEY.public.fingerprint, "reason": "x"})
-    assert (answer.status_code, codes_of(answer, "trust")) == (409, {"told": {"same_key"}})
-    admin.post(act, {"step": "trust", "told": " ".join(other.groups), "reason": "They phoned."})
+    answer = admin.post(act, {"step": "trust", "fingerprint": "12", "reason": "x"})
+    assert (answer.status_code, codes_of(answer, "trust")) == (422, {"fingerprint": {"invalid"}})
+    answer = admin.post(act, {"step": "trust", "fingerprint": KEY.public.fingerprint, "reason": "x"})
+    assert (answer.status_code, codes_of(answer, "trust")) == (409, {"fingerprint": {"same_key"}})
+    admin.post(act, {"step": "trust", "fingerprint": " ".join(other.groups), "reason": "They phoned."})
     mount.refresh_from_db()
     assert mount.fingerprint == other.fingerprint
 

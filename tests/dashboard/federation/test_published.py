@@ -117,7 +117,7 @@ def test_readers_are_listed_with_version_and_time(client: Client) -> None:
         assert text.startswith(name)
         assert "0 s" in text
         assert re.findall(r"\d+", text) == ["0", "0"], "the version, and how long ago"
-    of_publication, of_feed = (text_of(each) for each in page.items("told-facts"))
+    of_publication, of_feed = (text_of(each) for each in page.items("published-facts"))
     assert re.findall(r"\d+", of_feed) == ["64"]
     assert feed.sends_running
     assert re.match(r"\D*5\b", of_publication), "its entries"

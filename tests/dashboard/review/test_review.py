@@ -274,10 +274,10 @@ def test_comments_are_shown_at_their_edit(grid: Grid, bob: User, bess: User) -> 
     assert client.post(url, {"text": "  ", "on": "1"}).status_code == 422
     assert client.post(url, {"text": "Until when?", "on": "1"}).status_code == 303
     page = read(signed_in(bob).get(f"/changes/{change_set.pk}/discussion/?on=0"))
-    assert page.text("[data-on='1'] .said") == "Until when?"
+    assert page.text("[data-on='1'] .text") == "Until when?"
     assert names_in(page.text("[data-on='1'] .muted"), "bob", "5")
     fragment = client.post(url, {"text": "And why?"}, headers={"HX-Request": "true"})
-    assert read(fragment).text("[data-on=''] .said") == "And why?"
+    assert read(fragment).text("[data-on=''] .text") == "And why?"
     assert "<html" not in fragment.content.decode()
 
 

@@ -120,7 +120,7 @@ def test_gaps_are_described_in_text_and_as_a_table() -> None:
     assert "nsc: 2 Mar" in label
     first = day_table(rows)[0]
     assert (first.full, first.part, first.hole) == (1, 1, 1)
-    assert re.findall(r"\d+ \w+", first.odd) == ["2 Mar", "3 Mar", "19 h"]
+    assert re.findall(r"\d+ \w+", first.incomplete) == ["2 Mar", "3 Mar", "19 h"]
 
 
 def test_the_strip_fits_its_box_at_both_widths() -> None:

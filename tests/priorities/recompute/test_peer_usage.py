@@ -450,4 +450,4 @@ def test_the_accounts_page_reports_usage_of_unknown_entries(
     tell(peer, {uuid4(): 2.0})
     client.force_login(User.objects.create_superuser("root", password=None))
     page = read(client.get(f"/policy/{site.slug}/mappings/"))
-    assert "2.0" in re.findall(r"\d[\d.]*", page.text("#told-entries"))
+    assert "2.0" in re.findall(r"\d[\d.]*", page.text("#hidden-entries"))
