@@ -140,7 +140,7 @@ class Row:
         return next(cell for cell in self.cells if cell.field.name == field)
 
 
-class PlayForm:
+class CalculatorForm:
     """The form as read from the query string. Blank rows are left out; `settings` has only filled-in values."""
 
     def __init__(self, query: QueryDict) -> None:
@@ -287,7 +287,7 @@ STARTS = (
 )
 
 
-def case_of(form: PlayForm) -> dict[str, Any]:
+def case_of(form: CalculatorForm) -> dict[str, Any]:
     """The job case that the form describes, as `manage.py jobs` reads it. Only for a form without problems."""
     settings = dict(form.settings)
     slots = settings.pop("slots_urgency", None)
@@ -312,7 +312,7 @@ def case_of(form: PlayForm) -> dict[str, Any]:
     return case
 
 
-def _first_rows(form: PlayForm) -> Iterator[Row]:
+def _first_rows(form: CalculatorForm) -> Iterator[Row]:
     seen: set[str] = set()
     for row in form.users:
         if row.name not in seen:
@@ -326,7 +326,7 @@ def _user_entry(row: Row) -> dict[str, Any]:
     return {"name": row.name, **given, **usage}
 
 
-def _owners(form: PlayForm, rows: Sequence[Row], field: str, prefix: str) -> list[dict[str, Any]]:
+def _owners(form: CalculatorForm, rows: Sequence[Row], field: str, prefix: str) -> list[dict[str, Any]]:
     """Departments or projects: those with a row, then those that only users name, which have no shares."""
     found = {}
     for row in rows:
@@ -338,7 +338,7 @@ def _owners(form: PlayForm, rows: Sequence[Row], field: str, prefix: str) -> lis
     return list(found.values())
 
 
-def _jobs(form: PlayForm) -> Iterator[dict[str, Any]]:
+def _jobs(form: CalculatorForm) -> Iterator[dict[str, Any]]:
     """Running jobs of every user, then waiting ones: the first job of each user, then the second, and so on."""
     numbers: Counter[str] = Counter()
     for field, state in _STATES:
