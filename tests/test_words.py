@@ -255,7 +255,6 @@ FORMER_NAMES = {  # each with the name that replaced it
 }
 VAGUE_WORDS_ALLOWED = {
     "apps/accounts/selectors.py: list_tokens": "`everybody` is its parameter",
-    "apps/dashboard/federation/mount_views.py: act": "`anew` is a step of its form",
 }
 VAGUE_NAMES_ALLOWED = {
     "apps/engine/numerics/long_quotients.py: _divide_words": "machine words",

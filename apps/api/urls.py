@@ -68,7 +68,7 @@ _SCHEDULERS = [
 # --- Federation -------------------------------------------------------------------------------------------------------
 _MOUNT = "federation/mounts/<int:mount>"
 _SUBSCRIPTION = "federation/subscriptions/<int:subscription>"
-_STEPS = ("pause", "resume", "freeze", "thaw", "begin-anew")
+_STEPS = ("pause", "resume", "freeze", "unfreeze", "reset-history")
 
 
 def _shared(kind: Kind, where: str) -> list[URLPattern]:

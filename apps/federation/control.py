@@ -78,7 +78,7 @@ def unfreeze(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Ac
         return remote
     _refuse_not_fetched(remote)
     remote.due_at = at
-    return _set_state(remote, State.ACTIVE, "federation.thawed", reason, at, actor)
+    return _set_state(remote, State.ACTIVE, "federation.unfrozen", reason, at, actor)
 
 
 @transaction.atomic

@@ -91,7 +91,7 @@ def test_frozen_mounts_are_fetched_and_applied_when_unfrozen(
     assert mounted.due_at == LATER
     assert look_at(mounted, monkeypatch, LATER).outcome == "applied"
     assert shares_of("/vo-a-here/P-A1") == 51
-    assert last_event("thawed").details == {"from": "frozen"}
+    assert last_event("unfrozen").details == {"from": "frozen"}
 
 
 def test_frozen_feeds_are_fetched_and_ingested_when_unfrozen(

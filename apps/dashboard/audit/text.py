@@ -163,7 +163,7 @@ SENTENCES = {
     "federation.unmounted": gettext_lazy("unmounted what %(what)s publishes"),
     "federation.blocked": gettext_lazy("blocked %(what)s"),
     "federation.frozen": gettext_lazy("froze %(what)s"),
-    "federation.thawed": gettext_lazy("unfroze %(what)s"),
+    "federation.unfrozen": gettext_lazy("unfroze %(what)s"),
     "federation.paused": _PAUSED,
     "federation.resumed": _RESUMED,
     "federation.fetch_asked": _FETCH,

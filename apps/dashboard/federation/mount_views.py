@@ -225,7 +225,13 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
     """Changes that the newest document would make, and the shares of its entries there and here."""
     found = _found(request, mount)
     compared = load_differences(found)
-    context: dict[str, Any] = {"mount": found, "compared": compared, **_crumbs(found, _("Differences"))}
+    headline = title(found, clock.now()) if compared is None else stated_verdict(compared)
+    context: dict[str, Any] = {
+        "mount": found,
+        "compared": compared,
+        "headline": headline,
+        **_crumbs(found, _("Differences")),
+    }
     if compared is not None:
         cursor, start = _number(request, "cursor") or 0, _number(request, "from") or 0
         rows = list(compared.diff.rows(cursor, cursor + _PAGE)) if compared.diff else []
@@ -239,7 +245,6 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
             "stated": stated_lines(compared, stated),
             "later": later,
             "start": start,
-            "stated_verdict": stated_verdict(compared),
             "review_url": _review_url(found),
         }
     return render(request, "dashboard/federation/difference.html", context)
@@ -247,7 +252,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
 
 @require_POST
 def act(request: HttpRequest, mount: int) -> HttpResponse:
-    """Run an action on a mount: fetch, pause, resume, freeze, thaw, settings, trust, anew (restart) or unmount."""
+    """Run an action on a mount: fetch, pause, resume, freeze, unfreeze, settings, trust, reset or unmount."""
     found = _found(request, mount)
     step = read_action(request).step
     if step not in _ACTIONS:
@@ -311,8 +316,8 @@ _ACTIONS: dict[str, tuple[type[MountForm], MountAction, Any]] = {
     "pause": (ReasonForm, _calling(control.pause), _SAVED),
     "resume": (ReasonForm, _calling(control.resume), _SAVED),
     "freeze": (ReasonForm, _calling(control.freeze), gettext_lazy("Frozen: it is fetched, but not applied.")),
-    "thaw": (ReasonForm, _calling(control.unfreeze), _SAVED),
-    "anew": (ReasonForm, _calling(control.reset_history), _SAVED),
+    "unfreeze": (ReasonForm, _calling(control.unfreeze), _SAVED),
+    "reset": (ReasonForm, _calling(control.reset_history), _SAVED),
     "settings": (SettingsForm, _settings, _SAVED),
     "trust": (TrustForm, _trust, _SAVED),
     "unmount": (UnmountForm, _unmount, gettext_lazy("Unmounted: the entries below are yours, as they are now.")),

@@ -147,8 +147,8 @@ _ACTIONS: dict[str, Any] = {
     "pause": control.pause,
     "resume": control.resume,
     "freeze": control.freeze,
-    "thaw": control.unfreeze,
-    "anew": control.reset_history,
+    "unfreeze": control.unfreeze,
+    "reset": control.reset_history,
 }
 
 
@@ -158,8 +158,8 @@ def _done_text(what: str) -> str:
         "pause": _("Saved"),
         "resume": _("Fetching now; the result appears here in a moment."),
         "freeze": _("Frozen: it is fetched, but not applied."),
-        "thaw": _("Fetching now; the result appears here in a moment."),
-        "anew": _("All its usage is read again."),
+        "unfreeze": _("Fetching now; the result appears here in a moment."),
+        "reset": _("All its usage is read again."),
         "settings": _("Saved"),
         "capacity": _("All its usage is read again."),
         "key": _("Fetching now; the result appears here in a moment."),

@@ -263,7 +263,7 @@ def test_applied_entries_equal_the_document(mount: Mount, admin: Client) -> None
 def test_an_action_runs_once_with_a_reason_and_is_confirmed(mount: Mount, admin: Client) -> None:
     act = f"{path_of(mount)}act/"
     assert codes_of(admin.post(act, {"step": "pause", "reason": ""}), "action_form") == {"reason": {"required"}}
-    states = [("pause", "paused"), ("resume", "active"), ("freeze", "frozen"), ("thaw", "active")]
+    states = [("pause", "paused"), ("resume", "active"), ("freeze", "frozen"), ("unfreeze", "active")]
     for step, state in states:
         answer = admin.post(act, {"step": step, "reason": f"because of {step}"})
         assert (answer.status_code, answer["Location"]) == (303, path_of(mount))

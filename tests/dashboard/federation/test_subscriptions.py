@@ -255,7 +255,7 @@ def test_the_state_is_the_same_on_every_page(
         (["pause"], "paused", "paused"),
         (["pause", "resume"], "active", "held"),
         (["freeze"], "frozen", "frozen"),
-        (["freeze", "thaw"], "active", "held"),
+        (["freeze", "unfreeze"], "active", "held"),
     ],
 )
 def test_a_subscription_is_paused_frozen_and_resumed(

@@ -178,9 +178,9 @@ class CapacityAgreementView(RemoteView):
 _STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "pause": (control.pause, "Stop fetching until it is resumed. The current content stays."),
     "resume": (control.resume, "Resume fetching at once. The trusted key stays."),
-    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen (`thaw`)."),
-    "thaw": (control.unfreeze, "Apply documents again. The next fetch is due at once."),
-    "begin-anew": (
+    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen (`unfreeze`)."),
+    "unfreeze": (control.unfreeze, "Apply documents again. The next fetch is due at once."),
+    "reset-history": (
         control.reset_history,
         "Accept the current document as a new history, after a fork or a restore from backup at the other site.",
     ),

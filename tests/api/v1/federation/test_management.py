@@ -215,10 +215,10 @@ def test_actions_are_the_same_for_mounts_and_subscriptions(
     where = request.getfixturevalue(what)
     for step, state in (
         ("freeze", "frozen"),
-        ("thaw", "active"),
+        ("unfreeze", "active"),
         ("pause", "paused"),
         ("resume", "active"),
-        ("begin-anew", "active"),
+        ("reset-history", "active"),
     ):
         assert said(admin.post(f"{where}/{step}", WHY))["state"] == state, step
     assert admin.post(f"{where}/pause", {}).status_code == 400, "without a reason"
