@@ -213,10 +213,13 @@ FORMER_NAMES = {  # each with the name that replaced it
     "Ground": "GrantBasis",
     "HandedOver": "NeedsWorkerThread",
     "Joining": "UserToAdd",
+    "Landing": "AppliedDocument",
     "Judgement": "EntryVerdict",
     "LedGroup": "ManagedGroup",
     "LookBack": "PastDayPicker",
+    "Newcomers": "NewUsers",
     "Owing": "PendingSecondFactor",
+    "PlayForm": "CalculatorForm",
     "Remembered": "RightsCache",
     "Rulebook": "RuleSet",
     "Settled": "ResolvedConflicts",
@@ -253,6 +256,9 @@ FORMER_NAMES = {  # each with the name that replaced it
     "who_sees_me": "list_viewers",
     "who_took": "get_attaching_user",
 }
+VAGUE_VARIABLES = re.compile(
+    r"(^|_)(told|said|(?<!is_)odd|heard|anew|thaw|landing|landed|newcomers?|laws?|rests|concerns)(_|$)|(^|_)in_force$"
+)
 VAGUE_WORDS_ALLOWED = {
     "apps/accounts/selectors.py: list_tokens": "`everybody` is its parameter",
 }
@@ -260,7 +266,6 @@ VAGUE_NAMES_ALLOWED = {
     "apps/engine/numerics/long_quotients.py: _divide_words": "machine words",
     "apps/core/tables.py: tell": "the method of files in Python",
     "apps/usage/sources/directory.py: tell": "the method of files in Python",
-    "apps/priorities/records.py: said": "a field of REST",
 }
 
 
@@ -285,6 +290,18 @@ def test_docstrings_use_standard_words() -> None:
 def test_names_use_standard_words() -> None:
     found = sorted(place for place, name, _text in _definitions() if VAGUE_NAMES.search(name))
     assert found == sorted(VAGUE_NAMES_ALLOWED)
+
+
+def _variables() -> Iterator[tuple[str, str]]:
+    """Place and name of each variable and parameter."""
+    for path in sorted(one for room in ("apps", "agent", "bench", "terminal") for one in (ROOT / room).rglob("*.py")):
+        for node in nodes_of(path):
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.arg if isinstance(node, ast.arg) else node.id
+
+
+def test_variables_use_standard_words() -> None:
+    assert [f"{place}: {name}" for place, name in _variables() if VAGUE_VARIABLES.search(name)] == []
 
 
 def test_former_names_do_not_come_back() -> None:
