@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -92,32 +92,51 @@ class Text(NamedTuple):
     forms: tuple[str, ...]
 
 
-@cache
-def source_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+class Program(NamedTuple):
+    """What is checked of a module; the syntax trees of all would fill the memory."""
+
+    texts: list[Text]  # that go through gettext
+    refusals: list[Text]
+    definitions: list[tuple[str, str]]  # (name, docstring) of the module, its classes and functions
+    variables: list[tuple[int, str]]  # (line, name), with parameters
 
 
 @cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(source_of(path))))
-
-
-def _gettext_calls(path: Path) -> Iterator[Text]:
-    if "gettext" not in source_of(path):
-        return
+def read_program(path: Path) -> Program:
+    found, where = Program([], [], [], []), path.relative_to(ROOT)
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     names = {
         alias.asname or alias.name
-        for node in nodes_of(path)
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
         for alias in node.names
         if "gettext" in alias.name
     }
-    for node in nodes_of(path):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
-            constants = (each.value for each in node.args if isinstance(each, ast.Constant))
-            forms = tuple(each for each in constants if isinstance(each, str))
-            if forms:
-                yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", forms)
+    for node in nodes:
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.definitions.append((getattr(node, "name", ""), ast.get_docstring(node) or ""))
+        elif isinstance(node, ast.arg):
+            found.variables.append((node.lineno, node.arg))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.variables.append((node.lineno, node.id))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            place = f"{where}:{node.lineno}"
+            if node.func.id in names and (forms := tuple(_strings(node.args))):
+                found.texts.append(Text(place, forms))
+            elif node.func.id in REFUSALS:
+                parts = (part for given in node.args for part in ast.walk(given))
+                found.refusals.extend(Text(place, (each,)) for each in _strings(parts) if " " in each)
+    return found
+
+
+def _strings(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    return (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def _programs(*rooms: str) -> Iterator[tuple[Path, Program]]:
+    for path in sorted(each for room in rooms for each in (ROOT / room).rglob("*.py")):
+        if "migrations" not in path.parts:
+            yield path.relative_to(ROOT), read_program(path)
 
 
 def _template_texts(path: Path) -> Iterator[Text]:
@@ -134,13 +153,13 @@ def _place(path: Path, source: str, match: re.Match[str]) -> str:
 
 @cache
 def translated() -> tuple[Text, ...]:
-    found = [text for path in sorted((ROOT / "apps").rglob("*.py")) for text in _gettext_calls(path)]
+    found = [text for _path, program in _programs("apps") for text in program.texts]
     return (*found, *(text for path in sorted((ROOT / "templates").rglob("*.html")) for text in _template_texts(path)))
 
 
 def _choice_labels() -> Iterator[Text]:
     for path in sorted((ROOT / "apps").glob("*/models.py")):
-        for node in nodes_of(path):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and any("Choices" in ast.unparse(base) for base in node.bases):
                 for each in node.body:
                     if isinstance(each, ast.Assign) and isinstance(each.value, ast.Tuple):
@@ -148,20 +167,9 @@ def _choice_labels() -> Iterator[Text]:
                         yield Text(f"{path.relative_to(ROOT)}:{each.lineno}", (label,))
 
 
-@cache
 def refusals() -> tuple[Text, ...]:
-    return tuple(_refusals())
-
-
-def _refusals() -> Iterator[Text]:
     """Texts of refusals, where they are raised."""
-    called = re.compile(rf"\b(?:{'|'.join(REFUSALS)})\(")
-    for path in sorted((ROOT / "apps").rglob("*.py")):
-        for node in nodes_of(path) if called.search(source_of(path)) else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REFUSALS:
-                for each in (part for given in node.args for part in ast.walk(given)):
-                    if isinstance(each, ast.Constant) and isinstance(each.value, str) and " " in each.value:
-                        yield Text(f"{path.relative_to(ROOT)}:{node.lineno}", (each.value,))
+    return tuple(text for _path, program in _programs("apps") for text in program.refusals)
 
 
 def _terminal_texts() -> Iterator[Text]:
@@ -271,14 +279,9 @@ VAGUE_NAMES_ALLOWED = {
 
 def _definitions() -> Iterator[tuple[str, str, str]]:
     """Place, name and docstring of each module, class and function."""
-    for path in sorted([*(ROOT / "apps").rglob("*.py"), *(ROOT / "agent").rglob("*.py")]):
-        if "migrations" in path.parts:
-            continue
-        module = path.relative_to(ROOT)
-        for node in nodes_of(path):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                name = "" if isinstance(node, ast.Module) else node.name
-                yield f"{module}: {name}", name, ast.get_docstring(node) or ""
+    for path, program in _programs("apps", "agent"):
+        for name, docstring in program.definitions:
+            yield f"{path}: {name}", name, docstring
 
 
 def test_docstrings_use_standard_words() -> None:
@@ -292,16 +295,14 @@ def test_names_use_standard_words() -> None:
     assert found == sorted(VAGUE_NAMES_ALLOWED)
 
 
-def _variables() -> Iterator[tuple[str, str]]:
-    """Place and name of each variable and parameter."""
-    for path in sorted(one for room in ("apps", "agent", "bench", "terminal") for one in (ROOT / room).rglob("*.py")):
-        for node in nodes_of(path):
-            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.arg if isinstance(node, ast.arg) else node.id
-
-
 def test_variables_use_standard_words() -> None:
-    assert [f"{place}: {name}" for place, name in _variables() if VAGUE_VARIABLES.search(name)] == []
+    found = (
+        f"{path}:{line}: {name}"
+        for path, program in _programs("apps", "agent", "bench", "terminal")
+        for line, name in program.variables
+        if VAGUE_VARIABLES.search(name)
+    )
+    assert list(found) == []
 
 
 def test_former_names_do_not_come_back() -> None:
