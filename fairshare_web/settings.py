@@ -372,7 +372,7 @@ SPECTACULAR_SETTINGS = {
     "TAGS": [
         {"name": name, "description": text}
         for name, text in {
-            "aging-laws": "Decay functions that a policy's window can have",
+            "decay-functions": "Decay functions that a policy's window can have",
             "setup": "A Slurm site from its own outputs to shadow mode",
             "slurm-config": "Slurm's own fair share as settings to propose",
             "algorithms": "Tree algorithms that a policy can have, with their parameters",

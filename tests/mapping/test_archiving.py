@@ -216,9 +216,9 @@ def test_page_rest_and_command_give_the_same_preview(site: Site, admin: Caller) 
         for effect in told["effects"]:
             assert effect in out.getvalue()
             assert escape(effect) in page
-        for rest in told["rests"]:
-            assert f"depends on it: {rest['what']}: {rest['n']:,}" in out.getvalue()
-            assert rest["what"] in page
+        for each in told["dependents"]:
+            assert f"depends on it: {each['what']}: {each['n']:,}" in out.getvalue()
+            assert each["what"] in page
     assert Policy.objects.filter(slug="grid").exists()
     assert Source.objects.filter(slug="cluster-a").exists()
 
