@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.review import words as change_text
+from apps.dashboard.review import text as review_text
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment, private
 from apps.policies.settings import PolicySettings
@@ -100,7 +100,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
             for row in charge.lines
         ],
         "weighed": hours(sum(row.weighed for row in charge.lines)),
-        "rules": [change_text.value_text([rule], "class_factors") for rule in charge.class_rules],
+        "rules": [review_text.value_text([rule], "class_factors") for rule in charge.class_rules],
         "class_factor": presentation.shares_short(charge.class_factor),
         "site_factor": presentation.shares_short(charge.site_factor),
         "charged": hours(charge.charged),

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, Tolerance
-from apps.dashboard.review.words import date_text
+from apps.dashboard.review.text import date_text
 from apps.dashboard.shell import presentation
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.models import ChangeSet

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.review import words as change_text
+from apps.dashboard.review import text as review_text
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
@@ -112,14 +112,14 @@ def setting_name(name: str) -> str:
     """Readable name of a setting: usage window: half life, for window.half_life_s."""
     part, _dot, keys = name.partition(".")
     words = keys.removesuffix("_s").replace("_", " ").replace(".", ", ")
-    return f"{change_text.PARTS.get(part, part)}: {words}" if words else str(change_text.PARTS.get(part, part))
+    return f"{review_text.PARTS.get(part, part)}: {words}" if words else str(review_text.PARTS.get(part, part))
 
 
 def _setting_values(name: str, before: Any, after: Any) -> tuple[str, str]:
     key = (
         "" if name.startswith("metric.weights.") else name.rpartition(".")[2]
     )  # weights named after core-seconds are not durations
-    return change_text.value_text(before, key), change_text.value_text(after, key)
+    return review_text.value_text(before, key), review_text.value_text(after, key)
 
 
 def correction_text(correction: Correction) -> str:
@@ -170,7 +170,7 @@ def value_text(field: str, value: Any) -> str:
     if field == "shares":
         return "" if value is None else presentation.shares(value if isinstance(value, int | float) else None)
     if field == "dates":
-        return change_text.date_text(value if isinstance(value, Mapping) else None)
+        return review_text.date_text(value if isinstance(value, Mapping) else None)
     if field == "members":
         n = len(value or ())
         return ngettext("%(n)s rule", "%(n)s rules", n) % {"n": n} if n else _("none")
@@ -178,7 +178,7 @@ def value_text(field: str, value: Any) -> str:
         return str(value) if value else _("as above")
     if field == "locked":
         return _("locked") if value else _("open")
-    return change_text.value_text(value)
+    return review_text.value_text(value)
 
 
 def origin_text(origin: str) -> str:
@@ -219,7 +219,7 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
     if row.change in ("added", "removed"):
         kind, shares = (dict((name, (old, new)) for name, old, new in row.fields).get(f) for f in ("kind", "shares"))
         which = 1 if row.change == "added" else 0
-        text = change_text.amount(_weight(shares[which] if shares else None))
+        text = review_text.amount(_weight(shares[which] if shares else None))
         if row.n_below:
             n = row.n_below
             more = ngettext("and %(n)s below it", "and %(n)s below it", n) % {"n": presentation.count(n)}
@@ -288,7 +288,7 @@ def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionR
         origin = _("Undoes revision %(n)s.") % {"n": change_set.reverts_number}
     return RevisionRow(
         revision=revision,
-        title=revision.reason.strip().split("\n", 1)[0] or change_text.title_of(change_set),
+        title=revision.reason.strip().split("\n", 1)[0] or review_text.title_of(change_set),
         note=note or _("settings or usage adjustments"),
         origin=origin,
         change_url=reverse("dashboard:change", kwargs={"change_set": change_set.pk}) if may_see else "",

@@ -18,7 +18,7 @@ from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_p
 from apps.core import clock
 from apps.dashboard.figures import moves
 from apps.dashboard.review import followup
-from apps.dashboard.review import words as change_text
+from apps.dashboard.review import text as review_text
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets.change_sets import ChangeSetAccess
@@ -131,7 +131,7 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
     slug = review.policy.slug
     css, icon = STATES[change_set.state]
     revision = getattr(change_set, "revision", None) if change_set.state == State.PUBLISHED else None
-    title = change_text.title_of(change_set)
+    title = review_text.title_of(change_set)
     return {
         **tab_context(page, tab, show_all=show_all, on=on),
         "title": title,
@@ -248,7 +248,7 @@ def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
 
 
 def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
-    edits = change_text.edit_lines(page)
+    edits = review_text.edit_lines(page)
     effective = shown_targets(page.targets, stated=False)
     most = MOST if show_all else SHOWN
     return {
@@ -289,7 +289,7 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         "n_moving": page.n_moving if page.review.is_open else 0,
         "n_more_leaves": max(0, page.n_moving - most) if page.review.is_open else 0,
         "bars": _bars(page) if leaves else [],
-        "changed_settings": change_text.settings_lines(
+        "changed_settings": review_text.settings_lines(
             page.review.settings.to_json(), page.review.wanted.to_json(), page.review.changed_settings
         ),
         "outside": page.outside if page.outside.n_entries else None,
@@ -309,7 +309,7 @@ def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
     comments = [
         {
             "comment": comment,
-            "about": "" if comment.operation is None else change_text.sentence_of(page, comment.operation),
+            "about": "" if comment.operation is None else review_text.sentence_of(page, comment.operation),
         }
         for comment in page.review.change_set.comments.select_related("author")
     ]
@@ -318,7 +318,7 @@ def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
     for edit in page.edits[:MOST]:
         if not edit.is_hidden and edit.index not in seen:
             seen.add(edit.index)
-            choices.append({"index": edit.index, "words": change_text.sentence_of(page, edit.index)})
+            choices.append({"index": edit.index, "words": review_text.sentence_of(page, edit.index)})
     return {"comments": comments, "choices": choices, "on": int(on) if on.isdecimal() and len(on) < 6 else None}
 
 
@@ -355,7 +355,7 @@ def _leaf(page: ReviewPage, line: LeafLine) -> dict[str, Any]:
         ],
         "factor": presentation.factor(line.factor_after),
         "factor_before": presentation.factor(line.factor_before),
-        "reason": change_text.reason_text(line),
+        "reason": review_text.reason_text(line),
     }
 
 

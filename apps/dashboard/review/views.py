@@ -22,7 +22,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale, status_of
 from apps.core.local_time import NoSuchTime, is_repeated
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.review import words as change_text
+from apps.dashboard.review import text as review_text
 from apps.dashboard.review.forms import MAX_TIME, DecisionForm, read_local, skipped_text
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
 from apps.dashboard.saved_views import keeps_views
@@ -208,7 +208,7 @@ def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[st
     return {
         "key": conflict.key,
         "path": conflict.path,
-        "field": names.get(field) or str(change_text.PARTS.get(field, field.replace("_", " "))),
+        "field": names.get(field) or str(review_text.PARTS.get(field, field.replace("_", " "))),
         "sides": {side: _side(page, conflict.field, getattr(conflict, side)) for side in ("base", "mine", "theirs")},
         "can_keep": conflict.can_keep,
         "choice": choices.get(conflict.key, ""),
@@ -218,10 +218,10 @@ def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[st
 
 def _side(page: ReviewPage, field: str, value: Any) -> str:
     if field == "parent_uid" and isinstance(value, str):
-        return change_text.name_of(page, value)
+        return review_text.name_of(page, value)
     if field == "shares" and isinstance(value, str) and value == "parent":
         return presentation.shares(None)
-    return change_text.value_text(value)
+    return review_text.value_text(value)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -339,7 +339,7 @@ def _row(change_set: ChangeSet) -> dict[str, Any]:
     n = len(change_set.operations)
     return {
         "change_set": change_set,
-        "title": change_text.title_of(change_set),
+        "title": review_text.title_of(change_set),
         "url": tab_url(change_set.pk),
         "state": change_set.get_state_display(),
         "css": css,

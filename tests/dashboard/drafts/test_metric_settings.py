@@ -9,7 +9,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.dashboard.drafts.forms import read_settings, typed
-from apps.dashboard.review.words import value_text
+from apps.dashboard.review.text import value_text
 from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document
 from apps.policies.settings import PolicySettings
