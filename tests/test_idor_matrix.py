@@ -894,7 +894,7 @@ ROWS = [
         {"step": "withdraw", "tag": "{allocation_tag}", "reason": "try"}, remakes="allocation", besides="dora 403"),
     Row(NODE + "/_core-hours", "/policy/grid/n/{bob}/_core-hours", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX, besides="dora 200"),
-    Row(NODE + "/_promise", "/policy/grid/n/{bob}/_promise", "302 404 404 303 404 303 302 302 302 302 302", "post",
+    Row(NODE + "/_allocation", "/policy/grid/n/{bob}/_allocation", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"core_h": "77", "reason": "try", **DAYS}, remakes="no_77", besides="dora 403"),
     Row(NODE + "/_dates", "/policy/grid/n/{bob}/_dates", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"ends_on": "2027-03-31", "reason": "try", "base_revision": "{undated}"}, remakes="undated",

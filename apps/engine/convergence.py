@@ -178,7 +178,7 @@ def demand_aware_gap(actual: FloatArray, target: FloatArray, states: States) -> 
     return shortfall + excess
 
 
-def given_away(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
+def redistributed_share(actual: FloatArray, target: FloatArray, states: States) -> FloatArray:
     """Σ max(target − actual, 0) over entries without further demand (NO_DEMAND or MET), (days,)."""
     quiet = (states == DayState.NO_DEMAND) | (states == DayState.MET)
     left: FloatArray = np.where(quiet, np.maximum(target - actual, 0.0), 0.0).sum(axis=0)

@@ -222,8 +222,8 @@ class CoreHourWeeks:
 
     edges: start of each week (the first is the period's start), then the end of the last; empty before the period.
     entries: the largest children whose amounts the actor may see, or the group itself. rest: the rest of the group;
-    zeros if there is none. n_hidden: visible children with hidden amounts. promises: the largest allocations;
-    n_promises: number of all.
+    zeros if there is none. n_hidden: visible children with hidden amounts. allocations_left: the largest allocations;
+    n_allocations: number of all.
     """
 
     policy_slug: str
@@ -236,5 +236,5 @@ class CoreHourWeeks:
     rest: WeekAmounts | None
     sites: tuple[WeekAmounts, ...]
     n_hidden: int
-    promises: tuple[AllocationLeft, ...]
-    n_promises: int
+    allocations_left: tuple[AllocationLeft, ...]
+    n_allocations: int

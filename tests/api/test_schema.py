@@ -211,7 +211,7 @@ def change_set(computed: Site) -> ChangeSet:
     )
 
 
-def promised(site: Site) -> tuple[str, int]:
+def allocated(site: Site) -> tuple[str, int]:
     """An allocation and a capacity, to ask for."""
     days: Any = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
     whole: Any = {"policy_slug": "grid", "at": site.at, "actor": SYSTEM}
@@ -273,7 +273,7 @@ def test_generated_requests_get_the_described_responses(
     real["run"] = Run.objects.latest("id").pk
     real["grant"] = Grant.objects.latest("id").pk
     real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
-    real["allocation"], real["capacity"] = promised(computed)
+    real["allocation"], real["capacity"] = allocated(computed)
     real["mapping"] = attached(computed)
     real |= {"position": 1, "version": 1}
     real |= {"name": told(computed), "subscription": subscribed(computed), "mount": 1}

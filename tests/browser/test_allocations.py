@@ -13,11 +13,11 @@ from apps.accounts.actor import Actor
 from apps.policies.allocations.services import change_dates
 from apps.policies.models import Allocation, ChangeSet
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.allocations.test_allocations import PAGE, cores, promise, tab
+from tests.dashboard.allocations.test_allocations import PAGE, allocate, cores, tab
 from tests.dashboard.grid import SLUG, Grid
 
 
-def fill_promise(page: Page, entry: str, core_h: str) -> None:
+def fill_allocation(page: Page, entry: str, core_h: str) -> None:
     page.fill("#id_entry", entry)
     page.fill("#id_core_h", core_h)
     page.fill("#id_reason", "Round 7.")
@@ -36,20 +36,20 @@ def test_core_hours_are_allocated_flagged_and_converted_to_a_draft_without_scrip
     page.click("form[action$='/allocations/capacity/'] button")
     window.go(PAGE)
     for entry, core_h in (("/atlas", "4,000,000"), ("/atlas/alice", "3,000,000"), ("/atlas/bob", "1,500,000")):
-        fill_promise(page, entry, core_h)
-        window.follow("#promise button[type=submit]")
+        fill_allocation(page, entry, core_h)
+        window.follow("#allocate button[type=submit]")
     assert page.get_attribute("#verdict", "data-key") == "over"
     assert "atlas" in page.inner_text("#verdict")
     assert "500,000" in page.inner_text("[data-testid=over]")
     page.click("table a:has-text('bob')")
-    page.click("section[aria-labelledby=promises-title] tr:has-text('1,500,000') a")
+    page.click("section[aria-labelledby=allocations-title] tr:has-text('1,500,000') a")
     page.fill("#id_core_h", "1,000,000")
     page.fill("form:has(input[value=change]) [name=reason]", "Cut to what there is.")
     page.click("form:has(input[value=change]) button")
     assert page.get_attribute("#verdict", "data-key") == "fits"
     page.click(".toolbar a[href*='/allocations/shares/']")
     assert "4,000,000 ÷" in page.inner_text("table")
-    page.fill("#id_reason", "As promised.")
+    page.fill("#id_reason", "As agreed.")
     page.click("section[aria-labelledby=draft] button")
     draft = ChangeSet.objects.latest("pk")
     assert f"/changes/{draft.pk}/" in page.url
@@ -75,7 +75,7 @@ def test_a_last_day_is_chosen_from_the_month_and_published_without_scripts(grid:
 
 @pytest.mark.deep
 def test_periods_are_changed_by_keyboard_and_focus_stays(grid: Grid, visit: Open) -> None:
-    promise(grid, "/atlas", 1000, starts_on=grid.at.date(), ends_on=grid.at.date() + timedelta(days=80))
+    allocate(grid, "/atlas", 1000, starts_on=grid.at.date(), ends_on=grid.at.date() + timedelta(days=80))
     window = visit()
     window.sign_in()
     page = window.go(PAGE)
@@ -108,7 +108,7 @@ def test_months_are_changed_by_keyboard_and_focus_stays(grid: Grid, visit: Open)
 
 @pytest.mark.deep
 def test_the_page_of_an_entry_shows_its_core_hours(grid: Grid, visit: Open) -> None:
-    promise(grid, "/atlas", 5000, starts_on=grid.at.date(), ends_on=grid.at.date())
+    allocate(grid, "/atlas", 5000, starts_on=grid.at.date(), ends_on=grid.at.date())
     window = visit()
     window.sign_in()
     page = window.go(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/")
@@ -129,9 +129,9 @@ def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, the
         window.go(path)
         problems[name] = [*window.axe(), *(["overflow"] if window.overflow() > 0 else [])]
     cores(grid, 1.6)
-    promise(grid, "/atlas", 8000, **year)
-    made = promise(grid, "/atlas/alice", 9000, **year)
-    promise(grid, "/cms", 1008, starts_on=today - timedelta(days=30), ends_on=today - timedelta(days=1))
+    allocate(grid, "/atlas", 8000, **year)
+    made = allocate(grid, "/atlas/alice", 9000, **year)
+    allocate(grid, "/cms", 1008, starts_on=today - timedelta(days=30), ends_on=today - timedelta(days=1))
     dates = {"ends_on": str(today + timedelta(days=20)), "at_end": "zero"}
     change_dates(
         policy_slug=SLUG,
@@ -155,7 +155,7 @@ def test_pages_of_core_hours_are_accessible_and_fit(grid: Grid, visit: Open, the
         problems[name] = [*window.axe(), *(["overflow"] if window.overflow() > 0 else [])]
     page = window.go(PAGE)
     page.fill("#id_core_h", "many")
-    window.follow("#promise button[type=submit]")
+    window.follow("#allocate button[type=submit]")
     problems["a wrong form"] = window.axe()
     assert Allocation.objects.count() == 3
     assert {name: found for name, found in problems.items() if found} == {}

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.allocations.test_allocations import PAGE, promise
+from tests.dashboard.allocations.test_allocations import PAGE, allocate
 from tests.dashboard.grid import SLUG, Grid
 
 USAGE, LEFT = "#fig-usage", "#fig-burn-down"
@@ -20,7 +20,7 @@ def test_split_and_hidden_series_are_kept_in_the_address_across_years(
     grid: Grid, visit: Open, theme: str, width: int
 ) -> None:
     year = grid.at.year
-    promise(grid, "/atlas", 20_000, starts_on=grid.at.date().replace(month=1, day=1), ends_on=grid.at.date())
+    allocate(grid, "/atlas", 20_000, starts_on=grid.at.date().replace(month=1, day=1), ends_on=grid.at.date())
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(PAGE)

@@ -215,7 +215,7 @@ class MeritFigures:
     """Figures of merit: means over days, of known and visible values; None where there are none.
 
     mean_deviation: share-weighted |actual − target|. inside: fraction of the shares within their band. demand_error: as
-    mean_deviation, for unmet demand only. idle_given: fraction of capacity that entries without further demand left to
+    mean_deviation, for unmet demand only. idle_redistributed: fraction of capacity that entries without further demand left to
     others. half_time_days: days until the slowest entry closed half of its gap after the last change of targets; None:
     no target changed, infinite: some entry hasn't yet (`n_halved` of `n_changed` have).
     """
@@ -223,7 +223,7 @@ class MeritFigures:
     mean_deviation: float | None = None
     inside: float | None = None
     demand_error: float | None = None
-    idle_given: float | None = None
+    idle_redistributed: float | None = None
     half_time_days: float | None = None
     half_time_revision: int | None = None
     n_halved: int = 0
@@ -277,7 +277,9 @@ def measure(shares: Shares, days: SeriesDays) -> MeritFigures:
         mean_deviation=engine.mean_of_days(*engine.mean_deviation(actual, target, counts)),
         inside=engine.mean_of_days(*engine.weighted_mean(inside, target, counts)),
         demand_error=engine.mean_of_days(*engine.demand_aware_error(actual, target, codes, counts)),
-        idle_given=engine.mean_of_days(engine.given_away(actual, target, codes), np.asarray(counts.any(axis=0))),
+        idle_redistributed=engine.mean_of_days(
+            engine.redistributed_share(actual, target, codes), np.asarray(counts.any(axis=0))
+        ),
         n_days=len(days.on),
         **_half_time(shares, days),
     )

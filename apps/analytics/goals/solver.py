@@ -238,7 +238,7 @@ class _Search:
             usage=usage.astype(np.float64),
             whole=max(whole, float(usage.sum())),
             entry=int(np.flatnonzero(group == entry)[0]),
-            may_give=~tree.locked[group] & ~tree.inherit[group],
+            may_lose=~tree.locked[group] & ~tree.inherit[group],
         )
 
     def _above(self) -> list[goals.Contest]:

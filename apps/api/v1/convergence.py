@@ -73,7 +73,7 @@ ConvergenceFiguresSerializer = record_serializer(
         "inside",
         "half_time_days",
         "half_time_revision",
-        "idle_given",
+        "idle_redistributed",
         "demand_error_points",
         "n_days",
     ),
@@ -81,7 +81,7 @@ ConvergenceFiguresSerializer = record_serializer(
         "mean_deviation_points": "Mean |actual − target| in percentage points, weighted by target",
         "inside": "Fraction of the time within the tolerance, 0 to 1",
         "half_time_revision": "Revision whose change of targets is measured",
-        "idle_given": "Fraction of the total that entries without demand left to others",
+        "idle_redistributed": "Fraction of the total that entries without demand left to others",
         "demand_error_points": "The mean deviation of entries with demand only",
     },
     half_time_days=NumberField(

@@ -61,7 +61,7 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
         "summary": access_lines.count_text(len(people), len(lines), len(soon)),
         "soon": soon,
         "can_extend": [row for row in soon if row.may_open],
-        "may_give": access.may_give(policy_slug=policy, at=now, actor=actor_of(request)),
+        "may_grant": access.may_grant(policy_slug=policy, at=now, actor=actor_of(request)),
         "roles": Grant.Role.choices,
         "table": access_lines.roles_table(),
         "crumbs": [
@@ -110,7 +110,7 @@ def of_entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
         "why": access_lines.draw_why(own, now),
         "path": own.path,
         "rows": [access_lines.grant_row(policy, line, now) for line in wanted],
-        "may_give": access.may_give(policy_slug=policy, at=now, actor=actor),
+        "may_grant": access.may_grant(policy_slug=policy, at=now, actor=actor),
     }
     return render(request, "dashboard/access/_entry.html", context)
 
@@ -174,7 +174,7 @@ _REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 def give(request: HttpRequest, policy: str) -> HttpResponse:
     """Grant a role at an entry to a person or sign-in group."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
-    if not access.may_give(policy_slug=policy, at=now, actor=actor_of(request)):
+    if not access.may_grant(policy_slug=policy, at=now, actor=actor_of(request)):
         raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
         initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}

@@ -1,1 +1,1 @@
-"""Core-hours promised, capacity, calendar, dates of shares."""
+"""Allocated core-hours, capacity, calendar, dates of shares."""

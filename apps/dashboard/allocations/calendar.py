@@ -98,10 +98,10 @@ def draw_event(found: Upcoming, event: Event) -> EventLine:
     text = _words(event, found.now)
     icon = "clock" if is_over else "calendar"
     renew = ""
-    if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_give(event.uid):
+    if event.kind == "allocation_ends" and event.allocation and not event.is_covered and found.may_allocate(event.uid):
         following = allocation_presenters.renewal(period_of(event.allocation))
         amount = typed_amount(event.allocation.core_h)
-        renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#promise"
+        renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#allocate"
     return EventLine(event, url, event.path, text, when, icon, is_alert=is_over or _needs_care(event), renew_url=renew)
 
 

@@ -219,7 +219,7 @@ def _has_recipient(found: Conversion | None) -> bool:
     return found is None or not found.rest_core_h or any(line.basis == "rest" for line in found.lines)
 
 
-_BASES = {"promised": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
+_BASES = {"allocated": "", "rest": gettext_lazy("Remainder"), "none": gettext_lazy("not allocated")}
 
 
 def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def summary(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def promise(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+def allocate(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     """Allocate core-hours to this entry."""
     found = _found(request, policy, uid)
     back = allocation_presenters.tab_url(policy, uid, found.entry.name)

@@ -91,8 +91,8 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         beyond=_beyond(row),
         sub_allocated=_sub_allocated(row),
         share=presentation.percent(row.share_of_parent) if row.share_of_parent is not None else "",
-        meter=draw_meter(out / own) if own and out is not None and row.hands_out else None,
-        unallocated=core_h(row.kept_core_h) if row.kept_core_h is not None and row.hands_out else "",
+        meter=draw_meter(out / own) if own and out is not None and row.has_sub_allocations else None,
+        unallocated=core_h(row.kept_core_h) if row.kept_core_h is not None and row.has_sub_allocations else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_committed_core_h)} if row.over_committed_core_h else "",
         expected=core_h(due) if due is not None else "",
         basis="" if due is None else _("of its allocation") if has_allocation(row) else _("of its shares"),
@@ -100,7 +100,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         bar=_bar(row),
         remaining=remaining_text(row),
         pace=pace_of(row),
-        allocation_url=f"{url}?{query_of(table.period)}#promise" if row.may_give else "",
+        allocation_url=f"{url}?{query_of(table.period)}#allocate" if row.may_allocate else "",
     )
 
 
@@ -113,7 +113,7 @@ def _beyond(row: AllocationRow) -> str:
 
 def _sub_allocated(row: AllocationRow) -> str:
     """Sub-allocated core-hours in percent of the entry's allocation, else as an amount; empty if none or hidden."""
-    if not row.hands_out or row.sub_allocated_core_h is None:
+    if not row.has_sub_allocations or row.sub_allocated_core_h is None:
         return ""
     own = row.allocated_core_h
     return presentation.percent(row.sub_allocated_core_h / own, 0) if own else core_h(row.sub_allocated_core_h)

@@ -1,4 +1,4 @@
-"""Pages and fragments of core-hours: promises, capacity, calendar, dates of shares."""
+"""Pages and fragments of core-hours: allocations, capacity, calendar, dates of shares."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ urlpatterns = [
     path(f"{_ALL}/capacity/<int:capacity_id>/", edits.capacity, name="capacity"),
     path(f"{_ALL}/<uuid:allocation>/", edits.allocation, name="allocation"),
     path(f"{_NODE}/_core-hours", core_hours.summary, name="entry-core-hours-summary"),
-    path(f"{_NODE}/_promise", core_hours.promise, name="entry-promise"),
+    path(f"{_NODE}/_allocation", core_hours.allocate, name="entry-allocation"),
     path(f"{_NODE}/_dates", core_hours.dates, name="entry-dates"),
     path(f"{_NODE}/<slug:name>/core-hours/", core_hours.entry, name="entry-core-hours"),
 ]

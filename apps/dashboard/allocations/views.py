@@ -78,7 +78,7 @@ def allocations(request: HttpRequest, policy: str) -> HttpResponse:
         except (Invalid, Conflict) as refusal:
             form.add_refusal(refusal)
         except NotAllowed as refusal:
-            if not table_of(request, policy).may_give_below:
+            if not table_of(request, policy).may_allocate_below:
                 raise
             form.add_refusal(refusal)
         else:
@@ -229,7 +229,7 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "query": queried.query + group,
         "group_query": group,
         "gap": allocation_presenters.gap_text(found),
-        "places": [line.row.path for line in drawn if line.row.may_give],
+        "places": [line.row.path for line in drawn if line.row.may_allocate],
         "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
         "unmapped": allocation_presenters.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
     }
@@ -241,7 +241,7 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
     groups += [
         {"value": str(row.entry), "label": _group_label(row.path, row.allocated_core_h)}
         for row in found.rows
-        if row.allocated_core_h is not None and row.hands_out
+        if row.allocated_core_h is not None and row.has_sub_allocations
     ]
     chosen = request.GET.get("part_of") or groups[0]["value"]
     context: dict[str, Any] = {

@@ -58,7 +58,9 @@ def kpis(found: Convergence) -> list[Kpi]:
         Kpi(_("Mean deviation"), mean, _("pts, share-weighted, %(days)s") % {"days": last}),
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
         Kpi(_("Half-life of the deviation"), *_half_time(found)),
-        Kpi(_("Idle share redistributed"), presentation.percent(figures.idle_given), _given_of(found)),
+        Kpi(
+            _("Idle share redistributed"), presentation.percent(figures.idle_redistributed), _redistributed_text(found)
+        ),
     ]
 
 
@@ -72,7 +74,7 @@ def _half_time(found: Convergence) -> tuple[str, str]:
     return ngettext("%(n)s day", "%(n)s days", 1 if days == 1 else 2) % {"n": f"{days:.3g}"}, after
 
 
-def _given_of(found: Convergence) -> str:
+def _redistributed_text(found: Convergence) -> str:
     return _("of the policy") if not found.ancestors else _("of %(name)s") % {"name": found.entry.name}
 
 

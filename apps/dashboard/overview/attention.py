@@ -227,8 +227,8 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
         yield AttentionItem("role_ends", "key", title, text, url, _("View"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
-    promises = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_give(e.uid)]
-    for event in promises[:_MOST_EACH]:
+    allocations = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_allocate(e.uid)]
+    for event in allocations[:_MOST_EACH]:
         title = f"{event.name}: {_('allocation ends')} {long_day(event.on)}"
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
         yield AttentionItem("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))

@@ -109,12 +109,12 @@ def ledger(request: HttpRequest, policy: str) -> HttpResponse:
 
 
 def group_line(name: str, each: dict[str, Any], total: float) -> dict[str, Any]:
-    """One group of the ledger. promised: its share of the total. width, mark: received part and share, as lengths."""
+    """One group of the ledger. entitled: its share of the total. width, mark: received part and share, as lengths."""
     fraction = each["fraction"] or 0.0
     return {
         **each,
         "name": name,
-        "promised": each["share"] * total,
+        "entitled": each["share"] * total,
         "is_over": each["owed"] < 0,
         "width": round(min(fraction, 1.0) * _WIDTH, 1),
         "mark": round(min(each["share"], 1.0) * _WIDTH, 1),

@@ -18,7 +18,7 @@ from apps.dashboard.help.documents import address_of, contents
 from apps.dashboard.shell.navigation import Item, Shell
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import may_federate
-from apps.policies.access.holders import may_give
+from apps.policies.access.holders import may_grant
 from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -172,7 +172,7 @@ def _may_edit(context: SearchContext) -> bool:
 
 
 def _may_grant(context: SearchContext) -> bool:
-    return bool(context.slug) and may_give(policy_slug=context.slug, at=clock.now(), actor=context.actor)
+    return bool(context.slug) and may_grant(policy_slug=context.slug, at=clock.now(), actor=context.actor)
 
 
 def _may_federate(context: SearchContext) -> bool:

@@ -76,9 +76,9 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Entries that compete for the same shares: shares, usage and may_give are (n,); entry: the one with the goal.
+    """Entries that compete for the same shares: shares, usage and may_lose are (n,); entry: the one with the goal.
 
-    whole: divisor of usage, ≥ Σ usage (a Slurm group's own usage counts in it, too). may_give: entries whose shares may
+    whole: divisor of usage, ≥ Σ usage (a Slurm group's own usage counts in it, too). may_lose: entries whose shares may
     change.
     """
 
@@ -86,7 +86,7 @@ class Contest:
     usage: FloatArray
     whole: float
     entry: int
-    may_give: BoolArray
+    may_lose: BoolArray
 
     @property
     def target(self) -> FloatArray:
@@ -220,7 +220,7 @@ def _change(contest: Contest, rule: Rule) -> float:
 
 
 def _of_others(contest: Contest, most: FloatArray) -> FloatArray:
-    return np.where(contest.others & contest.may_give, most, 0.0)
+    return np.where(contest.others & contest.may_lose, most, 0.0)
 
 
 def _given(contest: Contest, rule: Rule, change: float, most: FloatArray, *, is_level: bool) -> SharesFound:

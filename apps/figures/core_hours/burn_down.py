@@ -23,16 +23,16 @@ HIDE = "left_hide"  # query parameter of the page
 def burn_down(found: CoreHourWeeks, query: QueryDict) -> Figure:
     """Draw the figure; `?left_hide=<uid>` hides an allocation. Raises Invalid for too many hidden names."""
     hidden = labels.read_hidden(query, HIDE)
-    colors = labels.colors_of([one.place for one in found.promises])
-    color_of = {one.uid: color for one, color in zip(found.promises, colors, strict=True)}
-    shown = [one for one in found.promises if str(one.uid) not in hidden] or list(found.promises)
+    colors = labels.colors_of([one.place for one in found.allocations_left])
+    color_of = {one.uid: color for one, color in zip(found.allocations_left, colors, strict=True)}
+    shown = [one for one in found.allocations_left if str(one.uid) not in hidden] or list(found.allocations_left)
     title = _("Core-hours left")
     if not shown:
         return labels.empty_figure(
             "burn-down", title, found, _("No core-hours are allocated for days that have begun.")
         )
-    not_shown = {str(one.uid) for one in found.promises if one not in shown}
-    chips = [(str(one.uid), one.name, color_of[one.uid]) for one in found.promises]
+    not_shown = {str(one.uid) for one in found.allocations_left if one not in shown}
+    chips = [(str(one.uid), one.name, color_of[one.uid]) for one in found.allocations_left]
     return Figure(
         name="burn-down",
         title=title,
@@ -114,8 +114,8 @@ def _label(one: AllocationLeft) -> str:
 
 def _note(found: CoreHourWeeks) -> str:
     period = labels.period_text(found.period)
-    if found.n_promises > len(found.promises):
-        period = f"{period}; {_('%(n)s of %(all)s') % {'n': len(found.promises), 'all': found.n_promises}}"
+    if found.n_allocations > len(found.allocations_left):
+        period = f"{period}; {_('%(n)s of %(all)s') % {'n': len(found.allocations_left), 'all': found.n_allocations}}"
     return _("percent of the allocation, %(period)s") % {"period": period}
 
 

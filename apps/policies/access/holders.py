@@ -248,7 +248,7 @@ def _place(setting: GrantContext, uid: UUID) -> tuple[str, str]:
     return name, f"{tree.path(nearest).rstrip('/')}/…/{name}"
 
 
-def may_give(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
+def may_grant(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
     """Return whether the actor may delegate rights anywhere in the policy."""
     policy = get_policy(slug=policy_slug, actor=actor)
     return rules_all(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))

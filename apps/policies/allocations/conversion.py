@@ -33,7 +33,7 @@ from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END, Dates
 
 # --- Arithmetic -------------------------------------------------------------------------------------------------------
-Basis = Literal["promised", "rest", "none"]
+Basis = Literal["allocated", "rest", "none"]
 RESTS = ("spread", "reserve")
 _DIGITS = 6
 _SAME = 1.5e-5
@@ -45,7 +45,7 @@ _NEW = -1
 class ConvertedLine:
     """One child's fraction of the parent's core-hours, the reason, and the resulting shares.
 
-    basis: promised (allocated); rest (its part of the unallocated core-hours); none (nothing allocated, nothing left).
+    basis: allocated; rest (its part of the unallocated core-hours); none (nothing allocated, nothing left).
     """
 
     entry: Annotated[UUID | None, "null: a reserve that has to be made"]
@@ -87,7 +87,7 @@ class Conversion:
 def convert(
     tree: TreeColumns,
     parent: int,
-    promised: Mapping[int, float],
+    allocated: Mapping[int, float],
     has_core_h: float | None,
     *,
     rest: str = "spread",
@@ -95,7 +95,7 @@ def convert(
 ) -> Conversion:
     """Compute shares of an entry's children in proportion to their core-hours.
 
-    promised: allocated core-hours by index, for some of the children. rest: what happens to unallocated core-hours.
+    allocated: allocated core-hours by index, for some of the children. rest: what happens to unallocated core-hours.
     `reserve`: they go to the reserve, which is added if missing. `spread`: they go to the children without an
     allocation, in proportion to their current shares; if there are none, all allocations grow in proportion, and a
     reserve gets nothing.
@@ -109,17 +109,17 @@ def convert(
             f"{tree.path(inheriting)} inherits its shares: its children compete one level up. Give it a number first.",
             code="inherits",
         )
-    total = sum(promised.values())
+    total = sum(allocated.values())
     if total <= 0:
         raise Invalid(
             "These entries have no allocation in this period: allocate core-hours first.", code="no_allocation"
         )
     left = 0.0 if has_core_h is None else max(has_core_h - total, 0.0)
-    of_rest = _parts_of_rest(tree, children, promised, left, rest)
+    of_rest = _parts_of_rest(tree, children, allocated, left, rest)
     divided = total + sum(of_rest.values())
     scale = float(tree.shares[list(children)].sum()) or _USUAL_SUM
     days = last_days or {}
-    lines = [replace(_line(tree, i, promised, of_rest, divided, scale), ends_on=days.get(i)) for i in children]
+    lines = [replace(_line(tree, i, allocated, of_rest, divided, scale), ends_on=days.get(i)) for i in children]
     if _NEW in of_rest:
         part = left / divided
         name = _free_name({tree.name[i] for i in children})
@@ -188,7 +188,7 @@ def shares_for_fraction(part: float, others: float) -> float | None:
 
 
 def _parts_of_rest(
-    tree: TreeColumns, children: Sequence[int], promised: Mapping[int, float], left: float, rest: str
+    tree: TreeColumns, children: Sequence[int], allocated: Mapping[int, float], left: float, rest: str
 ) -> dict[int, float]:
     """Return unallocated core-hours by child; those of a reserve to be added are under `_NEW`."""
     if left <= 0:
@@ -196,7 +196,7 @@ def _parts_of_rest(
     if rest == RESERVE:
         reserves = [i for i in children if tree.is_reserve[i]]
         return {i: left / len(reserves) for i in reserves} if reserves else {_NEW: left}
-    without = {i: float(tree.shares[i]) for i in children if i not in promised and not tree.is_reserve[i]}
+    without = {i: float(tree.shares[i]) for i in children if i not in allocated and not tree.is_reserve[i]}
     weight = sum(without.values())
     return {i: left * shares / weight for i, shares in without.items()} if weight > 0 else {}
 
@@ -204,13 +204,13 @@ def _parts_of_rest(
 def _line(
     tree: TreeColumns,
     i: int,
-    promised: Mapping[int, float],
+    allocated: Mapping[int, float],
     of_rest: Mapping[int, float],
     divided: float,
     scale: float,
 ) -> ConvertedLine:
-    basis: Basis = "promised" if i in promised else "rest" if of_rest.get(i) else "none"
-    core_h = promised[i] if i in promised else of_rest.get(i, 0.0)
+    basis: Basis = "allocated" if i in allocated else "rest" if of_rest.get(i) else "none"
+    core_h = allocated[i] if i in allocated else of_rest.get(i, 0.0)
     part = core_h / divided
     kind = tree.kind_names[int(tree.kind_code[i])]
     before, after = float(tree.shares[i]), _rounded(part * scale)
@@ -351,11 +351,11 @@ def _convert(
         raise NotAllowed("You see only a part of this group, and shares are divided among all its members.")
     allocations = allocations_of(policy)
     sums = add_up(tree, allocated_in(allocations, query.period, query.zone), _capacity(policy, query))
-    promised = {i: float(sums.committed[i]) for i in children if sums.is_allocated[i]}
+    allocated = {i: float(sums.committed[i]) for i in children if sums.is_allocated[i]}
     own = float(sums.own[parent])
     has = own if own == own else None
     last_days = _last_days(tree, children, allocations, query.period)
-    return convert(tree, parent, promised, has, rest=query.rest, last_days=last_days)
+    return convert(tree, parent, allocated, has, rest=query.rest, last_days=last_days)
 
 
 def _last_days(tree: TreeColumns, children: range, allocations: list[Allocation], period: Period) -> dict[int, date]:

@@ -42,7 +42,7 @@ class AllocationSums:
     sub_allocated: F8
     kept: F8
     over: F8
-    hands_out: Mask  # a descendant has an allocation
+    has_sub_allocations: Mask  # a descendant has an allocation
 
     @property
     def is_over(self) -> Mask:
@@ -51,7 +51,7 @@ class AllocationSums:
     @cached_property
     def is_allocated(self) -> Mask:
         """Mask of entries that have an allocation, or a descendant with one."""
-        return np.asarray(self.hands_out | ~np.isnan(self.own))
+        return np.asarray(self.has_sub_allocations | ~np.isnan(self.own))
 
 
 def allocated_in(
@@ -71,27 +71,29 @@ def allocated_in(
     return found
 
 
-def add_up(tree: TreeColumns, promised: Mapping[UUID, float], capacity_core_h: float | None) -> AllocationSums:
+def add_up(tree: TreeColumns, allocated: Mapping[UUID, float], capacity_core_h: float | None) -> AllocationSums:
     """Sum the core-hours from the leaves to the root. Allocations of entries outside the tree are ignored."""
     own = np.full(len(tree), np.nan)
-    for uid, core_h in promised.items():
+    for uid, core_h in allocated.items():
         i = tree.index_of_uid(uid)
         if i is not None:
             own[i] = core_h
     own[0] = np.nan if capacity_core_h is None else capacity_core_h
     committed, sub_allocated = own.copy(), np.zeros(len(tree))
-    hands_out = np.zeros(len(tree), dtype=np.bool_)
+    has_sub_allocations = np.zeros(len(tree), dtype=np.bool_)
     starts = tree.level_starts
     for lo, hi in reversed(list(pairwise(starts[1:]))):
         stated = ~np.isnan(own[lo:hi])
         committed[lo:hi] = np.where(stated, own[lo:hi], sub_allocated[lo:hi])
         parents = tree.parent[lo:hi]
         np.add.at(sub_allocated, parents, committed[lo:hi])
-        np.logical_or.at(hands_out, parents, stated | hands_out[lo:hi])
+        np.logical_or.at(has_sub_allocations, parents, stated | has_sub_allocations[lo:hi])
     committed[0] = sub_allocated[0] if np.isnan(own[0]) else own[0]
     left = own - sub_allocated
     left = np.where(np.abs(left) <= _SLACK * np.maximum(np.abs(own), sub_allocated), 0.0, left)
-    return AllocationSums(own, committed, sub_allocated, np.maximum(left, 0.0), np.maximum(-left, 0.0), hands_out)
+    return AllocationSums(
+        own, committed, sub_allocated, np.maximum(left, 0.0), np.maximum(-left, 0.0), has_sub_allocations
+    )
 
 
 # --- Beginnings and ends ----------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class TableSums:
         return sum(each.core_h for each in found), max(each.ends_on for each in found)
 
     @cached_property
-    def may_give(self) -> Callable[[int], bool]:
+    def may_allocate(self) -> Callable[[int], bool]:
         return allocation_permission(
             policy=self.view.policy, tree=self.view.tree, at=self.view.now, actor=self.view.actor
         )

@@ -62,8 +62,8 @@ class AllocationRow:
     target_global: float | None
     expected_whole_core_h: float | None  # to the end of the period
     pace_part: float | None  # delivered / due − 1
-    hands_out: bool
-    may_give: bool
+    has_sub_allocations: bool
+    may_allocate: bool
     sees_all_children: bool  # false: its allocations can't be converted to shares
 
     @property
@@ -104,7 +104,7 @@ class AllocationTable:
     unmapped_core_h: float | None  # None unless the reader sees the whole tree
     n_of_archived: int  # allocations to archived entries, for readers of the whole tree
     may_add_capacity: bool
-    may_give_below: bool
+    may_allocate_below: bool
 
 
 def get_allocation_table(
@@ -153,7 +153,7 @@ def get_allocation_table(
         unmapped_core_h=float(used.unmapped.sum()) / _SECONDS if sees_all else None,
         n_of_archived=sums.n_of_archived if sees_all else 0,
         may_add_capacity=may_add_capacity(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
-        may_give_below=any(row.may_give for row in rows),
+        may_allocate_below=any(row.may_allocate for row in rows),
     )
 
 
@@ -169,7 +169,7 @@ def listed_entries(sums: TableSums, group: int) -> Iterator[tuple[int, int]]:
     while waiting:
         i, level = waiting.pop()
         yield i, level
-        if whole.hands_out[i]:
+        if whole.has_sub_allocations[i]:
             below = (j for j in reversed(tree.children(i)) if mask[j])
             waiting += [(j, level + 1) for j in below if whole.is_allocated[j]]
 
@@ -182,7 +182,7 @@ def _topmost_allocated(sums: TableSums, group: int) -> Iterator[int]:
         i = waiting.pop()
         if i in sums.days:
             yield i
-        elif whole.hands_out[i]:
+        elif whole.has_sub_allocations[i]:
             waiting += tree.children(i)
 
 
@@ -243,8 +243,8 @@ def _row(sums: TableSums, used: Delivered, i: int, level: int) -> AllocationRow:
         remaining_core_h=None if own is None or delivered is None else own - delivered,
         pace=pace,
         pace_part=part,
-        hands_out=bool(whole.hands_out[i]),
-        may_give=sums.may_give(i),
+        has_sub_allocations=bool(whole.has_sub_allocations[i]),
+        may_allocate=sums.may_allocate(i),
         sees_all_children=all(view.visibility.may_see(child) for child in view.tree.children(i)),
         suppressed=suppressed,
     )

@@ -86,8 +86,8 @@ def get_core_hour_weeks(
         rest=rest,
         sites=_by_site(used, weeks),
         n_hidden=len(visible) - len(children),
-        promises=tuple(left),
-        n_promises=len(allocated),
+        allocations_left=tuple(left),
+        n_allocations=len(allocated),
     )
 
 
@@ -212,14 +212,14 @@ def _floats(values: Iterable[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Upcoming:
-    """Starts and ends of allocations and shares by day. may_give: whether the reader may allocate to an entry."""
+    """Starts and ends of allocations and shares by day. may_allocate: whether the reader may allocate to an entry."""
 
     policy_slug: str
     policy_name: str
     today: date
     now: datetime
     events: list[Event]
-    may_give: Callable[[UUID], bool]
+    may_allocate: Callable[[UUID], bool]
     allocations: list[Allocation]  # visible to the reader, by first day
     names: dict[UUID, str]  # of their entries
 
@@ -246,14 +246,14 @@ def _upcoming(view: PolicyView, today: date, events: list[Event], allocations: l
     tree = view.tree
     may = allocation_permission(policy=view.policy, tree=tree, at=view.now, actor=view.actor)
 
-    def may_give(uid: UUID) -> bool:
+    def may_allocate(uid: UUID) -> bool:
         i = tree.index_of_uid(uid)
         return i is not None and may(i)
 
     places = {uid: tree.index_of_uid(uid) for uid in {each.entry_uid for each in allocations}}
     names = {uid: tree.name[i] for uid, i in places.items() if i is not None and view.visibility.may_see(i)}
     shown = [each for each in allocations if each.entry_uid in names]
-    return Upcoming(view.policy.slug, view.policy.name, today, view.now, events, may_give, shown, names)
+    return Upcoming(view.policy.slug, view.policy.name, today, view.now, events, may_allocate, shown, names)
 
 
 # --- Effect of an import ---------------------------------------------------------------------------

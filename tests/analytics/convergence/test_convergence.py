@@ -241,7 +241,7 @@ def test_figures_are_means_of_days_weighted_by_shares() -> None:
 
 def test_idle_share_is_the_unused_target_of_idle_entries() -> None:
     shares, days = shares_of([[0.9], [0.1]], [0.5, 0.5], runs=[[1.0], [0.0]])
-    assert measure(shares, days).idle_given == pytest.approx(0.4)
+    assert measure(shares, days).idle_redistributed == pytest.approx(0.4)
 
 
 def test_the_half_life_is_of_the_last_change_and_slowest_entry() -> None:
@@ -260,7 +260,7 @@ def test_figures_of_no_days_are_empty() -> None:
     found = measure(shares, days)
     assert found.mean_deviation is None
     assert found.inside is None
-    assert found.idle_given is None
+    assert found.idle_redistributed is None
     assert not isnan(found.n_days)
 
 

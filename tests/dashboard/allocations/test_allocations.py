@@ -48,7 +48,7 @@ def signed_in(user: User) -> Client:
     return sign_in(Client(), user)
 
 
-def promise(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
+def allocate(grid: Grid, path: str, core_h: float, **days: date) -> Allocation:
     whole: dict[str, Any] = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31), **days}
     return create_allocation(
         policy_slug=SLUG,
@@ -103,8 +103,8 @@ def test_without_capacity_and_allocations_the_page_offers_the_next_step(db: None
 
 def test_the_table_lists_allocated_suballocated_unallocated_and_delivered(grid: Grid, admin: Client) -> None:
     cores(grid, 1000)  # 8,760,000 core-hours in the year
-    promise(grid, "/atlas", 4_000_000)
-    promise(grid, "/atlas/alice", 3_000_000)
+    allocate(grid, "/atlas", 4_000_000)
+    allocate(grid, "/atlas/alice", 3_000_000)
     page = read(admin.get(PAGE))
     assert verdict(page) == "fits"
     for number in ("4,000,000", "8,760,000", "4,760,000"):  # sub-allocated, of, reserved
@@ -118,9 +118,9 @@ def test_the_table_lists_allocated_suballocated_unallocated_and_delivered(grid: 
 
 
 def test_an_overallocation_is_the_headline_of_the_page(grid: Grid, admin: Client) -> None:
-    promise(grid, "/atlas", 1000)
-    promise(grid, "/atlas/alice", 700)
-    promise(grid, "/atlas/bob", 500)
+    allocate(grid, "/atlas", 1000)
+    allocate(grid, "/atlas/alice", 700)
+    allocate(grid, "/atlas/bob", 500)
     page = read(admin.get(PAGE))
     assert verdict(page) == "over"
     assert "atlas" in page.text("#verdict")
@@ -161,7 +161,7 @@ def test_initial_amounts_of_forms_parse_to_the_same_amount(value: float) -> None
 
 
 def test_an_allocation_is_changed_and_withdrawn_in_its_latest_version(grid: Grid, admin: Client) -> None:
-    made = promise(grid, "/atlas", 1000)
+    made = allocate(grid, "/atlas", 1000)
     url = f"{PAGE}{made.uid}/"
     tag = re.search(r'name="tag" value="([^"]+)"', admin.get(url).content.decode())
     assert tag
@@ -206,7 +206,7 @@ def test_the_csv_of_allocations_contains_no_formulas(grid: Grid, admin: Client) 
     operations = [{"op": "add", "parent": str(tree.uuid(0)), "name": "=1+1", "kind": "@x", "shares": 1}]
     draft = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="x"), at=AT, actor=actor)
     publish_change_set(id=draft.pk, version=1, at=AT, actor=actor)
-    promise(grid, "/=1+1", 50)
+    allocate(grid, "/=1+1", 50)
     answer = admin.get(f"{PAGE}table.csv?from=2026-01-01&to=2026-12-31")
     assert "attachment" in answer["Content-Disposition"]
     rows = list(csv.DictReader(answer.getvalue().decode().splitlines()))
@@ -259,7 +259,7 @@ def test_a_day_is_chosen_from_a_month_by_a_link(grid: Grid, admin: Client) -> No
 
 
 def test_the_calendar_is_a_month_with_its_events_below(grid: Grid, admin: Client) -> None:
-    promise(grid, "/atlas", 1000, ends_on=date(2026, 11, 25))
+    allocate(grid, "/atlas", 1000, ends_on=date(2026, 11, 25))
     page = read(admin.get(f"{PAGE}calendar/?month=2026-11"))
     assert shown_month(page) == "2026-11"
     assert len(page.all(".agenda li")) == 1
@@ -273,26 +273,26 @@ def test_the_calendar_is_a_month_with_its_events_below(grid: Grid, admin: Client
 
 
 def test_an_allocation_ending_soon_can_be_renewed_for_the_same_length(grid: Grid, admin: Client) -> None:
-    promise(grid, "/atlas", 4_200_000.125)
-    promise(grid, "/biomed", 500, ends_on=date(2026, 12, 1))
+    allocate(grid, "/atlas", 4_200_000.125)
+    allocate(grid, "/biomed", 500, ends_on=date(2026, 12, 1))
     near = read(admin.get(f"{PAGE}_soon?soon=30", headers=HTMX))
     assert near.values("data-path") == ["/biomed"]
     far = read(admin.get(f"{PAGE}_soon?soon=90", headers=HTMX))
     assert set(far.values("data-path")) == {"/atlas", "/biomed"}
     link = str(far.one('[data-path="/atlas"] a.btn').attributes["href"])
-    assert link.endswith("#promise")
-    form = read(admin.get(link.removesuffix("#promise")))
+    assert link.endswith("#allocate")
+    form = read(admin.get(link.removesuffix("#allocate")))
     for name, value in (("starts_on", "2027-01-01"), ("ends_on", "2027-12-31"), ("core_h", "4200000.1250")):
-        assert form.one(f"#promise [name={name}]").attributes["value"] == value
+        assert form.one(f"#allocate [name={name}]").attributes["value"] == value
 
 
 def test_allocations_are_converted_to_shares_and_become_a_draft(grid: Grid, admin: Client) -> None:
     cores(grid, 100)
-    promise(grid, "/atlas", 438_000)
+    allocate(grid, "/atlas", 438_000)
     page = read(admin.get(f"{PAGE}shares/?rest=reserve"))
-    assert "438,000 ÷ 876,000 × 100 = 50 50.00 %" in page.text('.sums tr[data-key="promised"]')
+    assert "438,000 ÷ 876,000 × 100 = 50 50.00 %" in page.text('.sums tr[data-key="allocated"]')
     assert {text_of(row.css_first(".break")) for row in page.all('.sums tr[data-key="none"]')} == {"biomed", "cms"}
-    done = admin.post(f"{PAGE}shares/?rest=reserve", {"reason": "As promised.", "at_end": "zero"})
+    done = admin.post(f"{PAGE}shares/?rest=reserve", {"reason": "As agreed.", "at_end": "zero"})
     draft = ChangeSet.objects.latest("pk")
     assert (done.status_code, f"/changes/{draft.pk}/" in done["Location"]) == (303, True)
     assert {operation["op"] for operation in draft.operations} == {"set_shares", "set_dates", "add"}
@@ -322,7 +322,7 @@ def test_an_entry_shows_its_shares_as_core_hours(grid: Grid, admin: Client) -> N
 
 
 def test_names_with_markup_stay_names(grid: Grid, admin: Client) -> None:
-    promise(grid, f"/biomed/{TRICKY}", 10, ends_on=date(2026, 12, 1))
+    allocate(grid, f"/biomed/{TRICKY}", 10, ends_on=date(2026, 12, 1))
     for path in (PAGE, f"{PAGE}calendar/?month=2026-12", f"{PAGE}shares/?of={grid.uid('/biomed')}"):
         page = read(admin.get(path))
         assert TRICKY in page.text("main"), path
@@ -346,7 +346,7 @@ def test_an_unknown_group_is_not_found(grid: Grid, admin: Client, query: str) ->
 
 
 def test_a_reader_without_rights_sees_no_forms(grid: Grid) -> None:
-    made = promise(grid, "/atlas", 1000)
+    made = allocate(grid, "/atlas", 1000)
     alice = signed_in(grid.alice)
     page = read(alice.get(PAGE))
     assert "atlas" in page.text(f"#row-{grid.uid('/atlas')} th")
@@ -369,7 +369,7 @@ def test_fragments_opened_directly_lead_to_their_page(grid: Grid, admin: Client)
         f"{PAGE}_trial": PAGE,
         f"{PAGE}calendar/_month": f"{PAGE}calendar/",
         f"{node}_core-hours": core_hours,
-        f"{node}_promise": core_hours,
+        f"{node}_allocation": core_hours,
         f"{node}_dates": f"{core_hours}#dates",
         f"{node}wrong-name/core-hours/": core_hours,
     }

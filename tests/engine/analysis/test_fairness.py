@@ -89,8 +89,8 @@ def test_the_weighted_deviation_counts_large_entries_by_their_size() -> None:
 def test_zero_usage_and_zero_targets_give_numbers() -> None:
     nothing = convergence.fairness([1, 1], [0, 0], [0, 0])
     assert (nothing.jain, nothing.gini, nothing.demand_error_points) == (1.0, 0.0, 0.0)
-    unpromised = convergence.fairness([0, 0], [1, 2])
-    assert (unpromised.jain, unpromised.gini, unpromised.deviation_points) == (1.0, 0.0, 0.0)
+    without_shares = convergence.fairness([0, 0], [1, 2])
+    assert (without_shares.jain, unpromised.gini, unpromised.deviation_points) == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("bad", [[-1.0, 2.0], [float("nan"), 1.0], [float("inf"), 1.0], [[1.0, 2.0]]])

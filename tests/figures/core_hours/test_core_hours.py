@@ -40,8 +40,8 @@ def weeks(**changes: Any) -> CoreHourWeeks:
         "rest": WeekAmounts("rest", "all other usage of physics", 8, (0.0, 0.25, 0.0)),
         "sites": (WeekAmounts("here", "Here", 0, (11.0, 20.25, 3.75)),),
         "n_hidden": 0,
-        "promises": (left("alice", 100.0, 90.0, 60.0, 40.0),),
-        "n_promises": 1,
+        "allocations_left": (left("alice", 100.0, 90.0, 60.0, 40.0),),
+        "n_allocations": 1,
     }
     return CoreHourWeeks(**usual | changes)
 
@@ -117,7 +117,7 @@ def test_remaining_hours_are_in_percent_of_the_allocation_with_the_pace() -> Non
 
 
 def test_usage_above_the_allocation_is_shaded() -> None:
-    found = figure("burn-down", promises=(left("alice", 100.0, 90.0, 60.0, -4.0),))
+    found = figure("burn-down", allocations_left=(left("alice", 100.0, 90.0, 60.0, -4.0),))
     check_schema(found)
     assert found.sentence == "alice used 4.0 core-hours more than the 100 allocated, 4.0\u00a0% over."
     assert found.layout["yaxis"]["range"][0] < -4
@@ -127,11 +127,13 @@ def test_usage_above_the_allocation_is_shaded() -> None:
 
 def test_allocations_of_other_days_have_no_common_pace() -> None:
     later = left("bob", 50.0, 50.0, 45.0, 44.0, number=2, days=Period(date(2026, 1, 1), date(2026, 2, 28)))
-    found = figure("burn-down", promises=(left("alice", 100.0, 90.0, 60.0, 58.0), later), n_promises=2)
+    found = figure("burn-down", allocations_left=(left("alice", 100.0, 90.0, 60.0, 58.0), later), n_allocations=2)
     assert [trace["name"] for trace in found.traces] == ["alice", "bob"]
-    hidden = figure("burn-down", f"left_hide={later.uid}", promises=(left("alice", 100.0, 9.0, 6.0, 5.0), later))
+    hidden = figure(
+        "burn-down", f"left_hide={later.uid}", allocations_left=(left("alice", 100.0, 9.0, 6.0, 5.0), later)
+    )
     assert [trace.get("name") for trace in hidden.traces] == [None, "alice"]
-    assert figure("burn-down", promises=(), n_promises=0).empty
+    assert figure("burn-down", allocations_left=(), n_allocations=0).empty
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,10 @@ def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -
 
 
 def test_an_entry_has_the_same_colour_in_both_figures() -> None:
-    usage, left_of = figure("usage"), figure("burn-down", promises=(left("bob", 9.0, 8.0, 7.0, 6.0, number=10),))
+    usage, left_of = (
+        figure("usage"),
+        figure("burn-down", allocations_left=(left("bob", 9.0, 8.0, 7.0, 6.0, number=10),)),
+    )
     colors = {trace["name"]: trace["marker"]["color"].partition("/")[0] for trace in usage.traces}
     assert left_of.traces[1]["line"]["color"] == colors["bob"]
 

@@ -96,7 +96,7 @@ def test_capacities_of_a_site_that_grows_add_up() -> None:
 
 
 # --- Allocations ------------------------------------------------------------------------------------------------------
-def promise(uid: UUID, core_h: float, period: Period) -> Allocation:
+def allocate(uid: UUID, core_h: float, period: Period) -> Allocation:
     return Allocation(entry_uid=uid, core_h=core_h, starts_on=period.starts_on, ends_on=period.ends_on)
 
 
@@ -105,7 +105,7 @@ def test_an_allocation_is_spread_evenly_over_its_hours(
     whole: Period, period: Period, zone: ZoneInfo, core_h: float, hours: int
 ) -> None:
     uid = new_uid()
-    given_to = promise(uid, core_h, whole)
+    given_to = allocate(uid, core_h, whole)
     found = allocated_in([given_to], period, zone).get(uid, 0.0)
     begin = max(whole.instants(zone)[0], period.instants(zone)[0])
     end = min(whole.instants(zone)[1], period.instants(zone)[1])
@@ -117,45 +117,45 @@ def test_an_allocation_is_spread_evenly_over_its_hours(
 
 
 @st.composite
-def promised_trees(draw: st.DrawFn) -> tuple[TreeColumns, dict[UUID, float], float | None]:
+def allocated_trees(draw: st.DrawFn) -> tuple[TreeColumns, dict[UUID, float], float | None]:
     """A tree of up to 14 entries, some of which have allocations."""
     n = draw(st.integers(1, 14))
     nodes = [Node(new_uid(), None, "root")]
     for k in range(1, n):
         nodes.append(Node(new_uid(), nodes[draw(st.integers(0, k - 1))].uid, f"e{k}"))
     amounts = st.integers(0, 1000).map(float)
-    promised = {node.uid: draw(amounts) for node in nodes[1:] if draw(st.booleans())}
-    return columns_of(nodes), promised, draw(st.none() | amounts)
+    allocated = {node.uid: draw(amounts) for node in nodes[1:] if draw(st.booleans())}
+    return columns_of(nodes), allocated, draw(st.none() | amounts)
 
 
-def needed(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> float:
+def needed(tree: TreeColumns, i: int, allocated: dict[UUID, float]) -> float:
     """The slow twin: what has to come from above an entry."""
-    own = promised.get(tree.uuid(i))
-    return sum(needed(tree, child, promised) for child in tree.children(i)) if own is None else own
+    own = allocated.get(tree.uuid(i))
+    return sum(needed(tree, child, allocated) for child in tree.children(i)) if own is None else own
 
 
-def leaves_of(tree: TreeColumns, i: int, promised: dict[UUID, float]) -> Iterator[float]:
+def leaves_of(tree: TreeColumns, i: int, allocated: dict[UUID, float]) -> Iterator[float]:
     """The allocations of the lowest entries that have any."""
-    below = [each for child in tree.children(i) for each in leaves_of(tree, child, promised)]
-    yield from below or ([promised[tree.uuid(i)]] if tree.uuid(i) in promised else [])
+    below = [each for child in tree.children(i) for each in leaves_of(tree, child, allocated)]
+    yield from below or ([allocated[tree.uuid(i)]] if tree.uuid(i) in allocated else [])
 
 
-@given(drawn=promised_trees())
+@given(drawn=allocated_trees())
 def test_overallocated_children_are_flagged(
     drawn: tuple[TreeColumns, dict[UUID, float], float | None],
 ) -> None:
-    tree, promised, capacity = drawn
-    sums = add_up(tree, promised, capacity)
+    tree, allocated, capacity = drawn
+    sums = add_up(tree, allocated, capacity)
     for i in range(len(tree)):
-        own = capacity if i == 0 else promised.get(tree.uuid(i))
-        sub_allocated = sum(needed(tree, child, promised) for child in tree.children(i))
+        own = capacity if i == 0 else allocated.get(tree.uuid(i))
+        sub_allocated = sum(needed(tree, child, allocated) for child in tree.children(i))
         assert sums.sub_allocated[i] == sub_allocated
         assert bool(sums.is_over[i]) == (own is not None and sub_allocated > own)
         if own is not None:
             assert sums.kept[i] - sums.over[i] == own - sub_allocated
             assert min(sums.kept[i], sums.over[i]) == 0
     if capacity is not None and not sums.is_over.any():
-        assert sum(leaves_of(tree, 0, promised)) <= capacity
+        assert sum(leaves_of(tree, 0, allocated)) <= capacity
 
 
 def test_allocations_of_archived_entries_are_ignored() -> None:
@@ -187,9 +187,9 @@ def test_shares_converted_from_core_hours_give_the_same_core_hours(
     amounts: list[float], others: list[float], beyond: float | None, rest: str, has_reserve: bool
 ) -> None:
     tree = group([1.0] * len(amounts) + others, reserve=5 if has_reserve else None)
-    promised = {1 + n: core_h for n, core_h in enumerate(amounts)}
+    allocated = {1 + n: core_h for n, core_h in enumerate(amounts)}
     has = None if beyond is None else sum(amounts) * beyond
-    found = convert(tree, 0, promised, has, rest=rest)
+    found = convert(tree, 0, allocated, has, rest=rest)
     assert sum(line.core_h for line in found.lines) == pytest.approx(found.divided_core_h)
     assert sum(line.part for line in found.lines) == pytest.approx(1)
     total = sum(line.shares_after for line in found.lines)
@@ -197,7 +197,7 @@ def test_shares_converted_from_core_hours_give_the_same_core_hours(
         back = found.divided_core_h * line.shares_after / total
         assert back == pytest.approx(line.core_h, rel=4e-5)
     by_uid = {line.entry: line for line in found.lines}
-    for i, core_h in promised.items():
+    for i, core_h in allocated.items():
         assert by_uid[tree.uuid(i)].core_h == core_h
     if has is not None:
         assert found.over_committed_core_h == pytest.approx(max(sum(amounts) - has, 0), abs=1e-6)
@@ -223,26 +223,26 @@ def lines(found: Conversion) -> dict[str, tuple[str, float]]:
 
 def test_the_remainder_goes_to_a_reserve_or_to_entries_without_an_allocation() -> None:
     tree = group([30, 50, 20])
-    promised = {1: 600.0}
-    kept = convert(tree, 0, promised, 1000.0, rest="reserve")
-    assert lines(kept) == {"c00": ("promised", 60), "c01": ("none", 0), "c02": ("none", 0), "reserve": ("rest", 40)}
+    allocated = {1: 600.0}
+    kept = convert(tree, 0, allocated, 1000.0, rest="reserve")
+    assert lines(kept) == {"c00": ("allocated", 60), "c01": ("none", 0), "c02": ("none", 0), "reserve": ("rest", 40)}
     assert operations_of(kept)[-1]["op"] == "add"
-    spread = convert(tree, 0, promised, 1000.0, rest="spread")
+    spread = convert(tree, 0, allocated, 1000.0, rest="spread")
     assert lines(spread) == {
-        "c00": ("promised", 60),
+        "c00": ("allocated", 60),
         "c01": ("rest", pytest.approx(28.5714)),
         "c02": ("rest", pytest.approx(11.4286)),
     }
     assert lines(convert(group([30, 50], reserve=20), 0, {1: 600.0, 2: 200.0}, 1000.0)) == {
-        "c00": ("promised", 75),
-        "c01": ("promised", 25),
+        "c00": ("allocated", 75),
+        "c01": ("allocated", 25),
         "reserve": ("none", 0),
     }
 
 
 def test_overallocated_entries_get_proportional_shares() -> None:
     found = convert(group([50, 50]), 0, {1: 900.0, 2: 300.0}, 1000.0)
-    assert lines(found) == {"c00": ("promised", 75), "c01": ("promised", 25)}
+    assert lines(found) == {"c00": ("allocated", 75), "c01": ("allocated", 25)}
     assert found.over_committed_core_h == 200
 
 

@@ -29,7 +29,7 @@ YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))
 HOURS_BY_NOW = (AS_OF + timedelta(seconds=2) - YEAR.instants(UTC_ZONE)[0]) / timedelta(hours=1)
 
 
-def promise(site: Site, eva: Actor, path: str, core_h: float, *, period: Period = YEAR) -> None:
+def allocate(site: Site, eva: Actor, path: str, core_h: float, *, period: Period = YEAR) -> None:
     tree = load_tree(site.policy)
     i = tree.index_of_path(path)
     assert i is not None
@@ -61,8 +61,8 @@ def rows(found: AllocationTable) -> dict[str, AllocationRow]:
 
 def test_delivered_is_the_sum_of_all_records_of_the_subtree(site: Site, as_eva: Actor) -> None:
     site.job("alice", "physics", 7, ago_h=2000)  # long before the window of the policy, and in this year
-    promise(site, as_eva, "/physics", 1000)
-    promise(site, as_eva, "/physics/alice", 600)
+    allocate(site, as_eva, "/physics", 1000)
+    allocate(site, as_eva, "/physics/alice", 600)
     found = rows(table(site, as_eva))
     recorded: dict[str, float] = {}
     for record in Record.objects.select_related("account"):
@@ -81,7 +81,7 @@ def test_delivered_is_the_sum_of_all_records_of_the_subtree(site: Site, as_eva: 
 def test_only_days_of_an_allocation_count_for_it(site: Site, as_eva: Actor) -> None:
     site.job("alice", "physics", 7, ago_h=2000)
     today = Period(AS_OF.date(), AS_OF.date())
-    promise(site, as_eva, "/physics", 100, period=today)
+    allocate(site, as_eva, "/physics", 100, period=today)
     found = rows(table(site, as_eva))
     assert found["/physics"].delivered_core_h == pytest.approx(55)
     assert found["/physics"].days == today
@@ -103,10 +103,10 @@ def test_suballocated_and_unallocated_hours_are_listed_by_level_and_excess_is_fl
     site: Site, as_eva: Actor
 ) -> None:
     capacity(site, as_eva, 1)
-    promise(site, as_eva, "/physics", 5000)
-    promise(site, as_eva, "/physics/alice", 4000)
-    promise(site, as_eva, "/physics/bob", 1500)
-    promise(site, as_eva, "/biology/carol", 3000)  # biology itself has nothing: it comes out of the whole
+    allocate(site, as_eva, "/physics", 5000)
+    allocate(site, as_eva, "/physics/alice", 4000)
+    allocate(site, as_eva, "/physics/bob", 1500)
+    allocate(site, as_eva, "/biology/carol", 3000)  # biology itself has nothing: it comes out of the whole
     found = table(site, as_eva)
     by_path = rows(found)
     assert [row.path for row in found.rows] == [
@@ -130,9 +130,9 @@ def test_suballocated_and_unallocated_hours_are_listed_by_level_and_excess_is_fl
 def test_the_root_is_on_pace_if_expected_usage_was_delivered(site: Site, as_eva: Actor) -> None:
     """100 core-hours were delivered; of those only 55 are of /physics, to which half as much is allocated by now."""
     capacity(site, as_eva, 100 / HOURS_BY_NOW)
-    promise(site, as_eva, "/physics", 27.5 / HOURS_BY_NOW * 8760)
+    allocate(site, as_eva, "/physics", 27.5 / HOURS_BY_NOW * 8760)
     found = table(site, as_eva)
-    assert found.group.due_core_h == pytest.approx(27.5, rel=1e-3), "of what is promised"
+    assert found.group.due_core_h == pytest.approx(27.5, rel=1e-3), "of what is allocated"
     assert found.group.expected_core_h == pytest.approx(found.group.delivered_core_h)
     assert (found.group.pace, rows(found)["/physics"].pace) == ("on", "ahead")
 
@@ -140,8 +140,8 @@ def test_the_root_is_on_pace_if_expected_usage_was_delivered(site: Site, as_eva:
 def test_delivered_on_allocations_counts_only_entries_with_an_allocation(site: Site, as_eva: Actor) -> None:
     """100 core-hours were delivered: 55 of /physics, of which none counts, and those of /biology/dan on his day."""
     today = Period(AS_OF.date(), AS_OF.date())
-    promise(site, as_eva, "/biology", 240)
-    promise(site, as_eva, "/biology/dan", 24, period=today)  # within that of /biology, which counts once
+    allocate(site, as_eva, "/biology", 240)
+    allocate(site, as_eva, "/biology/dan", 24, period=today)  # within that of /biology, which counts once
     found = table(site, as_eva)
     by_path, on = rows(found), found.on_allocations
     assert on is not None
@@ -155,8 +155,8 @@ def test_delivered_on_allocations_counts_only_entries_with_an_allocation(site: S
 
 
 def test_an_allocation_longer_than_the_period_shows_its_total(site: Site, as_eva: Actor) -> None:
-    promise(site, as_eva, "/physics", 600, period=Period(date(2026, 7, 1), date(2027, 6, 30)))
-    promise(site, as_eva, "/biology", 100)
+    allocate(site, as_eva, "/physics", 600, period=Period(date(2026, 7, 1), date(2027, 6, 30)))
+    allocate(site, as_eva, "/biology", 100)
     found = rows(table(site, as_eva))
     assert found["/physics"].beyond == (600, date(2027, 6, 30))
     assert found["/physics"].allocated_core_h == pytest.approx(600 * 184 / 365, rel=1e-2)
@@ -167,8 +167,8 @@ def test_partial_visibility_hides_delivered_on_allocations(site: Site, as_eva: A
     site.policy.visibility = "path"
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
-    promise(site, as_eva, "/physics", 5000)
-    promise(site, as_eva, "/biology/dan", 10)
+    allocate(site, as_eva, "/physics", 5000)
+    allocate(site, as_eva, "/biology/dan", 10)
     assert table(site, as_eva).on_allocations is not None
     assert table(site, as_alice).on_allocations is None
 
@@ -200,9 +200,9 @@ def test_due_hours_disclose_no_more_than_allocations(site: Site, as_eva: Actor, 
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
     capacity(site, as_eva, 1)
-    promise(site, as_eva, "/physics", 5000)
+    allocate(site, as_eva, "/physics", 5000)
     assert table(site, as_alice).group.due_core_h == pytest.approx(5000 / 8760 * HOURS_BY_NOW)
-    promise(site, as_eva, "/biology", 3000)
+    allocate(site, as_eva, "/biology", 3000)
     hidden = table(site, as_alice).group
     assert (hidden.sub_allocated_core_h, hidden.due_core_h) == (None, None)
     seen = table(site, as_eva).group
@@ -229,10 +229,10 @@ def test_pace_compares_delivered_with_the_evenly_spread_allocation(
     site: Site, as_eva: Actor, core_h: float, pace: str
 ) -> None:
     today = Period(AS_OF.date(), AS_OF.date())
-    promise(site, as_eva, "/physics", core_h, period=today)
-    promise(site, as_eva, "/biology/dan", core_h, period=today)
+    allocate(site, as_eva, "/physics", core_h, period=today)
+    allocate(site, as_eva, "/biology/dan", core_h, period=today)
     tomorrow = Period(AS_OF.date() + timedelta(days=1), AS_OF.date() + timedelta(days=1))
-    promise(site, as_eva, "/biology/carol", core_h, period=tomorrow)
+    allocate(site, as_eva, "/biology/carol", core_h, period=tomorrow)
     found = rows(table(site, as_eva))
     assert found["/physics"].pace == pace
     assert found["/biology/dan"].pace == "idle"
@@ -254,20 +254,20 @@ def test_a_member_sees_the_own_path_without_sums_of_others(site: Site, as_eva: A
     site.policy.save()
     Account.objects.filter(user_name="alice").update(person=as_alice.user)
     capacity(site, as_eva, 1)
-    promise(site, as_eva, "/physics", 5000)
-    promise(site, as_eva, "/physics/alice", 4000)
-    promise(site, as_eva, "/physics/bob", 2000)
+    allocate(site, as_eva, "/physics", 5000)
+    allocate(site, as_eva, "/physics/alice", 4000)
+    allocate(site, as_eva, "/physics/bob", 2000)
     found = table(site, as_alice)
     assert [row.path for row in found.rows] == ["/physics", "/physics/alice"]
     physics = rows(found)["/physics"]
     assert physics.allocated_core_h == 5000
     assert physics.sub_allocated_core_h is physics.kept_core_h is physics.over_committed_core_h is None
-    assert not any(row.may_give for row in found.rows)
+    assert not any(row.may_allocate for row in found.rows)
     assert (found.may_add_capacity, found.is_over) == (False, [])
 
 
 def test_long_tables_are_paged(site: Site, as_eva: Actor) -> None:
-    promise(site, as_eva, "/physics/alice", 10)
+    allocate(site, as_eva, "/physics/alice", 10)
     whole = [row.path for row in table(site, as_eva, limit=None).rows]
     first = table(site, as_eva, limit=2)
     second = table(site, as_eva, limit=2, cursor=first.next_cursor)

@@ -52,7 +52,7 @@ def test_weeks_add_up_to_the_table_by_entry_by_site_and_by_allocation(site: Site
     assert {one.name: one.total_core_h for one in found.sites}["North"] == pytest.approx(5)
     assert sum(one.total_core_h for one in found.sites) == pytest.approx(table.group.delivered_core_h)
 
-    left = {one.name: one for one in found.promises}
+    left = {one.name: one for one in found.allocations_left}
     assert set(left) == {"physics", "biology"}
     for name, one in left.items():
         assert one.left_core_h[-1] == pytest.approx(rows[name].remaining_core_h)
@@ -78,7 +78,7 @@ def test_viewers_of_totals_get_no_weeks(site: Site, as_eva: Actor) -> None:
     found = get_core_hour_weeks(policy_slug=site.slug, period=YEAR, zone=UTC_ZONE, actor=actor)
     assert found.entries == ()
     assert found.sites == ()
-    assert found.promises == ()
+    assert found.allocations_left == ()
     assert found.rest is None
     assert found.n_hidden == 2
 

@@ -142,7 +142,7 @@ class DraftSerializer(serializers.Serializer[Any]):
 
 
 _NOT_SENT = ("parent_uid", "name", "level", "n_allocations", "beyond", "target_global", "expected_whole_core_h")
-_RIGHTS = ("hands_out", "may_give", "sees_all_children")
+_RIGHTS = ("has_sub_allocations", "may_allocate", "sees_all_children")
 AllocationRowSerializer = record_serializer(
     AllocationRow,
     doc="One entry in core-hours. null: not known, or hidden from the caller.",

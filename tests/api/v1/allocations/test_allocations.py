@@ -110,10 +110,10 @@ def test_allocations_become_a_draft_after_a_preview(site: Site, admin: Caller) -
     shown = admin.get("policies/grid/allocations/shares", asked).json()
     assert [(line["name"], line["basis"], line["shares_after"]) for line in shown["lines"]] == [
         ("biology", "rest", 75),
-        ("physics", "promised", 25),
+        ("physics", "allocated", 25),
     ]
     assert not ChangeSet.objects.filter(state="draft").exists()
-    made = admin.post("policies/grid/allocations/shares", {**YEAR, "at_end": "keep", "reason": "As promised."})
+    made = admin.post("policies/grid/allocations/shares", {**YEAR, "at_end": "keep", "reason": "As agreed."})
     assert made.status_code == 201, made.content
     assert [operation["op"] for operation in made.json()["operations"]] == ["set_shares", "set_shares", "set_dates"]
     assert ChangeSet.objects.get(pk=made.json()["change_set"]).state == "draft"
