@@ -215,9 +215,9 @@ class MeritFigures:
     """Figures of merit: means over days, of known and visible values; None where there are none.
 
     mean_deviation: share-weighted |actual − target|. inside: fraction of the shares within their band. demand_error: as
-    mean_deviation, for unmet demand only. idle_redistributed: fraction of capacity that entries without further demand left to
-    others. half_time_days: days until the slowest entry closed half of its gap after the last change of targets; None:
-    no target changed, infinite: some entry hasn't yet (`n_halved` of `n_changed` have).
+    mean_deviation, for unmet demand only. idle_redistributed: fraction of capacity that entries without further demand
+    left to others. half_time_days: days until the slowest entry closed half of its gap after the last change of
+    targets; None: no target changed, infinite: some entry hasn't yet (`n_halved` of `n_changed` have).
     """
 
     mean_deviation: float | None = None

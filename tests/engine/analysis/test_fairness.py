@@ -90,7 +90,7 @@ def test_zero_usage_and_zero_targets_give_numbers() -> None:
     nothing = convergence.fairness([1, 1], [0, 0], [0, 0])
     assert (nothing.jain, nothing.gini, nothing.demand_error_points) == (1.0, 0.0, 0.0)
     without_shares = convergence.fairness([0, 0], [1, 2])
-    assert (without_shares.jain, unpromised.gini, unpromised.deviation_points) == (1.0, 0.0, 0.0)
+    assert (without_shares.jain, without_shares.gini, without_shares.deviation_points) == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("bad", [[-1.0, 2.0], [float("nan"), 1.0], [float("inf"), 1.0], [[1.0, 2.0]]])
