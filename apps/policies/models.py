@@ -72,7 +72,7 @@ class ChangeSet(models.Model):
         RULE = "rule", "By a membership rule"
         DATES = "dates", "By date"
         REVERT = "revert", "Undoes a revision"
-        REQUEST = "request", "Requested from below"
+        REQUEST = "request", "Requested by a group"
         MOUNT = "mount", "From another site"
 
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="change_sets")

@@ -74,7 +74,7 @@ class GrantForm(TermsForm):
 class EndForm(RefusableForm):
     """Reason for ending a grant; `given_on`: whether the grants that depend on it end too or are kept."""
 
-    reason = forms.CharField(label=_("Why"), required=False, max_length=LONGEST_REASON, widget=text_input())
+    reason = forms.CharField(label=_("Reason"), required=False, max_length=LONGEST_REASON, widget=text_input())
     given_on = forms.ChoiceField(choices=[("end", "end"), ("keep", "keep")], required=False)
 
 

@@ -92,7 +92,7 @@ class NewAllocationForm(AllocationForm):
 class WithdrawForm(_AllocationsForm):
     ids = "withdraw_%s"
 
-    reason = forms.CharField(label=_("Why"), max_length=LONGEST_TEXT, widget=text_input())
+    reason = forms.CharField(label=_("Reason"), max_length=LONGEST_TEXT, widget=text_input())
 
 
 class CapacityForm(_AllocationsForm):

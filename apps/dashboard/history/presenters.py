@@ -188,7 +188,7 @@ def origin_text(origin: str) -> str:
         "rule": _("by a membership rule"),
         "dates": _("by date"),
         "revert": _("undoes"),
-        "request": _("requested from below"),
+        "request": _("requested by a group"),
         "mount": _("from another site"),
     }.get(origin, "")
 

@@ -101,7 +101,7 @@ def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
     url = reverse("dashboard:inbox")
     if inbox.requests:
         n = len(inbox.requests)
-        title = ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n}
+        title = ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n}
         yield AttentionItem("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
     for change_set in inbox.reviews[:_MOST_EACH]:
         title = f"{_('Review')}: {_title(change_set)}"

@@ -1,1 +1,1 @@
-"""Requests from below, and what waits for one person."""
+"""Requests for shares, and what waits for one person."""

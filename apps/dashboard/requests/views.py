@@ -142,7 +142,7 @@ def _subtitle(inbox: Inbox, at: datetime) -> str:
     age = presentation.age(presentation.seconds_between(oldest, at))
     counts = []
     if n := len(inbox.requests):
-        counts.append(ngettext("%(n)s request from below", "%(n)s requests from below", n) % {"n": n})
+        counts.append(ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n})
     if n := len(inbox.reviews):
         counts.append(ngettext("%(n)s change to review", "%(n)s changes to review", n) % {"n": n})
     return _("%(what)s. The oldest has waited %(age)s.") % {"what": ", ".join(counts), "age": age}

@@ -351,4 +351,4 @@ def verdict(found: Waiting) -> str:
     if not found.by_fairshare and not found.kept_behind:
         return _("Fair share changes nothing here: without it the order would be the same.")
     given = {"ahead": presentation.count(found.by_fairshare), "behind": presentation.count(found.kept_behind or 0)}
-    return _("Only because of fair share, %(ahead)s jobs are ahead of it and %(behind)s behind it.") % given
+    return _("Fair share puts %(ahead)s jobs ahead of this one and %(behind)s behind it.") % given

@@ -101,7 +101,7 @@ def too_many_picks(options: FocusOptions, query: QueryDict, names: Sequence[tupl
 def _title(paths: Sequence[str] = ()) -> str:
     if len(paths) == 1:
         return _("%(name)s over time") % {"name": paths[0].rpartition("/")[2]}
-    return _("Up to eight subgroups in one figure")
+    return _("Convergence")
 
 
 def _without_data(message: str, found: Convergence, controls: Sequence[Control] = ()) -> Figure:

@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                             ("rule", "By a membership rule"),
                             ("dates", "By date"),
                             ("revert", "Undoes a revision"),
-                            ("request", "Requested from below"),
+                            ("request", "Requested by a group"),
                             ("mount", "From another site"),
                         ],
                         db_default="hand",

@@ -42,7 +42,7 @@ class ChangeSetSerializer(serializers.Serializer[Any]):
     asks = serializers.UUIDField(
         source="asks_entry_uid",
         allow_null=True,
-        help_text="Request from below: the entry for which more is requested; null: no request",
+        help_text="Request for shares: the entry for which more is requested; null: no request",
     )
     author = serializers.CharField(source="author_name")
     created_at = UtcTimeField()
@@ -119,7 +119,7 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
         required=False,
         default=None,
         allow_null=True,
-        help_text="Makes it a request from below: uid or path of an entry that the caller manages. Its operations are "
+        help_text="Makes it a request for shares: uid or path of an entry that the caller manages. Its operations are "
         "set_shares and set_dates of that entry; proposing it sends it to managers above the entry.",
     )
 

@@ -288,7 +288,7 @@ TERMS = (
 VARIANTS = (
     Variant(AS_SHIPPED, "As Grid Engine 8.1.9 does it", "nothing"),
     Variant("exclude_running", "Ranges of pending jobs alone", "running jobs widen no range; theirs are kept in 0..1"),
-    Variant("default_zero", "Zero by default", "a policy that tells nobody apart counts 0, not 0.5; POSIX −1..1"),
+    Variant("default_zero", "Zero by default", "a policy that distinguishes no users counts 0, not 0.5; POSIX −1..1"),
     Variant("linear_urgency", "Linear urgency", "urgency is divided by the largest; the smallest has no say"),
     Variant("even_split", "Even split", "an owner's functional tickets are divided evenly by all the owner's jobs"),
     Variant("exclude_running+default_zero+linear_urgency+even_split", "All amendments", "the four amendments together"),
