@@ -537,8 +537,8 @@ ROWS = [
     Row("policy/<slug:policy>/_panel", "/policy/grid/_panel?entry={bob}", "302 404 404 200 404 200 302 302 302 302 302",
         word="bob", readers="pia admin dora", headers=HTMX,
         besides="dora 200"),
-    Row("policy/<slug:policy>/aging/", "/policy/grid/aging/", "302 200 200 200 200 200 302 302 302 302 302"),
-    Row("policy/<slug:policy>/aging/", "/policy/grid/aging/", "302 200 200 200 200 200 302 302 302 302 302", "post",
+    Row("policy/<slug:policy>/decay/", "/policy/grid/decay/", "302 200 200 200 200 200 302 302 302 302 302"),
+    Row("policy/<slug:policy>/decay/", "/policy/grid/decay/", "302 200 200 200 200 200 302 302 302 302 302", "post",
         {"aging": "lsf", "step": "preview"}),
     # --- Pages: convergence and icicle
     Row("policy/<slug:policy>/convergence/", "/policy/grid/convergence/",
@@ -1014,9 +1014,9 @@ ROWS = [
         "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row("jobs/calculator/", "/jobs/calculator/", "302 200 200 200 200 200 302 302 302 302 302"),
     # --- Figures
-    Row("policy/<slug:policy>/aging/figures/decay", "/policy/grid/aging/figures/decay",
+    Row("policy/<slug:policy>/decay/figures/decay", "/policy/grid/decay/figures/decay",
         "302 200 200 200 200 200 302 302 302 302 302"),
-    Row("policy/<slug:policy>/aging/figures/decay.<str:form>", "/policy/grid/aging/figures/decay.csv",
+    Row("policy/<slug:policy>/decay/figures/decay.<str:form>", "/policy/grid/decay/figures/decay.csv",
         "302 200 200 200 200 200 302 302 302 302 302"),
     # --- Operators and resolution (alice sees herself and the way there)
     Row(POLICY + "/operators", "/api/v1/policies/grid/operators", "401 200 200 200 200 200 403 200 200 401 401"),

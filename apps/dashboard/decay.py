@@ -223,14 +223,14 @@ def _read_duration(text: str) -> Any:
 
 # --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
-def decay(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
+def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
     """The figure for the page's query."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     return answer_figure(request, _decay(request, current), form)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def aging(request: HttpRequest, policy: str) -> HttpResponse:
+def decay(request: HttpRequest, policy: str) -> HttpResponse:
     """`?aging=` shows a decay function that isn't active. POST first previews it, then publishes it."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     if request.method == "POST":
@@ -247,7 +247,7 @@ def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
     def show(*, status: int = 200, **more: Any) -> HttpResponse:
         return _show(request, current, function, status=status, form=form, **more)
 
-    back = reverse("dashboard:aging", kwargs={"policy": current.policy_slug})
+    back = reverse("dashboard:decay", kwargs={"policy": current.policy_slug})
     return table_views.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
 
 
@@ -264,7 +264,7 @@ def _show(
         "functions": list_decay_functions(),
         "decay": framed(
             request,
-            reverse("dashboard:aging-decay", kwargs={"policy": current.policy_slug}),
+            reverse("dashboard:decay-figure", kwargs={"policy": current.policy_slug}),
             lambda: _decay(request, current),
         ),
         "is_other": function.name != window["aging"],
@@ -276,7 +276,7 @@ def _show(
         "crumbs": [{"label": current.policy_name, "url": tree}, {"label": _("Usage window")}],
         **more,
     }
-    return render(request, "dashboard/decay/aging.html", context, status=status)
+    return render(request, "dashboard/decay/decay.html", context, status=status)
 
 
 def _decay(request: HttpRequest, current: PolicyAlgorithm) -> Figure:

@@ -7,6 +7,7 @@ from django.urls import path
 from apps.dashboard import (
     adjustments,
     charges,
+    decay,
     entry,
     forecast,
     goals,
@@ -17,7 +18,6 @@ from apps.dashboard import (
     saved_views,
     terminal,
 )
-from apps.dashboard import decay as aging
 from apps.dashboard.access import views as access
 from apps.dashboard.algorithm import views as algorithm
 from apps.dashboard.allocations import urls as allocation_urls
@@ -121,11 +121,11 @@ urlpatterns = [
     path("policy/<slug:policy>/operators/", algorithm.operators, name="operators"),
     path("policy/<slug:policy>/operators/figures/<slug:figure>", algorithm.figure, name="operators-figure"),
     path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", algorithm.figure),
-    path("policy/<slug:policy>/aging/", aging.aging, name="aging"),
+    path("policy/<slug:policy>/decay/", decay.decay, name="decay"),
     path("policy/<slug:policy>/algorithm/figures/operator", algorithm.profile, name="algorithm-operator"),
     path("policy/<slug:policy>/algorithm/figures/operator.<str:form>", algorithm.profile),
-    path("policy/<slug:policy>/aging/figures/decay", aging.decay, name="aging-decay"),
-    path("policy/<slug:policy>/aging/figures/decay.<str:form>", aging.decay),
+    path("policy/<slug:policy>/decay/figures/decay", decay.figure, name="decay-figure"),
+    path("policy/<slug:policy>/decay/figures/decay.<str:form>", decay.figure),
     path("policy/<slug:policy>/files/", policy_files.files, name="policy-files"),
     path("policy/<slug:policy>/files/<int:change_set>/", policy_files.decide, name="policy-file"),
     path("policy/<slug:policy>/files/against/", policy_files.against, name="policy-against"),

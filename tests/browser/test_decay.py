@@ -7,14 +7,14 @@ import pytest
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 
-AGING = f"/policy/{SLUG}/aging/"
+DECAY = f"/policy/{SLUG}/decay/"
 
 
 @pytest.mark.deep
 def test_a_decay_function_is_set_without_scripts(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
-    page = window.go(AGING)
+    page = window.go(DECAY)
     assert "7\u00a0d" in page.inner_text("h1")
     page.click("a[href^='?aging=gridengine']")
     assert "60 · ln 2" in page.inner_text("#chosen")
@@ -31,7 +31,7 @@ def test_a_decay_function_is_set_without_scripts(grid: Grid, visit: Open) -> Non
 def test_the_page_of_the_window_is_accessible_and_fits(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
-    for path in (AGING, f"{AGING}?aging=pbs"):
+    for path in (DECAY, f"{DECAY}?aging=pbs"):
         window.go(path)
         assert window.axe() == [], path
         assert window.overflow() <= 0, path

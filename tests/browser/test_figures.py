@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import Open, in_windows
 from tests.dashboard.grid import SLUG, Grid
 
-AGING = f"/policy/{SLUG}/aging/"
+DECAY = f"/policy/{SLUG}/decay/"
 FIGURE = "#fig-decay"
 
 
@@ -24,7 +24,7 @@ def drawn(page: Page, query: str = "") -> None:
 def test_the_first_drawing_is_replaced_without_a_layout_shift(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
-    page = window.go(AGING)
+    page = window.go(DECAY)
     drawn(page)
     expect(page.locator(f"{FIGURE} .fig-first")).to_have_count(0)
     assert page.locator(f"{FIGURE} .main-svg").first.get_attribute("aria-hidden") == "true"
@@ -37,7 +37,7 @@ def test_the_first_drawing_is_replaced_without_a_layout_shift(grid: Grid, visit:
 def test_a_selection_is_in_the_address_and_undone_by_back(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
-    page = window.go(AGING)
+    page = window.go(DECAY)
     drawn(page)
     page.click(f"{FIGURE} [data-choice='function-pbs']")
     drawn(page, "?function=slurm&function=gridengine&function=lsf&function=pbs")
@@ -58,7 +58,7 @@ def test_the_skip_link_does_not_change_the_controls(grid: Grid, visit: Open) -> 
     """It sets off popstate, as Back does, and a figure that is asked again replaces its controls."""
     window = visit()
     window.sign_in()
-    page = window.go(AGING)
+    page = window.go(DECAY)
     drawn(page)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -74,7 +74,7 @@ def test_the_skip_link_does_not_change_the_controls(grid: Grid, visit: Open) -> 
 def test_keys_announce_points_and_zoom(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
-    page = window.go(AGING)
+    page = window.go(DECAY)
     drawn(page)
     page.focus(f"{FIGURE} .fig-plot")
     page.keyboard.press("Home")
@@ -91,7 +91,7 @@ def test_keys_announce_points_and_zoom(grid: Grid, visit: Open) -> None:
 def test_a_picture_is_saved_with_its_sentence(grid: Grid, visit: Open, tmp_path: Path) -> None:
     window = visit()
     window.sign_in()
-    page = window.go(AGING)
+    page = window.go(DECAY)
     drawn(page)
     said = page.inner_text(f"{FIGURE} .fig-say")
     page.click(f"{FIGURE} header button")
@@ -112,7 +112,7 @@ def test_a_picture_is_saved_with_its_sentence(grid: Grid, visit: Open, tmp_path:
 def test_a_query_without_an_answer_is_reported_in_place_of_the_figure(grid: Grid, visit: Open) -> None:
     window = visit()
     window.sign_in()
-    page = window.go(f"{AGING}?age=1000000")
+    page = window.go(f"{DECAY}?age=1000000")
     expect(page.locator(f"{FIGURE} .fig-state")).to_contain_text("1000000")
 
 
@@ -120,7 +120,7 @@ def test_a_query_without_an_answer_is_reported_in_place_of_the_figure(grid: Grid
 def test_without_scripts_every_number_is_shown(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
-    page = window.go(f"{AGING}?age=7&function=lsf")
+    page = window.go(f"{DECAY}?age=7&function=lsf")
     assert page.locator(f"{FIGURE} .fig-lines polyline").count() == 2
     page.click(f"{FIGURE} summary")
     assert page.locator(f"{FIGURE} tbody tr").count() > 20

@@ -19,7 +19,7 @@ from tests.dashboard.page import read, text_of
 from tests.examples import first
 from tests.sign_in import sign_in
 
-PAGE = f"/policy/{SLUG}/aging/"
+PAGE = f"/policy/{SLUG}/decay/"
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ ABSURD = [
 ]
 OTHER = [
     ("/usage/figures/coverage", "/api/v1/usage/figures/coverage", "coverage_days=1000000"),
-    (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "age=1e9"),
-    (f"{PAGE}aging/figures/decay", f"{REST}window/figures/decay", "function=tea"),
+    (f"{PAGE}decay/figures/decay", f"{REST}window/figures/decay", "age=1e9"),
+    (f"{PAGE}decay/figures/decay", f"{REST}window/figures/decay", "function=tea"),
 ]
 
 
@@ -78,7 +78,7 @@ def test_too_many_selected_entries_are_answered_with_a_default(eva: Client, n: i
         ("convergence/", "pick=nowhere", "focus"),
         ("allocations/", "usage_by=moon", "usage"),
         ("algorithm/", "profile_target=1e300", "operator"),
-        ("aging/", "age=1e9", "decay"),
+        ("decay/", "age=1e9", "decay"),
         ("icicle/", "kind=cake", "tree"),
     ],
 )

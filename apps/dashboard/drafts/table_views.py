@@ -190,7 +190,7 @@ def _show_settings(
         "approaches": forms.approaches(),
         "unmatched": [factor_name(one) for one in unmatched_class_factors(view.outcome.settings.metric)],
         "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
-        "aging_url": reverse("dashboard:aging", kwargs={"policy": slug}),
+        "decay_url": reverse("dashboard:decay", kwargs={"policy": slug}),
     }
     return render(request, "dashboard/drafts/settings.html", context, status=status)
 

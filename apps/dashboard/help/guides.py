@@ -90,7 +90,7 @@ GUIDES = (
     ),
     Guide(
         "Usage window",
-        "aging",
+        "decay",
         (("how usage decays", "manager.md#how-usage-decays"), ("curves", "algorithms.md#decay-functions")),
         ("GET decay-functions",),
     ),

@@ -125,7 +125,7 @@ def guides(context: SearchContext) -> Iterator[Choice]:
 
 # --- Settings ---------------------------------------------------------------------------------------------------------
 _SETTINGS = (
-    (gettext_lazy("Half-life and usage window"), "aging", "history"),
+    (gettext_lazy("Half-life and usage window"), "decay", "history"),
     (gettext_lazy("Algorithm and weights"), "algorithm", "adjustments-horizontal"),
     (gettext_lazy("Tolerance"), "algorithm", "adjustments-horizontal"),
     (gettext_lazy("Operator"), "operators", "chart-line"),

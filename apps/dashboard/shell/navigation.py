@@ -265,7 +265,7 @@ class Shell:
             (_("Allocations"), "calendar", "allocations", *_OF_CORE_HOURS),
             (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
             (_("Operators"), "chart-line", "operators"),
-            (_("Usage window"), "history", "aging"),
+            (_("Usage window"), "history", "decay"),
             (_("Access"), "shield-lock", "access", "access-give", "grant"),
         ]
         if policy.is_whole:

@@ -334,7 +334,7 @@ def test_the_pages_of_settings_put_them_in_a_draft(admin: Client, draft: ChangeS
     typed = {"algorithm": "slurm-fair-tree", "step": "draft"}
     assert admin.post(f"/policy/{SLUG}/algorithm/", typed)["Location"] == url(draft)
     window = {"aging": "exponential", "half_life_s": "2 d", "length_s": "30 d", "step": "draft"}
-    assert admin.post(f"/policy/{SLUG}/aging/", window)["Location"] == url(draft)
+    assert admin.post(f"/policy/{SLUG}/decay/", window)["Location"] == url(draft)
     draft.refresh_from_db()
     assert [list(each["settings"]) for each in draft.operations] == [["algorithm"], ["window"]]
     assert Policy.objects.get(slug=SLUG).head_number == 2

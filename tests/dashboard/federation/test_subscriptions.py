@@ -315,7 +315,7 @@ def test_the_speed_of_a_site_is_the_factor_of_the_metric(told: Subscription, cli
     page = read(client.get(url(told)))
     assert page.item("speed").attributes["data-value"] == "1"
     assert re.findall(r"\d+", text_of(page.item("speed"))) == ["1"]
-    assert page.values("href", "[data-testid=speed]") == ["/policy/grid/aging/"]
+    assert page.values("href", "[data-testid=speed]") == ["/policy/grid/decay/"]
 
 
 @pytest.mark.parametrize("tail", ["", "without/"])

@@ -188,8 +188,8 @@ def test_pages_and_rest_report_a_failing_package(
 ) -> None:
     client.force_login(admin_user)
     monkeypatch.setenv("MOODY", "nan")
-    found = {path: client.get(path).status_code for path in ("/policy/grid/aging/", "/policy/grid/", "/")}
-    assert found == {"/policy/grid/aging/": 200, "/policy/grid/": 200, "/": 200}
-    figure = client.get("/policy/grid/aging/figures/decay.json")
+    found = {path: client.get(path).status_code for path in ("/policy/grid/decay/", "/policy/grid/", "/")}
+    assert found == {"/policy/grid/decay/": 200, "/policy/grid/": 200, "/": 200}
+    figure = client.get("/policy/grid/decay/figures/decay.json")
     trial = client.get("/api/v1/policies/grid/forecast", {"account": "alice"})
     assert (figure.status_code, trial.status_code) == (422, 503), (figure.content[:300], trial.content[:300])
