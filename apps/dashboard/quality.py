@@ -267,7 +267,7 @@ def data_quality(request: HttpRequest) -> HttpResponse:
         "crumbs": [{"label": _("Data quality")}],
         **coverage_of(lines, actor),
     }
-    return render(request, "dashboard/usage/quality.html", context)
+    return render(request, "dashboard/quality/quality.html", context)
 
 
 @require_safe

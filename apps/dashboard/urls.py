@@ -28,8 +28,8 @@ from apps.dashboard.federation import urls as federation_urls
 from apps.dashboard.group import views as group
 from apps.dashboard.help import documents as help_pages
 from apps.dashboard.history import views as history
-from apps.dashboard.imports import undo_views as exactly_once
-from apps.dashboard.imports import views as usage
+from apps.dashboard.imports import undo_views as import_undo
+from apps.dashboard.imports import views as imports
 from apps.dashboard.jobs import views as jobs
 from apps.dashboard.live import views as live
 from apps.dashboard.mapping import views as mappings
@@ -175,11 +175,11 @@ urlpatterns = [
     path("me/tokens/<int:token_id>/rotate/", tokens.rotate, name="token-rotate"),
     path("me/tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),
     # Usage
-    path("usage/figures/coverage", usage.coverage, name="coverage"),
-    path("usage/figures/coverage.<str:form>", usage.coverage),
-    path("usage/sources/", usage.sources, name="sources"),
+    path("usage/figures/coverage", sources.coverage, name="coverage"),
+    path("usage/figures/coverage.<str:form>", sources.coverage),
+    path("usage/sources/", sources.sources, name="sources"),
     path("usage/sources/new/", sources.new, name="source-new"),
-    path("usage/sources/<slug:slug>/", usage.source, name="source"),
+    path("usage/sources/<slug:slug>/", sources.source, name="source"),
     path("usage/sources/<slug:slug>/settings/", sources.settings, name="source-settings"),
     path("usage/sources/<slug:slug>/remove/", removal.source, name="source-remove"),
     path("usage/sources/<slug:slug>/pause/", sources.pause, name="source-pause"),
@@ -188,16 +188,16 @@ urlpatterns = [
     path("usage/sources/<slug:slug>/_collecting", sources.collecting, name="source-collecting"),
     path("usage/quality/", quality.data_quality, name="data-quality"),
     path("usage/quality/changed.csv", quality.changed_csv, name="data-quality-changed"),
-    path("usage/import/", usage.upload, name="upload"),
-    path(f"{_IMPORT}/", usage.import_, name="import"),
-    path(f"{_IMPORT}/_progress", usage.import_progress, name="import-progress"),
-    path(f"{_IMPORT}/_rejected", usage.import_rejected, name="import-rejected"),
-    path(f"{_IMPORT}/rejected.csv", usage.import_rejected_csv, name="import-rejected-csv"),
-    path(f"{_IMPORT}/cancel/", usage.import_cancel, name="import-cancel"),
-    path(f"{_IMPORT}/confirm/", usage.import_confirm, name="import-confirm"),
-    path(f"{_IMPORT}/undo/", exactly_once.import_undo, name="import-undo"),
-    path("usage/overlaps/", exactly_once.overlaps, name="overlaps"),
-    path("usage/overlaps/decide/", exactly_once.overlap_decide, name="overlap-decide"),
+    path("usage/import/", imports.upload, name="upload"),
+    path(f"{_IMPORT}/", imports.import_, name="import"),
+    path(f"{_IMPORT}/_progress", imports.import_progress, name="import-progress"),
+    path(f"{_IMPORT}/_rejected", imports.import_rejected, name="import-rejected"),
+    path(f"{_IMPORT}/rejected.csv", imports.import_rejected_csv, name="import-rejected-csv"),
+    path(f"{_IMPORT}/cancel/", imports.import_cancel, name="import-cancel"),
+    path(f"{_IMPORT}/confirm/", imports.import_confirm, name="import-confirm"),
+    path(f"{_IMPORT}/undo/", import_undo.import_undo, name="import-undo"),
+    path("usage/overlaps/", import_undo.overlaps, name="overlaps"),
+    path("usage/overlaps/decide/", import_undo.overlap_decide, name="overlap-decide"),
     # My group and the inbox
     path("start/", group.start, name="start"),
     path("group/", group.my_group, name="my-group"),

@@ -105,7 +105,7 @@ PLANTED = (
     ),
     Planted(
         name="missing escape in a template",
-        path="templates/dashboard/policy/_rows.html",
+        path="templates/dashboard/tree/_rows.html",
         old='<a class="label" href="{{ line.url }}">{{ entry.name }}</a>',
         new='<a class="label" href="{{ line.url }}">{{ entry.name|safe }}</a>',
         tests=("tests/dashboard/shell/test_views.py",),

@@ -303,7 +303,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
         ],
         "policy": policy,
     }
-    return render(request, "dashboard/operators/operators.html", context, status=422 if problem else 200)
+    return render(request, "dashboard/algorithm/operators.html", context, status=422 if problem else 200)
 
 
 @require_safe

@@ -131,7 +131,7 @@ def _page(
             {"label": _("From two sources")},
         ],
     }
-    return render(request, "dashboard/usage/overlaps.html", context, status=status)
+    return render(request, "dashboard/imports/overlaps.html", context, status=status)
 
 
 def _is_about(refused: dict[str, str] | None, *pair: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
@@ -23,22 +22,10 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.imports.forms import NEW_SOURCE, UploadForm
-from apps.dashboard.imports.reports import import_line, import_report, note_lines, reason, reasons, size
+from apps.dashboard.imports.reports import import_report, note_lines, reason, reasons, size
 from apps.dashboard.imports.undo_views import undo_report
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment, is_htmx
-from apps.dashboard.sources.presenters import (
-    coverage_of,
-    headline,
-    line_of,
-    lines_of,
-    what_is_late,
-)
-from apps.dashboard.sources.views import collecting_context
-from apps.figures import Figure
-from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
-from apps.figures.figure import read_days
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
@@ -51,59 +38,6 @@ from apps.usage.records.imports import MOST_REJECTED_KEPT
 
 REJECTED_PER_PAGE = 25
 _FORM_BYTES = 1_000_000  # allowance for the other fields and boundaries of the request
-
-
-@require_safe
-def sources(request: HttpRequest) -> HttpResponse:
-    """List sources with their lag and coverage, and the newest imports."""
-    actor, now = actor_of(request), clock.now()
-    lines = lines_of(actor)
-    context = {
-        "lines": lines,
-        "headline": headline(lines),
-        "late": what_is_late(lines, now),
-        "shows_unmapped": any(line.unmapped for line in lines),
-        "imports": _imports(actor),
-        "may_import": actor.is_admin,
-        "now": now,
-        "crumbs": [{"label": _("Usage sources")}],
-        "coverage": framed(request, reverse("dashboard:coverage"), lambda: _coverage(request)),
-    }
-    return render(request, "dashboard/usage/sources.html", context)
-
-
-@require_safe
-def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
-    """Figure of the coverage calendar, for the page's query."""
-    return answer_figure(request, _coverage(request), form)
-
-
-def _coverage(request: HttpRequest) -> Figure:
-    zone, actor = ZoneInfo(settings.TIME_ZONE), actor_of(request)
-    found = selectors.list_source_days(
-        n_days=read_days(request.GET, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone, actor=actor
-    )
-    return coverage_figure(found, request.GET)
-
-
-@require_safe
-def source(request: HttpRequest, slug: str) -> HttpResponse:
-    """State, coverage and imports of one source, and how to send records to it."""
-    actor, now = actor_of(request), clock.now()
-    line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
-    context = {
-        "line": line,
-        "source": line.source,
-        "imports": _imports(actor, slug),
-        "may_import": actor.is_admin,
-        "policies": list_policies(actor=actor) if actor.is_admin else [],
-        "late": what_is_late([line], now),
-        "address": request.build_absolute_uri("/"),
-        **collecting_context(line.source, actor),
-        "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": line.source.name}],
-        **coverage_of([line], actor),
-    }
-    return render(request, "dashboard/usage/source.html", context)
 
 
 @csrf_exempt  # `_upload` checks the token in the form, after the upload was directed to disk
@@ -148,7 +82,7 @@ def import_(request: HttpRequest, import_id: int) -> HttpResponse:
         {"label": usage_import.source.name, "url": reverse("dashboard:source", args=[usage_import.source.slug])},
         {"label": _("Import")},
     ]
-    return render(request, "dashboard/usage/import.html", {**context, "crumbs": crumbs})
+    return render(request, "dashboard/imports/import.html", {**context, "crumbs": crumbs})
 
 
 def _import_url(import_id: int) -> str:
@@ -160,7 +94,7 @@ def _import_url(import_id: int) -> str:
 def import_progress(request: HttpRequest, import_id: int) -> HttpResponse:
     """Fragment that is polled every two seconds; after the import has ended it contains no trigger to poll again."""
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
-    return render(request, "dashboard/usage/_progress.html", _import_context(request, usage_import))
+    return render(request, "dashboard/imports/_progress.html", _import_context(request, usage_import))
 
 
 @fragment(page=_import_url)
@@ -168,7 +102,7 @@ def import_progress(request: HttpRequest, import_id: int) -> HttpResponse:
 def import_rejected(request: HttpRequest, import_id: int) -> HttpResponse:
     """Fragment with the next rejected lines."""
     usage_import = selectors.get_import(import_id=import_id, actor=actor_of(request))
-    return render(request, "dashboard/usage/_rejected.html", _import_context(request, usage_import))
+    return render(request, "dashboard/imports/_rejected.html", _import_context(request, usage_import))
 
 
 @require_safe
@@ -194,15 +128,6 @@ def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     whole = {"all": True, "good": False}.get(request.POST.get("take", ""))
     made = services.confirm_import(import_id=import_id, all_or_nothing=whole, at=clock.now(), actor=actor_of(request))
     return SeeOther(_import_url(made.pk))
-
-
-def _imports(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
-    now = clock.now()
-    lines = []
-    for one in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
-        text, badge, kind = import_line(one, now)
-        lines.append({"import": one, "url": _import_url(one.pk), "text": text, "badge": badge, "kind": kind})
-    return lines
 
 
 def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None) -> UploadForm:
@@ -231,7 +156,7 @@ def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -
         "formats": FORMATS.values(),
         "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": _("Import a file")}],
     }
-    template = "dashboard/usage/_upload.html" if is_htmx(request) else "dashboard/usage/upload.html"
+    template = "dashboard/imports/_upload.html" if is_htmx(request) else "dashboard/imports/upload.html"
     return render(request, template, context, status=status)
 
 

@@ -148,7 +148,7 @@ def _step_page(
 ) -> HttpResponse:
     more = _set_up(found.user, secret or second_factor.new_secret()) if found.sets_up else {}
     context = {"form": form, "site_label": settings.FAIRSHARE_SITE, "sets_up": found.sets_up, **more}
-    return render(request, "dashboard/second_factor/step.html", context, status=status)
+    return render(request, "dashboard/sign_in/second_factor_step.html", context, status=status)
 
 
 @never_cache
@@ -224,7 +224,7 @@ def _own_page(
     }
     if not has_one and context["may_set_up"]:
         context |= _set_up(user, session.read_ticket(request.POST.get("ticket", ""), user))
-    return render(request, "dashboard/second_factor/own.html", context, status=status)
+    return render(request, "dashboard/sign_in/second_factor.html", context, status=status)
 
 
 def _may_set_up(request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Pages on which administrators set up usage sources, and the card with the state of a source's collection."""
+"""Pages of usage sources: their list, one source, its collection, and the forms to set them up."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from django.conf import settings as site_settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -18,16 +21,87 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
+from apps.dashboard.imports.reports import import_line
 from apps.dashboard.shell import presentation
+from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.dashboard.sources.forms import SourceForm, default_values, initial_of, typed_command
+from apps.dashboard.sources.presenters import coverage_of, headline, line_of, lines_of, what_is_late
+from apps.figures import Figure
+from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
+from apps.figures.figure import read_days
+from apps.policies.selectors import list_policies
 from apps.runs.models import Run
 from apps.usage import selectors
 from apps.usage.authority import require_open
 from apps.usage.models import Source
-from apps.usage.sources import services as sources
+from apps.usage.sources import services
 from apps.usage.sources.services import newest_collection
+
+
+# --- List and page ----------------------------------------------------------------------------------------------------
+@require_safe
+def sources(request: HttpRequest) -> HttpResponse:
+    """List sources with their lag and coverage, and the newest imports."""
+    actor, now = actor_of(request), clock.now()
+    lines = lines_of(actor)
+    context = {
+        "lines": lines,
+        "headline": headline(lines),
+        "late": what_is_late(lines, now),
+        "shows_unmapped": any(line.unmapped for line in lines),
+        "imports": _import_lines(actor),
+        "may_import": actor.is_admin,
+        "now": now,
+        "crumbs": [{"label": _("Usage sources")}],
+        "coverage": framed(request, reverse("dashboard:coverage"), lambda: _coverage(request)),
+    }
+    return render(request, "dashboard/sources/sources.html", context)
+
+
+@require_safe
+def coverage(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """Figure of the coverage calendar, for the page's query."""
+    return answer_figure(request, _coverage(request), form)
+
+
+def _coverage(request: HttpRequest) -> Figure:
+    zone, actor = ZoneInfo(site_settings.TIME_ZONE), actor_of(request)
+    found = selectors.list_source_days(
+        n_days=read_days(request.GET, DAYS, PERIODS_DAYS), at=clock.now(), zone=zone, actor=actor
+    )
+    return coverage_figure(found, request.GET)
+
+
+@require_safe
+def source(request: HttpRequest, slug: str) -> HttpResponse:
+    """State, coverage and imports of one source, and how to send records to it."""
+    actor, now = actor_of(request), clock.now()
+    line = line_of(selectors.get_source(slug=slug, actor=actor), actor)
+    context = {
+        "line": line,
+        "source": line.source,
+        "imports": _import_lines(actor, slug),
+        "may_import": actor.is_admin,
+        "policies": list_policies(actor=actor) if actor.is_admin else [],
+        "late": what_is_late([line], now),
+        "address": request.build_absolute_uri("/"),
+        **collecting_context(line.source, actor),
+        "crumbs": [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}, {"label": line.source.name}],
+        **coverage_of([line], actor),
+    }
+    return render(request, "dashboard/sources/source.html", context)
+
+
+def _import_lines(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]:
+    now, lines = clock.now(), []
+    for one in selectors.list_imports(actor=actor, source_slug=slug, limit=10):
+        text, badge, kind = import_line(one, now)
+        url = reverse("dashboard:import", args=[one.pk])
+        lines.append({"import": one, "url": url, "text": text, "badge": badge, "kind": kind})
+    return lines
+
 
 # --- Collection in words ----------------------------------------------------------------------------------------------
 KINDS: Sequence[tuple[str, Any, Any, str]] = (
@@ -146,14 +220,14 @@ def new(request: HttpRequest) -> HttpResponse:
     kind = request.GET.get("kind", "")
     if kind not in LABELS:
         return render(
-            request, "dashboard/usage/source_kinds.html", {"kinds": KINDS, "crumbs": _crumbs(_("New source"))}
+            request, "dashboard/sources/source_kinds.html", {"kinds": KINDS, "crumbs": _crumbs(_("New source"))}
         )
     if request.method != "POST":
         return _page(request, SourceForm(initial=default_values(kind), kind=kind, is_new=True))
     form = SourceForm(request.POST, kind=kind, is_new=True)
     if form.is_valid():
         try:
-            made = sources.set_up_source(
+            made = services.set_up_source(
                 slug=form.cleaned_data["slug"], given=form.given(), at=clock.now(), actor=actor
             )
         except _REFUSALS as refusal:
@@ -176,7 +250,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     if form.is_valid():
         try:
             tag = read_action(request).tag
-            sources.change_source(slug=slug, tag=tag, given=form.given(), at=clock.now(), actor=actor)
+            services.change_source(slug=slug, tag=tag, given=form.given(), at=clock.now(), actor=actor)
         except _REFUSALS as refusal:
             form.add_refusal(refusal)
         else:
@@ -187,21 +261,21 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 def pause(request: HttpRequest, slug: str) -> HttpResponse:
-    sources.pause_source(slug=slug, at=clock.now(), actor=actor_of(request))
+    services.pause_source(slug=slug, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Saved"))
     return SeeOther(_url(slug))
 
 
 @require_POST
 def resume(request: HttpRequest, slug: str) -> HttpResponse:
-    sources.resume_source(slug=slug, at=clock.now(), actor=actor_of(request))
+    services.resume_source(slug=slug, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Saved"))
     return SeeOther(_url(slug))
 
 
 @require_POST
 def collect(request: HttpRequest, slug: str) -> HttpResponse:
-    sources.collect_now(slug=slug, at=clock.now(), actor=actor_of(request))
+    services.collect_now(slug=slug, at=clock.now(), actor=actor_of(request))
     return SeeOther(_url(slug) + "#collecting")
 
 
@@ -214,20 +288,20 @@ def _url(slug: str) -> str:
 def collecting(request: HttpRequest, slug: str) -> HttpResponse:
     """Fragment that is polled while a collection runs; afterwards it contains no trigger to poll again."""
     found = selectors.get_source(slug=slug, actor=actor_of(request))
-    return render(request, "dashboard/usage/_collecting.html", collecting_context(found, actor_of(request)))
+    return render(request, "dashboard/sources/_collecting.html", collecting_context(found, actor_of(request)))
 
 
 def collecting_context(source: Source, actor: Actor) -> dict[str, Any]:
     """Context of the card on the page of a source, and of its fragment."""
     newest = newest_collection(source=source, actor=actor)
-    may_set_up = sources.may_set_up(actor)
+    may_set_up = services.may_set_up(actor)
     line = collecting_line(source, newest, clock.now(), with_details=may_set_up)
     return {"source": source, "collecting": line, "newest": newest, "may_set_up": may_set_up}
 
 
 def _administrator(request: HttpRequest) -> Actor:
     actor = actor_of(request)
-    if not sources.may_set_up(actor):
+    if not services.may_set_up(actor):
         raise NotAllowed(_("Administrators set up usage sources."))
     return actor
 
@@ -238,12 +312,12 @@ def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *
         "kind": form.kind,
         "kind_label": LABELS[form.kind],
         "source": found,
-        "tag": sources.tag_of(found) if found else "",
+        "tag": services.tag_of(found) if found else "",
         "own_fields": [form[name] for name in form.fields if name in _ABOUT and name != "names_people"],
         "interval_fields": [form[name] for name in form.fields if name in _SCHEDULE],
         "crumbs": _crumbs(_("Settings"), found) if found else _crumbs(_("New source")),
     }
-    return render(request, "dashboard/usage/source_form.html", context, status=status)
+    return render(request, "dashboard/sources/source_form.html", context, status=status)
 
 
 _ABOUT = ("name", "slug", "origin", "time_zone", "cluster", "site", "namespace")

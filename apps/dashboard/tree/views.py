@@ -82,7 +82,7 @@ def show(
         ],
         **more,
     }
-    return render(request, "dashboard/policy/tree.html", context, status=status)
+    return render(request, "dashboard/tree/tree.html", context, status=status)
 
 
 @require_safe
@@ -100,7 +100,7 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
         cursor=request.GET.get("cursor") or None,
         at=state.at,
     )
-    return render(request, "dashboard/policy/_rows.html", rows_context(page, state))
+    return render(request, "dashboard/tree/_rows.html", rows_context(page, state))
 
 
 @require_safe
@@ -109,7 +109,7 @@ def current(request: HttpRequest, policy: str) -> HttpResponse:
     """Present content of the visible rows (`?e=`, repeated) and of the page's head."""
     wanted = tuple(uid_of(text) for text in request.GET.getlist("e")[:MOST_CURRENT])
     page = get_tree_rows(policy_slug=policy, actor=actor_of(request), uids=wanted)
-    return render(request, "dashboard/policy/_current.html", rows_context(page, read_state(request)))
+    return render(request, "dashboard/tree/_current.html", rows_context(page, read_state(request)))
 
 
 @require_safe
@@ -118,7 +118,7 @@ def search(request: HttpRequest, policy: str) -> HttpResponse:
     """Rows of the matching entries and their ancestors."""
     state = read_state(request)
     page = selectors.get_tree_page(policy_slug=policy, actor=actor_of(request), arranged=state.arranged, at=state.at)
-    response = render(request, "dashboard/policy/_rows.html", rows_context(page, state))
+    response = render(request, "dashboard/tree/_rows.html", rows_context(page, state))
     response["HX-Replace-Url"] = page_url(policy) + (state.address() if state.pairs() else "")
     found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
     response["HX-Trigger"] = json.dumps({"announce": found if state.query else ""})
@@ -141,7 +141,7 @@ def table(request: HttpRequest, policy: str) -> HttpResponseBase:
 def panel(request: HttpRequest, policy: str) -> HttpResponse:
     """The panel of the selected entry."""
     context = panel_context(request, policy, uid_of(request.GET.get("entry", "")))
-    return render(request, "dashboard/policy/_panel.html", context)
+    return render(request, "dashboard/tree/_panel.html", context)
 
 
 def _after(request: HttpRequest) -> UUID | None:
