@@ -133,6 +133,12 @@ def _reads_time(node: ast.Attribute) -> bool:
     return named and node.attr in {"now", "utcnow", "today"}
 
 
+def test_templates_of_a_page_lie_in_the_folder_of_its_feature() -> None:
+    folders = {path.name for path in (ROOT / "templates/dashboard").iterdir() if path.is_dir()}
+    features = {path.stem for path in (ROOT / "apps/dashboard").iterdir()}
+    assert folders - features == set()
+
+
 def test_no_module_is_imported_by_nobody() -> None:
     found_by_django = re.compile(r"apps\.\w+\.(apps|admin|templatetags\.\w+|management\.commands\.\w+)")
     found_by_a_registry = re.compile(r"apps\.notices\.kinds\.\w+")  # one file a kind, listed by its package

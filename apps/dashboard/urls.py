@@ -32,13 +32,13 @@ from apps.dashboard.imports import undo_views as import_undo
 from apps.dashboard.imports import views as imports
 from apps.dashboard.jobs import views as jobs
 from apps.dashboard.live import views as live
-from apps.dashboard.mapping import views as mappings
+from apps.dashboard.mapping import views as mapping
 from apps.dashboard.members import views as members
-from apps.dashboard.my_priority import views as me
+from apps.dashboard.my_priority import views as my_priority
 from apps.dashboard.notices import urls as notice_urls
-from apps.dashboard.onboarding import views as setup
+from apps.dashboard.onboarding import views as onboarding
 from apps.dashboard.overview import views as overview
-from apps.dashboard.requests import views as inbox
+from apps.dashboard.requests import views as requests
 from apps.dashboard.review import urls as review_urls
 from apps.dashboard.schedulers import urls as scheduler_urls
 from apps.dashboard.search import views as search
@@ -48,7 +48,7 @@ from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
 from apps.dashboard.sources import views as sources
 from apps.dashboard.tokens import views as tokens
-from apps.dashboard.tree import views as policy
+from apps.dashboard.tree import views as tree
 
 app_name = "dashboard"
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
@@ -73,18 +73,18 @@ urlpatterns = [
     path("_recent", overview.recent, name="overview-recent"),
     path("deviation.csv", overview.deviation_csv, name="overview-deviation-csv"),
     path("policy/<slug:policy>/pins/<uuid:uid>/", overview.pin, name="pin"),
-    path("setup/", setup.setup, name="setup"),
-    path("setup/_progress", setup.progress, name="setup-progress"),
-    path("setup/tree/", setup.tree, name="setup-tree"),
-    path("setup/here/", setup.here, name="setup-here"),
-    path("setup/log/", setup.log, name="setup-log"),
-    path("setup/source/", setup.source, name="setup-source"),
-    path("setup/zone/", setup.zone, name="setup-zone"),
-    path("setup/confirm/", setup.confirm, name="setup-confirm"),
-    path("setup/again/", setup.again, name="setup-again"),
-    path("setup/accounts/", setup.accounts, name="setup-accounts"),
-    path("setup/publish/", setup.publish, name="setup-publish"),
-    path("setup/give-up/", setup.give_up, name="setup-give-up"),
+    path("setup/", onboarding.setup, name="setup"),
+    path("setup/_progress", onboarding.progress, name="setup-progress"),
+    path("setup/tree/", onboarding.tree, name="setup-tree"),
+    path("setup/here/", onboarding.here, name="setup-here"),
+    path("setup/log/", onboarding.log, name="setup-log"),
+    path("setup/source/", onboarding.source, name="setup-source"),
+    path("setup/zone/", onboarding.zone, name="setup-zone"),
+    path("setup/confirm/", onboarding.confirm, name="setup-confirm"),
+    path("setup/again/", onboarding.again, name="setup-again"),
+    path("setup/accounts/", onboarding.accounts, name="setup-accounts"),
+    path("setup/publish/", onboarding.publish, name="setup-publish"),
+    path("setup/give-up/", onboarding.give_up, name="setup-give-up"),
     # Sign-in
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/oidc/", sign_in.oidc_start, name="oidc-start"),
@@ -97,25 +97,25 @@ urlpatterns = [
     path("me/second-factor/", second_factor.own, name="second-factor"),
     path("theme/", preferences.theme, name="theme"),
     # My priority
-    path("me/priority/", me.my_priority, name="my-priority"),
-    path("me/priority/_why", me.why, name="my-priority-why"),
-    path("me/priority/_submit", me.submit, name="my-submit"),
-    path("me/priority/figures/<slug:figure>", me.figure, name="my-figure"),
-    path("me/priority/figures/<slug:figure>.<str:form>", me.figure),
-    path("me/accounts/claim/", me.claim, name="claim-account"),
-    path("me/accounts/take-back/", me.withdraw_claim, name="take-back-claim"),
+    path("me/priority/", my_priority.my_priority, name="my-priority"),
+    path("me/priority/_why", my_priority.why, name="my-priority-why"),
+    path("me/priority/_submit", my_priority.submit, name="my-submit"),
+    path("me/priority/figures/<slug:figure>", my_priority.figure, name="my-figure"),
+    path("me/priority/figures/<slug:figure>.<str:form>", my_priority.figure),
+    path("me/accounts/claim/", my_priority.claim, name="claim-account"),
+    path("me/accounts/take-back/", my_priority.withdraw_claim, name="take-back-claim"),
     # A policy and its settings
-    path("policy/<slug:policy>/", policy.tree, name="policy"),
+    path("policy/<slug:policy>/", tree.tree, name="policy"),
     path("policy/<slug:policy>/live", live.live, name="live"),
-    path("policy/<slug:policy>/icicle/", policy.icicle, name="icicle"),
-    path("policy/<slug:policy>/icicle/figures/tree", policy.figure, name="tree-figure"),
-    path("policy/<slug:policy>/icicle/figures/tree.<str:form>", policy.figure),
-    path("policy/<slug:policy>/selection/", policy.act, name="policy-selection"),
-    path("policy/<slug:policy>/tree.csv", policy.table, name="policy-csv"),
-    path("policy/<slug:policy>/_rows", policy.rows, name="policy-rows"),
-    path("policy/<slug:policy>/_current", policy.current, name="policy-current"),
-    path("policy/<slug:policy>/_search", policy.search, name="policy-search"),
-    path("policy/<slug:policy>/_panel", policy.panel, name="policy-panel"),
+    path("policy/<slug:policy>/icicle/", tree.icicle, name="icicle"),
+    path("policy/<slug:policy>/icicle/figures/tree", tree.figure, name="tree-figure"),
+    path("policy/<slug:policy>/icicle/figures/tree.<str:form>", tree.figure),
+    path("policy/<slug:policy>/selection/", tree.act, name="policy-selection"),
+    path("policy/<slug:policy>/tree.csv", tree.table, name="policy-csv"),
+    path("policy/<slug:policy>/_rows", tree.rows, name="policy-rows"),
+    path("policy/<slug:policy>/_current", tree.current, name="policy-current"),
+    path("policy/<slug:policy>/_search", tree.search, name="policy-search"),
+    path("policy/<slug:policy>/_panel", tree.panel, name="policy-panel"),
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
     path("policy/<slug:policy>/operators/", algorithm.operators, name="operators"),
@@ -207,10 +207,10 @@ urlpatterns = [
     path(f"{_GROUP}/_ask_effect", group.ask_effect, name="group-ask-effect"),
     path(f"{_GROUP}/ask/", group.ask, name="group-ask"),
     path(f"{_GROUP}/undo/", group.undo, name="group-undo"),
-    path("inbox/", inbox.inbox, name="inbox"),
-    path("inbox/_news", inbox.news, name="inbox-news"),
-    path("inbox/<int:change_set>/_ranks", inbox.ranks, name="request-ranks"),
-    path("inbox/<int:change_set>/answer/", inbox.answer, name="request-answer"),
+    path("inbox/", requests.inbox, name="inbox"),
+    path("inbox/_news", requests.news, name="inbox-news"),
+    path("inbox/<int:change_set>/_ranks", requests.ranks, name="request-ranks"),
+    path("inbox/<int:change_set>/answer/", requests.answer, name="request-answer"),
     # History and the audit log
     path("policy/<slug:policy>/remove/", removal.policy, name="policy-remove"),
     path(f"{_HISTORY}/", history.history, name="history"),
@@ -226,15 +226,15 @@ urlpatterns = [
     path("audit/export.jsonl", audit.export_lines, name="audit-lines"),
     path("audit/export.csv", audit.export_table, name="audit-table"),
     # Mapping and charges
-    path(f"{_MAPPINGS}/", mappings.mappings, name="mappings"),
-    path(f"{_MAPPINGS}/_unmapped", mappings.unmapped, name="mappings-unmapped"),
-    path(f"{_MAPPINGS}/_rules", mappings.rules, name="mappings-rules"),
-    path(f"{_MAPPINGS}/rule/", mappings.rule, name="mapping-rule"),
-    path(f"{_MAPPINGS}/order/", mappings.order, name="mapping-order"),
-    path(f"{_MAPPINGS}/assign/", mappings.assign, name="mapping-assign"),
-    path(f"{_MAPPINGS}/let-go/", mappings.detach, name="mapping-let-go"),
-    path(f"{_MAPPINGS}/versions/", mappings.versions, name="mapping-versions"),
-    path(f"{_MAPPINGS}/versions/<int:number>/", mappings.version, name="mapping-version"),
+    path(f"{_MAPPINGS}/", mapping.mappings, name="mappings"),
+    path(f"{_MAPPINGS}/_unmapped", mapping.unmapped, name="mappings-unmapped"),
+    path(f"{_MAPPINGS}/_rules", mapping.rules, name="mappings-rules"),
+    path(f"{_MAPPINGS}/rule/", mapping.rule, name="mapping-rule"),
+    path(f"{_MAPPINGS}/order/", mapping.order, name="mapping-order"),
+    path(f"{_MAPPINGS}/assign/", mapping.assign, name="mapping-assign"),
+    path(f"{_MAPPINGS}/let-go/", mapping.detach, name="mapping-let-go"),
+    path(f"{_MAPPINGS}/versions/", mapping.versions, name="mapping-versions"),
+    path(f"{_MAPPINGS}/versions/<int:number>/", mapping.version, name="mapping-version"),
     path(_CHARGES, charges.charges, name="charges"),
     path(f"{_CHARGES}_rows", charges.rows, name="charges-rows"),
     path(f"{_CHARGES}table.csv", charges.table, name="charges-table"),
