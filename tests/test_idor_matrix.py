@@ -486,7 +486,7 @@ ROWS = [
         Row(f"setup/{step}/", f"/setup/{step}/", f"302 403 403 403 403 {admin} 302 302 302 302 302", "post", {})
         for step, admin in (
             ("tree", 422), ("here", 422), ("log", 422), ("source", 404), ("zone", 422), ("confirm", 404),
-            ("again", 404), ("accounts", 404), ("publish", 404), ("give-up", 404),
+            ("again", 404), ("accounts", 404), ("publish", 404), ("discard", 404),
         )
     ),
     Row("sign-in/", "/sign-in/", "200 302 302 302 302 302 200 200 200 200 200"),
@@ -614,9 +614,9 @@ ROWS = [
     Row(ACCESS + "_why", "/policy/grid/access/_why?person=dora&entry=/physics/bob",
         "302 422 422 200 422 200 302 302 302 302 302", word="bob is hers", readers="pia admin dora", headers=HTMX,
         besides="dora 200"),
-    Row(ACCESS + "give/", "/policy/grid/access/give/", "302 403 403 200 200 200 302 302 302 302 302",
+    Row(ACCESS + "assign/", "/policy/grid/access/assign/", "302 403 403 200 200 200 302 302 302 302 302",
         besides="dora 200"),
-    Row(ACCESS + "give/", "/policy/grid/access/give/", "302 403 403 303 422 303 302 302 302 302 302", "post",
+    Row(ACCESS + "assign/", "/policy/grid/access/assign/", "302 403 403 303 422 303 302 302 302 302 302", "post",
         {"entry": "/physics/bob", "people": "oidc:team", "role": "viewer", "reason": "try", "no_end": "on"},
         remakes="no_team", besides="dora 303"),
     Row(ACCESS + "extend/", "/policy/grid/access/extend/", "302 303 303 303 303 303 302 302 302 302 302", "post",
@@ -717,7 +717,7 @@ ROWS = [
         {"step": "withdraw", "version": "1"}, remakes="change_set"),
     Row(CHANGE + "/comment/", "/changes/{change_set}/comment/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"text": "Why?"}),
-    Row(CHANGE + "/work-out/", "/changes/{change_set}/work-out/", "302 404 404 303 404 303 302 302 302 302 302",
+    Row(CHANGE + "/compute/", "/changes/{change_set}/compute/", "302 404 404 303 404 303 302 302 302 302 302",
         "post"),
     # --- My group (physics), and what was asked for it (by pia)
     Row("start/", "/start/", "302 303 303 303 303 303 302 302 302 302 302"),
@@ -905,7 +905,7 @@ ROWS = [
         besides="dora 200"),
     Row("me/accounts/claim/", "/me/accounts/claim/", "302 303 303 303 303 303 302 302 302 302 302", "post",
         {"namespace": "a", "user_name": "zz"}),
-    Row("me/accounts/take-back/", "/me/accounts/take-back/", "302 404 404 404 404 404 302 302 302 302 302", "post",
+    Row("me/accounts/withdraw/", "/me/accounts/withdraw/", "302 404 404 404 404 404 302 302 302 302 302", "post",
         {"claim": "{claim}"}, remakes="claim"),
     Row(NODE + "/_members", "/policy/grid/n/{physics}/_members", "302 404 200 200 404 200 302 302 302 302 302",
         headers=HTMX, besides="vera 200 dora 200"),

@@ -84,7 +84,7 @@ urlpatterns = [
     path("setup/again/", onboarding.again, name="setup-again"),
     path("setup/accounts/", onboarding.accounts, name="setup-accounts"),
     path("setup/publish/", onboarding.publish, name="setup-publish"),
-    path("setup/give-up/", onboarding.give_up, name="setup-give-up"),
+    path("setup/discard/", onboarding.discard, name="setup-discard"),
     # Sign-in
     path("sign-in/", sign_in.sign_in, name="sign-in"),
     path("sign-in/oidc/", sign_in.oidc_start, name="oidc-start"),
@@ -103,7 +103,7 @@ urlpatterns = [
     path("me/priority/figures/<slug:figure>", my_priority.figure, name="my-figure"),
     path("me/priority/figures/<slug:figure>.<str:form>", my_priority.figure),
     path("me/accounts/claim/", my_priority.claim, name="claim-account"),
-    path("me/accounts/take-back/", my_priority.withdraw_claim, name="take-back-claim"),
+    path("me/accounts/withdraw/", my_priority.withdraw_claim, name="withdraw-claim"),
     # A policy and its settings
     path("policy/<slug:policy>/", tree.tree, name="policy"),
     path("policy/<slug:policy>/live", live.live, name="live"),
@@ -134,7 +134,7 @@ urlpatterns = [
     path("policy/<slug:policy>/access/", access.overview, name="access"),
     path("policy/<slug:policy>/access/_grants", access.grants, name="access-grants"),
     path("policy/<slug:policy>/access/_why", access.why, name="access-why"),
-    path("policy/<slug:policy>/access/give/", access.give, name="access-give"),
+    path("policy/<slug:policy>/access/assign/", access.assign, name="access-assign"),
     path("policy/<slug:policy>/access/extend/", access.extend, name="access-extend"),
     path("policy/<slug:policy>/access/<int:grant_id>/", access.grant, name="grant"),
     path(f"{_NODE}/_access", access.of_entry, name="entry-access"),

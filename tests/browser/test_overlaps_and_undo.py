@@ -81,7 +81,7 @@ def test_an_import_is_undone(visit: Open, imported: Import, theme: str, width: i
     window.look()
     _keep(page.screenshot(full_page=True), f"undo-{theme}-{width}")
     page.locator("[data-testid=undo] [name=reason]").fill("the wrong month")
-    page.locator("[data-testid=take-back][data-value='40']").click()
+    page.locator("[data-testid=undo-import][data-value='40']").click()
     expect(page.locator("[data-testid=undo]")).to_have_attribute("data-state", "at_work")
     window.look()
     imported.refresh_from_db()

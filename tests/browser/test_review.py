@@ -206,7 +206,7 @@ def test_a_large_policy_shows_its_effect_when_computed(
     window = visit()
     window.sign_in("lars")
     page = window.go(f"/changes/{change_set.pk}/effect/")
-    page.click("#work-out")
+    page.click("#compute-effect")
     page.wait_for_selector("[data-poll]")
     page.wait_for_function("document.activeElement.id === 'pause'")
     run = change_effect_runs.newest_run(change_set)

@@ -171,7 +171,7 @@ _REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def give(request: HttpRequest, policy: str) -> HttpResponse:
+def assign(request: HttpRequest, policy: str) -> HttpResponse:
     """Grant a role at an entry to a person or sign-in group."""
     found, now = get_policy(slug=policy, actor=actor_of(request)), clock.now()
     if not access.may_grant(policy_slug=policy, at=now, actor=actor_of(request)):
@@ -319,7 +319,7 @@ def _give_page(request: HttpRequest, policy: Policy, form: GrantForm, *, status:
         **_terms_context(form),
         "crumbs": _crumbs(policy, _("Assign role")),
     }
-    return render(request, "dashboard/access/give.html", context, status=status)
+    return render(request, "dashboard/access/assign.html", context, status=status)
 
 
 def _grant_page(

@@ -89,7 +89,7 @@ def settings(request: HttpRequest, change_set: int) -> HttpResponse:
     return SeeOther(draft_url(change_set))
 
 
-def put_in_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], reason: str) -> HttpResponse:
+def add_to_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], reason: str) -> HttpResponse:
     """Add a change of settings to the actor's draft of the policy, which is created if there is none."""
     actor, at = actor_of(request), clock.now()
     found = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor)
@@ -240,7 +240,7 @@ def decide(
     settings = {part: dict(values)}
     if step == "draft":
         try:
-            return put_in_draft(request, policy, settings, reason)
+            return add_to_draft(request, policy, settings, reason)
         except (Invalid, Conflict) as error:
             return show(status=422, reason=reason, refusal=_refusal(error), refusal_code=error.code)
     stated = urlencode(sorted((key, str(value)) for key, value in values.items()))

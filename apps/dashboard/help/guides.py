@@ -127,7 +127,7 @@ GUIDES = (
     ),
     Guide(
         "Access",
-        "access access-give access-extend grant",
+        "access access-assign access-extend grant",
         (("who may do what", "manager.md#who-may-do-what"), ("privacy", "privacy.md")),
         ("GET policies/{policy}/grants",),
     ),
@@ -236,7 +236,7 @@ def _by_route() -> dict[str, Guide]:
 
 _SETUP_STEPS = (
     *("setup-tree", "setup-log", "setup-source", "setup-zone", "setup-confirm"),
-    *("setup-again", "setup-accounts", "setup-publish", "setup-give-up"),
+    *("setup-again", "setup-accounts", "setup-publish", "setup-discard"),
 )
 
 

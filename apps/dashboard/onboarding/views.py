@@ -234,7 +234,7 @@ def publish(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-def give_up(request: HttpRequest) -> HttpResponse:
+def discard(request: HttpRequest) -> HttpResponse:
     """Discard the set-up; imported usage stays."""
     drafting.discard_draft(version=read_action(request).version, at=clock.now(), actor=actor_of(request))
     messages.info(request, _("Discarded. Imported usage stays in its source."))

@@ -253,7 +253,7 @@ def comment(request: HttpRequest, change_set: int) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def work_out(request: HttpRequest, change_set: int) -> HttpResponse:
+def compute(request: HttpRequest, change_set: int) -> HttpResponse:
     """Start to compute the effect of a change set of a large policy in the background."""
     if request.method != "POST":
         return SeeOther(page_url(change_set, "effect"))

@@ -185,7 +185,7 @@ def _is_admin(context: SearchContext) -> bool:
 
 _ACTIONS = (
     Action(gettext_lazy("Change shares"), "edit", "pencil", _may_edit, _MANAGERS, True),
-    Action(gettext_lazy("Give access"), "access-give", "shield-lock", _may_grant, _MANAGERS, True),
+    Action(gettext_lazy("Give access"), "access-assign", "shield-lock", _may_grant, _MANAGERS, True),
     Action(gettext_lazy("Import a usage file"), "upload", "database-import", _is_admin, _ADMINISTRATORS),
     Action(gettext_lazy("Add a usage source"), "source-new", "plus", _is_admin, _ADMINISTRATORS, query="?kind=push"),
     Action(gettext_lazy("Mount a policy"), "federation-mount-new", "world-share", _may_federate, _MANAGERS),

@@ -266,7 +266,7 @@ class Shell:
             (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
             (_("Operators"), "chart-line", "operators"),
             (_("Usage window"), "history", "decay"),
-            (_("Access"), "shield-lock", "access", "access-give", "grant"),
+            (_("Access"), "shield-lock", "access", "access-assign", "grant"),
         ]
         if policy.is_whole:
             pages.append((_("Import and export"), "download", "policy-files", "policy-file"))

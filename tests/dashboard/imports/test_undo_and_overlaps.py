@@ -68,7 +68,7 @@ def test_an_import_is_undone_after_a_preview(as_admin: Client) -> None:
     made = sent(as_admin, line(1) + line(2))
     before = page(as_admin, "import", import_id=made.pk)
     assert before.item("undo").attributes["data-state"] == "can"
-    assert before.item("take-back").attributes["data-value"] == "2"
+    assert before.item("undo-import").attributes["data-value"] == "2"
     undo(as_admin, made, "the wrong month")
     made.refresh_from_db()
     assert made.undone_run is not None
@@ -93,7 +93,7 @@ def test_an_import_that_cannot_be_undone_names_the_reason(as_admin: Client) -> N
     assert shown.error_codes() == ["replaced_since"]
     why = shown.text('[data-testid="undo-text"]')
     assert f"{later.pk} (a.swf)" in why
-    assert not shown.has('[data-testid="take-back"]')
+    assert not shown.has('[data-testid="undo-import"]')
     undo(as_admin, first)
     assert page(as_admin, "import", import_id=first.pk).texts("#problem .error") == [why]
     assert Import.objects.get(pk=first.pk).undone_run_id is None

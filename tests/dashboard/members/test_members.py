@@ -180,8 +180,8 @@ def test_only_its_author_can_withdraw_a_claim(lead: Client, grid: Grid) -> None:
     me = sign_in(Client(), User.objects.create_user("rob"))
     me.post("/me/accounts/claim/", {"namespace": "cluster-a", "user_name": "bob"})
     claim = Claim.objects.get()
-    assert lead.post("/me/accounts/take-back/", {"claim": claim.pk}).status_code == 404
-    assert me.post("/me/accounts/take-back/", {"claim": claim.pk}).status_code == 303
+    assert lead.post("/me/accounts/withdraw/", {"claim": claim.pk}).status_code == 404
+    assert me.post("/me/accounts/withdraw/", {"claim": claim.pk}).status_code == 303
     assert not Claim.objects.exists()
 
 

@@ -365,7 +365,7 @@ def test_without_a_log_nothing_is_published(admin: Client) -> None:
 
 def test_existing_usage_is_used_without_a_file(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(1), 60))
-    assert press(admin, "give-up").status_code == 303
+    assert press(admin, "discard").status_code == 303
     assert not Beginning.objects.exists()
     assert Source.objects.get().slug == "demo"
     send_tree(admin)
@@ -395,7 +395,7 @@ def test_other_users_see_whom_to_contact(admin: Client) -> None:
 
 def test_import_and_discard_of_a_setup_are_audited(admin: Client) -> None:
     send_tree(admin)
-    press(admin, "give-up")
+    press(admin, "discard")
     verbs = list(AuditEvent.objects.filter(verb__startswith="setup.").order_by("pk").values_list("verb", flat=True))
     assert verbs == ["setup.tree_read", "setup.given_up"]
     listed = [line.event.verb for line in admin.get("/audit/").context["lines"]]

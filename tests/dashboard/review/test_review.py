@@ -311,9 +311,9 @@ def test_effects_of_a_large_policy_are_computed_on_request(
     change_set = drafted(bob, MORE)
     client = signed_in(bob)
     page = read(client.get(f"/changes/{change_set.pk}/effect/"))
-    assert page.has("#work-out")
+    assert page.has("#compute-effect")
     assert not page.has("table.later")
-    assert client.post(f"/changes/{change_set.pk}/work-out/").status_code == 303
+    assert client.post(f"/changes/{change_set.pk}/compute/").status_code == 303
     waiting = client.get(f"/changes/{change_set.pk}/effect/").content.decode()
     assert "data-poll" in waiting
     run = change_effect_runs.newest_run(change_set)

@@ -112,7 +112,7 @@ class ChangeSetEffectView(APIView):
             ).data
         )
 
-    @extend_schema(operation_id="work_out_effect_of_change_set", request=None, responses={202: AskedRunSerializer})
+    @extend_schema(operation_id="compute_effect_of_change_set", request=None, responses={202: AskedRunSerializer})
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Compute the effect in the background, as necessary for large policies."""
         found = found_for(request, policy, change_set)
