@@ -50,12 +50,12 @@ def test_a_manager_assigns_explains_changes_and_ends_a_role(grid: Grid, maria: U
     window = visit()
     window.sign_in("maria")
     page = window.go(PAGE)
-    page.click(f".page-head a[href='{PAGE}give/']")
+    page.click(f".page-head a[href='{PAGE}assign/']")
     page.fill("#id_person", "alice")
     page.fill("#id_entry", "/atlas")
     page.check("[name=role][value=viewer]")
     page.fill("#id_reason", "helps with the numbers")
-    page.click(f"form[action='{PAGE}give/'] button[type=submit]")
+    page.click(f"form[action='{PAGE}assign/'] button[type=submit]")
     expect(page.locator("#problem .success")).to_contain_text("/atlas")
     given = page.locator("#grants tr", has_text="helps with the numbers")
     expect(given.locator("[data-role=viewer]")).to_be_visible()
@@ -85,7 +85,7 @@ def test_a_manager_assigns_explains_changes_and_ends_a_role(grid: Grid, maria: U
 def test_a_role_is_assigned_by_keyboard_and_without_scripts(grid: Grid, maria: User, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in("maria")
-    page = window.go(f"{PAGE}give/?entry=/atlas/alice")
+    page = window.go(f"{PAGE}assign/?entry=/atlas/alice")
     page.focus("#id_person")
     page.keyboard.type("alice")
     for _step in range(5):  # past the group, the entry, the role and the fields under Advanced
@@ -105,7 +105,7 @@ def test_the_pages_are_accessible_and_fit(grid: Grid, maria: User, visit: Open, 
     window = visit(theme=theme, width=width)
     window.sign_in("maria")
     grant = Grant.objects.get(user=maria)
-    for path in (PAGE, f"{PAGE}?view=matrix&person=maria&entry=/atlas/bob", f"{PAGE}give/", f"{PAGE}{grant.pk}/"):
+    for path in (PAGE, f"{PAGE}?view=matrix&person=maria&entry=/atlas/bob", f"{PAGE}assign/", f"{PAGE}{grant.pk}/"):
         window.go(path)
         assert window.axe() == [], path
         assert window.overflow() <= 0, path

@@ -23,7 +23,7 @@ from tests.sign_in import sign_in
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 PAGE = f"/policy/{SLUG}/access/"
-GIVE = f"{PAGE}give/"
+ASSIGN = f"{PAGE}assign/"
 # What each role may, written out here: the product's own table is what is tested.
 _LEADS = {"view_aggregate", "view_members", "edit_shares", "map_accounts", "publish"}
 _MANAGES = _LEADS | {"edit_structure", "approve", "delegate", "manage_usage"}
@@ -120,11 +120,11 @@ def test_a_manager_sees_grants_of_the_own_subtree_and_others_see_their_own(grid:
     page = read(page_of(maria))
     assert "for alice" in page.text("#grants")
     assert "all of biomed" not in page.text("body")
-    assert page.has(f"[href='{GIVE}']")
+    assert page.has(f"[href='{ASSIGN}']")
     assert "for alice" in read(page_of(grid.alice)).text("#grants")
     stranger = read(page_of(User.objects.create_user("stranger")))
     assert "for alice" not in stranger.text("body")
-    assert not stranger.has(f"[href='{GIVE}']")
+    assert not stranger.has(f"[href='{ASSIGN}']")
     assert stranger.item("no-grants").attributes["data-state"] == "none"
 
 
@@ -196,11 +196,11 @@ def test_fragments_opened_directly_lead_to_their_page(grid: Grid) -> None:
 
 
 def test_a_role_is_assigned_until_the_end_of_a_day(grid: Grid, maria: User) -> None:
-    answer = send(maria, GIVE, **filled(ends_on="2099-01-31"))
+    answer = send(maria, ASSIGN, **filled(ends_on="2099-01-31"))
     assert answer.status_code == 422
     assert answer.context["form"].has_error(NON_FIELD_ERRORS, code="longer_than_own")
     day = (clock.now() + timedelta(days=90)).date()
-    answer = send(maria, GIVE, **filled(ends_on=day.isoformat()))
+    answer = send(maria, ASSIGN, **filled(ends_on=day.isoformat()))
     assert (answer.status_code, answer["Location"]) == (303, PAGE)
     grant = Grant.objects.get(user=grid.alice)
     assert (grant.granted_by, grant.reason, grant.role) == (maria, "leads now", "lead")
@@ -211,7 +211,7 @@ def test_a_role_is_assigned_until_the_end_of_a_day(grid: Grid, maria: User) -> N
 @pytest.mark.parametrize("role", RIGHTS)
 def test_a_role_ignores_the_single_rights_ticked_below_it(grid: Grid, maria: User, role: str) -> None:
     """A browser sends the ticks of single rights too, even where single rights weren't chosen."""
-    assert send(grid.admin, GIVE, **filled(role=role, verbs=["approve"])).status_code == 303
+    assert send(grid.admin, ASSIGN, **filled(role=role, verbs=["approve"])).status_code == 303
     grant = Grant.objects.get(user=grid.alice)
     assert (grant.role, set(grant.verbs)) == (role, RIGHTS[role])
     other = make_grant(grid, grid.alice, "/cms", "viewer" if role != "viewer" else "lead", reason="r")
@@ -240,14 +240,14 @@ def test_the_table_of_roles_and_the_form_show_the_rights_of_each_role(grid: Grid
 def test_a_grant_ends_no_later_than_the_right_of_its_author(grid: Grid, maria: User) -> None:
     own = Grant.objects.get(user=maria)
     assert own.expires_at is not None
-    assert send(maria, GIVE, **filled(ends_on=own.expires_at.date().isoformat())).status_code == 303
+    assert send(maria, ASSIGN, **filled(ends_on=own.expires_at.date().isoformat())).status_code == 303
     assert Grant.objects.get(user=grid.alice).expires_at == own.expires_at
 
 
 def test_single_rights_can_be_chosen_under_advanced(grid: Grid, maria: User) -> None:
-    assert send(maria, GIVE, **filled(singly="on", verbs=["publish", "view_aggregate"])).status_code == 303
+    assert send(maria, ASSIGN, **filled(singly="on", verbs=["publish", "view_aggregate"])).status_code == 303
     assert Grant.objects.get(user=grid.alice).verbs == ["view_aggregate", "publish"]
-    assert send(maria, GIVE, **filled(singly="on", verbs=[], role="viewer")).status_code == 422
+    assert send(maria, ASSIGN, **filled(singly="on", verbs=[], role="viewer")).status_code == 422
     page = read(page_of(maria))
     assert [node.attributes["data-role"] for node in page.items("adapted")] == ["lead"]
 
@@ -272,7 +272,7 @@ def test_single_rights_can_be_chosen_under_advanced(grid: Grid, maria: User) -> 
 def test_an_invalid_grant_form_keeps_its_input_and_names_the_error(
     grid: Grid, maria: User, wrong: dict[str, str], field: str | None, code: str
 ) -> None:
-    answer = send(maria, GIVE, **filled(**wrong))
+    answer = send(maria, ASSIGN, **filled(**wrong))
     page = read(answer, 422)
     assert codes_of(answer.context["form"]) == {field or NON_FIELD_ERRORS: [code]}
     assert page.text(f"#id_{field}_error" if field else "form [role=alert]")
@@ -281,9 +281,9 @@ def test_an_invalid_grant_form_keeps_its_input_and_names_the_error(
 
 
 def test_the_form_is_shown_to_those_who_may_grant(grid: Grid, maria: User) -> None:
-    shown = page_of(maria, f"{GIVE}?entry=/atlas")
+    shown = page_of(maria, f"{ASSIGN}?entry=/atlas")
     assert (shown.status_code, 'name="person"' in shown.content.decode()) == (200, True)
-    for refused in (page_of(grid.alice, GIVE), send(grid.alice, GIVE, **filled())):
+    for refused in (page_of(grid.alice, ASSIGN), send(grid.alice, ASSIGN, **filled())):
         assert (refused.status_code, refused.context["refusal"].code) == (403, "not_allowed")
     assert not Grant.objects.filter(user=grid.alice).exists()
 
@@ -355,7 +355,7 @@ def test_the_page_of_an_entry_lists_the_own_rights_there(grid: Grid, maria: User
     assert key_of(page, "verdict") == "divides_and_publishes"
     assert "Maria Hedin" in page.text("[data-testid=verdict]")
     assert "atlas" in page.text("[data-testid=verdict]")
-    assert page.has(f"[href='{GIVE}?entry=/atlas']")
+    assert page.has(f"[href='{ASSIGN}?entry=/atlas']")
     assert page_of(maria, f"{where}_access")["Location"] == where
     assert f"{where}_access" in page_of(maria, f"{where}atlas/").content.decode()
     assert page_of(maria, f"/policy/{SLUG}/n/{grid.uid('/cms')}/_access", **HTMX).status_code == 404
