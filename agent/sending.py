@@ -22,6 +22,15 @@ class Sent(NamedTuple):
         return sum(n for code, (n, _) in self.problems.items() if code != "job_gone")
 
 
+def refusal_of(message: str, gone: Sequence[str], denied: Sequence[str]) -> Problem:
+    """The problem of a command that failed. gone, denied: parts of messages about ended jobs and missing rights."""
+    if any(each in message for each in gone):
+        return Problem("job_gone", message)
+    if any(each in message for each in denied):
+        return Problem("denied", message)
+    return Problem("refused", message)
+
+
 class _Sender:
     def __init__(self, send: Send) -> None:
         self._send = send

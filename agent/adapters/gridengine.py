@@ -18,7 +18,7 @@ from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
 from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
-from agent.sending import Sent, send_all
+from agent.sending import Sent, refusal_of, send_all
 from agent.shares import NO_TREE, ShareLine, Shares, gridengine_argv, parse_share_tree
 
 _OPTIONS = {"override_tickets": "-ot", "priority": "-p"}
@@ -139,11 +139,7 @@ def problem_of(output: Output) -> Optional[Problem]:
     if output.status == 0:
         return None
     message = _complaint(output) or f"qalter ended with status {output.status}."
-    if any(each in message for each in _GONE):
-        return Problem("job_gone", message)
-    if any(each in message for each in _DENIED):
-        return Problem("denied", message)
-    return Problem("refused", message)
+    return refusal_of(message, _GONE, _DENIED)
 
 
 def _complaint(output: Output) -> Optional[str]:

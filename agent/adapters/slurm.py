@@ -14,7 +14,7 @@ from agent.adapters import Adapter, Config
 from agent.commands import Output, TimedOut, first_line
 from agent.names import shown
 from agent.records import Account, Finding, Job, Problem, Queue, Unreadable
-from agent.sending import Sent, send_all
+from agent.sending import Sent, refusal_of, send_all
 from agent.shares import SLURM_COLUMNS, ShareLine, Shares, parse_associations, slurm_argv
 
 QUEUE_COLUMNS = "%A|%F|%K|%u|%a|%P|%q|%C|%V|%T|%Q|%y|%r"
@@ -141,11 +141,7 @@ def problem_of(output: Output) -> Optional[Problem]:
     if output.status == 0:
         return None
     message = first_line(output) or f"The command ended with status {output.status}."
-    if any(each in message for each in _GONE):
-        return Problem("job_gone", message)
-    if any(each in message for each in _DENIED):
-        return Problem("denied", message)
-    return Problem("refused", message)
+    return refusal_of(message, _GONE, _DENIED)
 
 
 # --- Listings ---------------------------------------------------------------------------------------------------------

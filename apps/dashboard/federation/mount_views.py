@@ -225,13 +225,8 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
     """Changes that the newest document would make, and the shares of its entries there and here."""
     found = _found(request, mount)
     compared = load_differences(found)
-    headline = title(found, clock.now()) if compared is None else stated_verdict(compared)
-    context: dict[str, Any] = {
-        "mount": found,
-        "compared": compared,
-        "headline": headline,
-        **_crumbs(found, _("Differences")),
-    }
+    context: dict[str, Any] = {"mount": found, "compared": compared, **_crumbs(found, _("Differences"))}
+    context["headline"] = title(found, clock.now()) if compared is None else stated_verdict(compared)
     if compared is not None:
         cursor, start = _number(request, "cursor") or 0, _number(request, "from") or 0
         rows = list(compared.diff.rows(cursor, cursor + _PAGE)) if compared.diff else []

@@ -90,7 +90,7 @@ def peer_line(peer: Peer) -> PeerLine:
         age=age_of_allowed(peer.age_s, peer.allowed_s),
         meter=meter(peer.age_s, peer.allowed_s),
         took="" if peer.took_s is None else _("last fetch took %(time)s") % {"time": took(peer.took_s)},
-        version=presentation.count(peer.active) if peer.active else presentation.UNKNOWN,
+        version=presentation.count(peer.active_version) if peer.active_version else presentation.UNKNOWN,
         version_note=_version_note(peer),
         key=short_key(peer.fingerprint),
         effect=presentation.percent(peer.effect),
@@ -237,9 +237,9 @@ def late_text(remote: Remote, then: KeyedText) -> KeyedText:
 
 
 def _version_note(peer: Peer) -> str:
-    if not peer.active and not peer.theirs:
+    if not peer.active_version and not peer.theirs:
         return ""
-    if peer.direction is Direction.USAGE or peer.theirs == peer.active:
+    if peer.direction is Direction.USAGE or peer.theirs == peer.active_version:
         return ""
     return f"{_('Newest')}: {presentation.count(peer.theirs)}"
 

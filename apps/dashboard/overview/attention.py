@@ -142,7 +142,7 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
 
 
 def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
-    """Concerns about other sites: local-only fallbacks, peers without contact, and blocked peers."""
+    """Other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
     for each in fallen[:_MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])

@@ -68,7 +68,7 @@ class Peer:
     age_s: Annotated[float | None, "Since the last successful fetch; null before the first"]
     allowed_s: float
     theirs: Annotated[int, "The newest published version, or number of a feed"]
-    active: Annotated[int, "The one that holds on the side that reads"]
+    active_version: Annotated[int, "The one that is active on the side that reads"]
     fingerprint: str
     effect: Annotated[float | None, "Target of the entry, of the whole tree"]
     error: str = ""
@@ -250,12 +250,12 @@ def _decided_rows(
 
 def _mounted(row: Mount, policy: MountablePolicy, at: datetime) -> Peer:
     return _fetched(
-        row, policy, at, Direction.MOUNT, what=row.publication, theirs=row.version, active=row.applied_version
+        row, policy, at, Direction.MOUNT, what=row.publication, theirs=row.version, active_version=row.applied_version
     )
 
 
 def _subscribed(row: Subscription, policy: MountablePolicy, at: datetime) -> Peer:
-    return _fetched(row, policy, at, Direction.USAGE, what=row.feed, theirs=row.number, active=row.number)
+    return _fetched(row, policy, at, Direction.USAGE, what=row.feed, theirs=row.number, active_version=row.number)
 
 
 def _fetched(
@@ -266,7 +266,7 @@ def _fetched(
     *,
     what: str,
     theirs: int,
-    active: int,
+    active_version: int,
 ) -> Peer:
     path, effect = policy.where(row.entry_uid)
     return Peer(
@@ -280,7 +280,7 @@ def _fetched(
         age_s=age_of(row, at),
         allowed_s=row.max_age_s,
         theirs=theirs,
-        active=active,
+        active_version=active_version,
         fingerprint=row.fingerprint,
         effect=effect,
         error=row.error,
@@ -325,7 +325,7 @@ def _reading(
         age_s=age_s,
         allowed_s=allowed_s,
         theirs=ours,
-        active=row.version,
+        active_version=row.version,
         fingerprint=key,
         effect=effect,
         condition=_reading_condition(age_s, allowed_s, is_behind=is_behind),

@@ -89,7 +89,7 @@ class _Newest:
 
     version: int | None = None
     at: datetime | None = None
-    active: int | None = None
+    active_version: int | None = None
 
 
 def load_sites(
@@ -162,7 +162,7 @@ def _own_site(policy: Policy, way: Sequence[UUID], newest: _Newest, measured: _M
         possible_core_s=possible,
         last_contact_at=_last_contact_at(""),
         max_age_s=None,
-        enforced=newest.active,
+        enforced=newest.active_version,
         published=newest.version,
         published_at=newest.at,
     )
