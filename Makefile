@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer and make. PYTHON=python3.12 chooses another interpreter.
-PYTHON ?= python3
+PYTHON ?= $(shell sh .ci/python)
 VENV := .venv
 PY := $(VENV)/bin/python
 # A changed lock file has another stamp, so it is installed once and only then.

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from django.core.management import call_command
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from fairshare_web import settings as settings_module
 from tests.material import REPOSITORY
@@ -56,6 +57,17 @@ def test_the_lock_names_the_extras_that_packages_ask_for() -> None:
     ]
     assert [(name, str(each)) for name, each in asked if not each.extras <= locked.get(each.name, each.extras)] == []
     assert asked
+
+
+def test_the_lock_can_be_installed_with_the_first_python_3_11() -> None:
+    """Debian 12 has 3.11.2; a resolver that is told 3.11 alone takes releases that need a later one."""
+    first = {"python_version": "3.11", "python_full_version": "3.11.0"}
+    lines = re.findall(r"^([a-zA-Z].*?==.*?) \\$", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
+    pinned = [line for line in map(Requirement, lines) if not line.marker or line.marker.evaluate(first)]
+    needed = {each.name.lower(): SpecifierSet(each.metadata["Requires-Python"] or "") for each in distributions()}
+    assert len(pinned) > 50
+    installed = [pin for pin in pinned if pin.name in needed and (not pin.marker or pin.marker.evaluate())]
+    assert [str(pin) for pin in installed if not needed[pin.name].contains("3.11.0")] == []
 
 
 def test_the_build_gets_only_what_the_dockerfile_copies() -> None:
