@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import pytest_django
+from _pytest.runner import runtestprotocol
 from django.conf import settings
 
 from apps.cli.stack.paths import private_dir, read_or_make_secret, socket_dir, write_once
@@ -23,6 +24,7 @@ from apps.cli.stack.postgres import CannotStart, PostgresServer
 from tests.core.outbound_servers import certified, connects, serve  # noqa: F401 - fixtures
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
+from tests.frames import call_with_room
 from tests.start import find_room, forget_other_databases, is_engine_alone, keep_bytecode, schema_folder, set_up_django
 
 CHROMIUM_ARGS = (
@@ -92,6 +94,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if time.time() > float(os.environ.get(_ENDS_S, "inf")):
         pytest.skip(f"the {item.config.getoption('minutes'):g} minutes are over")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    call_with_room(runtestprotocol, item, nextitem=nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def start_server(config: pytest.Config) -> None:
