@@ -25,7 +25,15 @@ from tests.core.outbound_servers import certified, connects, serve  # noqa: F401
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
 from tests.frames import call_with_room
-from tests.start import find_room, forget_other_databases, is_engine_alone, keep_bytecode, schema_folder, set_up_django
+from tests.start import (
+    database_folder,
+    find_room,
+    forget_other_databases,
+    is_engine_alone,
+    keep_bytecode,
+    schema_folder,
+    set_up_django,
+)
 
 CHROMIUM_ARGS = (
     "--headless",
@@ -52,7 +60,7 @@ if not _IS_WORKER:
     keep_bytecode()
     find_room()
     forget_other_databases()
-    os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-")
+    os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-", dir=database_folder())
     os.environ["FAIRSHARE_TESTING"] = "1"
     os.environ.pop("FAIRSHARE_CLOCK", None)
 else:  # files of one worker are no business of another; the server they share

@@ -11,6 +11,8 @@ from pathlib import Path
 
 _ENGINE = Path(__file__).parent / "engine"
 _ROOM_BYTES = 1 << 30  # two workers' databases, browser profiles and imports
+_MEMORY = "/dev/shm"
+_MEMORY_BYTES = 4 << 30  # more than the databases of six workers take
 
 
 def find_room() -> None:
@@ -23,6 +25,11 @@ def find_room() -> None:
             tempfile.tempdir = os.environ["TMPDIR"] = folder
             return
     sys.exit(f"None of {', '.join(candidates)} has 1 GiB left: set TMPDIR to a folder that has.")
+
+
+def database_folder() -> str:
+    """In memory where there is plenty: each database is a thousand files, which a disk takes longer to create."""
+    return _MEMORY if _free_bytes(_MEMORY) >= _MEMORY_BYTES else tempfile.gettempdir()
 
 
 def _free_bytes(folder: str) -> int:
