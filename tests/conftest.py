@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -26,11 +25,11 @@ from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
 from tests.frames import call_with_room
 from tests.start import (
-    database_folder,
     find_room,
     forget_other_databases,
     is_engine_alone,
     keep_bytecode,
+    make_var,
     schema_folder,
     set_up_django,
 )
@@ -60,7 +59,7 @@ if not _IS_WORKER:
     keep_bytecode()
     find_room()
     forget_other_databases()
-    os.environ["FAIRSHARE_VAR"] = tempfile.mkdtemp(prefix="fairshare-tests-", dir=database_folder())
+    os.environ["FAIRSHARE_VAR"] = make_var()
     os.environ["FAIRSHARE_TESTING"] = "1"
     os.environ.pop("FAIRSHARE_CLOCK", None)
 else:  # files of one worker are no business of another; the server they share

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _ENGINE = Path(__file__).parent / "engine"
 _ROOM_BYTES = 1 << 30  # two workers' databases, browser profiles and imports
+_VAR = "fairshare-tests-"
 _MEMORY = "/dev/shm"
 _MEMORY_BYTES = 4 << 30  # more than the databases of six workers take
 
@@ -27,9 +30,14 @@ def find_room() -> None:
     sys.exit(f"None of {', '.join(candidates)} has 1 GiB left: set TMPDIR to a folder that has.")
 
 
-def database_folder() -> str:
+def make_var() -> str:
     """In memory where there is plenty: each database is a thousand files, which a disk takes longer to create."""
-    return _MEMORY if _free_bytes(_MEMORY) >= _MEMORY_BYTES else tempfile.gettempdir()
+    for lock in Path(_MEMORY).glob(f"{_VAR}*/postgres.lock"):
+        with suppress(OSError), lock.open() as held:  # of a run that was killed: nothing else would remove it
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    is_large = _free_bytes(_MEMORY) >= _MEMORY_BYTES
+    return tempfile.mkdtemp(prefix=_VAR, dir=_MEMORY if is_large else None)
 
 
 def _free_bytes(folder: str) -> int:

@@ -83,10 +83,10 @@ def _parent(pid: int) -> int:
 
 
 def copy_instance(var: Path, to: Path) -> None:
-    """With owners and modes; static files, which are never written, as links."""
+    """With owners and modes; static files, which are never written, as symbolic links."""
     kept = ("pg", "secret_key", "token_pepper", "pseudonym_key", "schema", "sign-ins", "started-empty")
     subprocess.run(["cp", "-a", *(var / name for name in kept), to], check=True)
-    subprocess.run(["cp", "-al", var / "static", to], check=True)
+    subprocess.run(["cp", "-as", var / "static", to], check=True)
 
 
 class Stack:
