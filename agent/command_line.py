@@ -2,7 +2,7 @@
 
 run        carries priorities into the scheduler, as the site orders it
 check      says what in the scheduler's configuration is in the way
-hand-back  resets what the agent set; needs neither site nor network
+reset-values  resets what the agent set; needs neither site nor network
 status     the last pass, and how many jobs have a value
 setup      sends the site what Slurm's commands print, to begin with; --print: only prints it
 
@@ -21,7 +21,7 @@ from typing import List, Optional, Sequence
 from agent import VERSION
 from agent.commands import Commands
 from agent.first_values import FirstValues
-from agent.loop import Agent, adapter_of, all_checks, hand_back
+from agent.loop import Agent, adapter_of, all_checks, reset_values
 from agent.names import shown
 from agent.orders import KNOBS
 from agent.records import Refused, Unreadable
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(metavar="COMMAND")
-    parser.set_defaults(command=lambda given: parser.error("which command? run, check, hand-back or status"))
+    parser.set_defaults(command=lambda given: parser.error("which command? run, check, reset-values or status"))
     run = commands.add_parser("run", help="carry priorities into the scheduler")
     run.add_argument("--server", required=True, help="address of the site: https://…")
     run.add_argument("--scheduler", required=True, metavar="NAME", help="name of the scheduler at the site")
@@ -65,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     check = commands.add_parser("check", help="say what in the scheduler's configuration is in the way")
     check.set_defaults(command=_check)
-    back = commands.add_parser("hand-back", help="reset what the agent set, without the site")
-    back.set_defaults(command=_hand_back)
+    reset = commands.add_parser("reset-values", help="reset what the agent set, without the site")
+    reset.set_defaults(command=_reset_values)
     status = commands.add_parser("status", help="the last pass")
     status.set_defaults(command=_status)
     setup = commands.add_parser("setup", help="send the site what Slurm's commands print, to begin with")
@@ -75,10 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     setup.add_argument("--print", action="store_true", dest="prints", help="print it, and send nothing")
     setup.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
     setup.set_defaults(command=_setup)
-    for each in (run, check, back, status):
+    for each in (run, check, reset, status):
         each.add_argument("--state", default=STATE, metavar="DIR", help=f"the agent's own table ({STATE})")
         each.add_argument("--timeout-s", type=float, default=60.0, help="longest time of a scheduler's command (60)")
-    for each in (check, back):
+    for each in (check, reset):
         each.add_argument("--kind", choices=sorted(KNOBS), help="where the agent has set nothing yet")
         each.add_argument("--knob", choices=sorted({knob for knobs in KNOBS.values() for knob in knobs}))
     return parser
@@ -135,14 +135,14 @@ def _check(given: argparse.Namespace) -> int:
     return FAILED if any(finding.severity == "error" for finding in findings) else DONE
 
 
-def _hand_back(given: argparse.Namespace) -> int:
+def _reset_values(given: argparse.Namespace) -> int:
     handle = lock(given.state)
     try:
         table = open_table(given.state)
         kind = str(given.kind or table.facts.get("kind"))
         adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
-        sent = hand_back(adapter, table, _knob(given, table) or KNOBS[kind][0])
-        print(f"{len(sent.done)} jobs handed back, {sent.n_failed} failed, {len(table)} left in the table.")
+        sent = reset_values(adapter, table, _knob(given, table) or KNOBS[kind][0])
+        print(f"{len(sent.done)} jobs reset, {sent.n_failed} failed, {len(table)} left in the table.")
         for code, (n, detail) in sent.problems.items():
             _log(f"{code}, {n} jobs: {detail}")
         return FAILED if sent.n_failed else DONE

@@ -99,9 +99,9 @@ class Agent:
     def _work(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         self._begin("checks")
         self._keep_checks(report, orders, adapter)
-        if orders.hand_back:
-            if not self._dry_run and (len(self._table) or self._is_due("hand back", float("inf"))):
-                self._take_sent(report, self._hand_back(orders))
+        if orders.reset_values:
+            if not self._dry_run and (len(self._table) or self._is_due("reset", float("inf"))):
+                self._take_sent(report, self._reset_values(orders))
             self._table.facts["was_sending"] = False
             return
         if orders.mode == "off":
@@ -119,8 +119,8 @@ class Agent:
     def _carry_shares(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         """List jobs only, and set shares: the scheduler's own fair share orders the jobs."""
         if len(self._table) and not self._dry_run:
-            self._log("Shares are carried instead of priorities: the values that were set are handed back.")
-            self._take_sent(report, self._hand_back(orders))
+            self._log("Shares are carried instead of priorities: the values that were set are reset.")
+            self._take_sent(report, self._reset_values(orders))
         self._table.facts["was_sending"] = False
         sets = orders.sets_shares and orders.share_order is not None and not self._dry_run
         if self._is_due("shares", SHARES_EVERY_S) or sets:
@@ -202,7 +202,7 @@ class Agent:
         self._table.save()
         self._begin("send")
         if queue.running:
-            self._take_problems(report, adapter.hand_back(orders.knob, list(queue.running)))
+            self._take_problems(report, adapter.reset_values(orders.knob, list(queue.running)))
         sent = adapter.apply(orders.knob, plan.due)
         self._begin("confirm")
         self._table.confirm(sent.done)
@@ -223,16 +223,16 @@ class Agent:
             self._log(f"{self._first_values.path} can't be written: {error.strerror}.")
 
     def _change_knob(self, report: Report, orders: Orders, adapter: Adapter) -> None:
-        """Hand back the values of another knob first: two knobs would count twice."""
+        """Reset the values of another knob first: two knobs would count twice."""
         kept = (self._table.facts.get("kind"), self._table.facts.get("knob"))
         if len(self._table) and kept != (orders.kind, orders.knob):
-            self._log(f"The knob changes from {kept[1]} to {orders.knob}: what was set is handed back first.")
-            self._take_problems(report, self._hand_back(orders))
+            self._log(f"The knob changes from {kept[1]} to {orders.knob}: what was set is reset first.")
+            self._take_problems(report, self._reset_values(orders))
 
-    def _hand_back(self, orders: Orders) -> Sent:
-        """Hand back with the kind and knob by which the values were set."""
+    def _reset_values(self, orders: Orders) -> Sent:
+        """Reset with the kind and knob by which the values were set."""
         kind = str(self._table.facts.get("kind", orders.kind))
-        return hand_back(ADAPTERS[kind](self._commands), self._table, self._table.facts.get("knob", orders.knob))
+        return reset_values(ADAPTERS[kind](self._commands), self._table, self._table.facts.get("knob", orders.knob))
 
     def _take_sent(self, report: Report, sent: Sent) -> None:
         report.n_sent += len(sent.done)
@@ -280,7 +280,7 @@ class Agent:
     # --- Checks
     def _keep_checks(self, report: Report, orders: Orders, adapter: Adapter) -> None:
         """Check the configuration at the start and every hour, in every mode but off."""
-        if orders.mode == "off" and not orders.hand_back:
+        if orders.mode == "off" and not orders.reset_values:
             return
         if self._config is None or self._is_due("checks", CHECKS_EVERY_S):
             self._config = None
@@ -305,14 +305,14 @@ class Agent:
         return True
 
 
-def hand_back(adapter: Adapter, table: Table, knob: str) -> Sent:
+def reset_values(adapter: Adapter, table: Table, knob: str) -> Sent:
     """Reset the jobs in the table and forget those that were reset; failed ones stay for the next attempt."""
     queue = adapter.read_queue(knob, 0)
     ours = table.jobs()
-    jobs = adapter.to_hand_back(knob, queue, ours)
+    jobs = adapter.to_reset(knob, queue, ours)
     if table.facts.get("first_values"):
         first_values.write(str(table.facts.pop("first_values")), {}, 0.0)
-    sent = adapter.hand_back(knob, jobs)
+    sent = adapter.reset_values(knob, jobs)
     table.forget(sent.done)
     table.forget(sent.gone)
     chosen = set(jobs)

@@ -41,7 +41,7 @@ class Orders(NamedTuple):
     every_s: float
     limits: Limits
     paused: bool
-    hand_back: bool
+    reset_values: bool
     revision: int
     carries: str = "priorities"
     share_order: Optional[ShareOrder] = None
@@ -49,11 +49,13 @@ class Orders(NamedTuple):
     @property
     def sends(self) -> bool:
         """Whether job priorities are sent."""
-        return self.carries == "priorities" and self.mode in ("canary", "on") and not self.paused and not self.hand_back
+        return (
+            self.carries == "priorities" and self.mode in ("canary", "on") and not self.paused and not self.reset_values
+        )
 
     @property
     def sets_shares(self) -> bool:
-        return self.carries == "shares" and self.mode == "on" and not self.paused and not self.hand_back
+        return self.carries == "shares" and self.mode == "on" and not self.paused and not self.reset_values
 
 
 def value_of(orders: Orders, factor: float) -> int:
@@ -90,7 +92,7 @@ def read_orders(found: Any) -> Orders:
         every_s=fields.number("every_s", 1, 86400),
         limits=_limits(found.get("limits")),
         paused=fields.flag("paused"),
-        hand_back=fields.flag("hand_back"),
+        reset_values=fields.flag("reset_values"),
         revision=int(fields.number("revision", 0, 2**53)),
         carries=fields.choice("carries", CARRIES) if "carries" in found else CARRIES[0],
         share_order=read_order(found.get("share_order")),

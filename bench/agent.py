@@ -29,7 +29,7 @@ SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "golden" / "slurm" 
 ORDERS: dict[str, Any] = {
     "name": "head", "policy": "demo", "kind": "slurm", "namespace": None, "partitions": None, "subtree": "/",
     "knob": "sitefactor", "weight": 100_000, "step": 100, "mode": "on", "canary_partition": None, "every_s": 30,
-    "paused": False, "hand_back": False, "revision": 1,
+    "paused": False, "reset_values": False, "revision": 1,
     "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 1000},
 }  # fmt: skip
 

@@ -932,7 +932,7 @@ ROWS = [
     Row(ACCOUNTS + "assign/", "/policy/grid/mappings/assign/", "302 404 403 303 404 303 302 302 302 302 302", "post",
         {"place": "{account_of_alice}:{bob}", "step": "save", "reason": "try", "version": "{mapping}"},
         remakes="mapping", besides="dora 422 vera 403"),
-    Row(ACCOUNTS + "let-go/", "/policy/grid/mappings/let-go/", "302 404 403 200 404 200 302 302 302 302 302", "post",
+    Row(ACCOUNTS + "detach/", "/policy/grid/mappings/detach/", "302 404 403 200 404 200 302 302 302 302 302", "post",
         {"account": "{account_of_bob}", "step": "preview"}, remakes="attachment", besides="dora 200 vera 403"),
     Row(ACCOUNTS + "versions/", "/policy/grid/mappings/versions/", "302 404 403 200 200 200 302 302 302 302 302",
         besides="dora 200 vera 403"),

@@ -44,9 +44,9 @@ class Adapter(SetsShares):
     def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent: ...
 
     @abstractmethod
-    def hand_back(self, knob: str, jobs: Sequence[str]) -> Sent:
+    def reset_values(self, knob: str, jobs: Sequence[str]) -> Sent:
         """Reset jobs as if no value had been set."""
 
     @abstractmethod
-    def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
+    def to_reset(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
         """Jobs to reset: those of the agent; every job with a value if only the agent uses the knob."""

@@ -102,10 +102,10 @@ class GridEngine(Adapter):
     def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent:
         return send_all(due, lambda value, jobs: self._qalter(_OPTIONS[knob], value, jobs))
 
-    def hand_back(self, knob: str, jobs: Sequence[str]) -> Sent:
+    def reset_values(self, knob: str, jobs: Sequence[str]) -> Sent:
         return self.apply(knob, [(job, 0) for job in jobs])
 
-    def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
+    def to_reset(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
         """Override tickets can only be set by operators; -p can also be set by users."""
         found = [job for job in ours if job in queue.known]
         if knob == "override_tickets":

@@ -99,12 +99,12 @@ class Slurm(Adapter):
     def apply(self, knob: str, due: Sequence[Tuple[str, int]]) -> Sent:
         return send_all(due, lambda value, jobs: self._update(f"{_KEYS[knob]}={value:d}", jobs))
 
-    def hand_back(self, knob: str, jobs: Sequence[str]) -> Sent:
+    def reset_values(self, knob: str, jobs: Sequence[str]) -> Sent:
         if knob == "priority":
             return send_all([(job, 0) for job in jobs], lambda _, some: self._scontrol(["release", _list(some)]))
         return self.apply(knob, [(job, 0) for job in jobs])
 
-    def to_hand_back(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
+    def to_reset(self, knob: str, queue: Queue, ours: Sequence[str]) -> List[str]:
         """A site factor is only set by the agent. nice is also set by users, and a held job must not be released."""
         if knob == "priority":
             held = {job.id for job in queue.jobs if job.is_held}

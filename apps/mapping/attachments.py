@@ -274,9 +274,7 @@ def cancel_claim(*, claim_id: int, at: datetime, actor: Actor) -> None:
         claim = Claim.objects.select_for_update().filter(pk=claim_id, user=user).first()
         if claim is None:
             raise _no_claim()
-        audit.record(
-            actor=actor, verb="account.claim_taken_back", at=at, subject=f"{claim.namespace}:{claim.user_name}"
-        )
+        audit.record(actor=actor, verb="account.claim_withdrawn", at=at, subject=f"{claim.namespace}:{claim.user_name}")
         claim.delete()
 
 

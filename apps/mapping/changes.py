@@ -138,7 +138,7 @@ class Detach:
     """Detach accounts, by id, so that rules map them again."""
 
     accounts: Sequence[int]
-    verb: ClassVar[str] = "mapping.let_go"
+    verb: ClassVar[str] = "mapping.detached"
 
     def wanted(self, rights: MapRights, state: MappingState) -> ProposedMapping:
         tree = rights.tree

@@ -54,7 +54,7 @@ class Scheduler(models.Model):
     changed_percent = models.PositiveSmallIntegerField(default=50)
     calls_per_s = models.PositiveSmallIntegerField(default=20)
     is_paused = models.BooleanField(default=False)
-    is_handed_back = models.BooleanField(default=False)
+    is_reset_requested = models.BooleanField(default=False)
     revision = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()

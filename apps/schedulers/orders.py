@@ -55,7 +55,7 @@ def orders_of(scheduler: Scheduler) -> dict[str, Any]:
         "every_s": scheduler.every_s,
         "limits": {name: getattr(scheduler, name) for name in LIMITS},
         "paused": scheduler.is_paused,
-        "hand_back": scheduler.is_handed_back,
+        "reset_values": scheduler.is_reset_requested,
         "revision": scheduler.revision,
     }
 

@@ -41,7 +41,7 @@ from apps.schedulers.shadow_differences import Comparison, Ours, compare
 from apps.schedulers.share_difference import Listing, ShareDifference, compare_shares, load_listing
 
 SILENT_INTERVALS = 3
-State = Literal["off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running"]
+State = Literal["off", "new", "silent", "frozen", "resetting", "reset", "paused", "failing", "running"]
 MOST_LISTED = 1_000
 
 
@@ -69,15 +69,15 @@ class SchedulerView:
     @property
     def state(self) -> State:
         scheduler, last = self.scheduler, self.last
-        if scheduler.mode == Scheduler.Mode.OFF and not scheduler.is_handed_back:
+        if scheduler.mode == Scheduler.Mode.OFF and not scheduler.is_reset_requested:
             return "off"
         if last is None:
             return "new"
         if self.is_silent:
             return "silent"
-        if scheduler.is_handed_back:
+        if scheduler.is_reset_requested:
             is_done = last.orders_revision >= scheduler.revision and not last.failed
-            return "handed_back" if is_done else "handing_back"
+            return "reset" if is_done else "resetting"
         if scheduler.is_paused:
             return "paused"
         if last.frozen_code:

@@ -1,4 +1,4 @@
-"""Connect, change, pause, hand back, switch on and remove schedulers, for managers of a policy."""
+"""Connect, change, pause, reset, switch on and remove schedulers, for managers of a policy."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ def connect_scheduler(
 def change_scheduler(
     *, name: str, tag: str, given: Mapping[str, Any], at: datetime, actor: Actor, reason: str = ""
 ) -> Scheduler:
-    """Change the given settings; `paused` and `hand_back` can be given too. `tag`: that of the scheduler as the caller
-    loaded it.
+    """Change the given settings, also `paused` and `reset_values`. `tag`: as the caller loaded it.
 
     Raises:
         Stale: it changed since.
@@ -70,13 +69,13 @@ def change_scheduler(
         if tag != tag_of(scheduler):
             raise Stale(_("Another person changed this first"))
         before = _settings_of(scheduler)
-        switches = {key: given[key] for key in ("paused", "hand_back") if key in given}
+        switches = {key: given[key] for key in ("paused", "reset_values") if key in given}
         apply(scheduler, {key: value for key, value in given.items() if key not in switches})
         for key, value in switches.items():
             if not isinstance(value, bool):
                 raise Invalid(f"{key}: true or false", fields=[FieldProblem(key, _("Write true or false."))])
         scheduler.is_paused = switches.get("paused", scheduler.is_paused)
-        scheduler.is_handed_back = switches.get("hand_back", scheduler.is_handed_back)
+        scheduler.is_reset_requested = switches.get("reset_values", scheduler.is_reset_requested)
         _save_changes(scheduler, "scheduler.changed", before, at, actor, reason)
     return scheduler
 
@@ -87,17 +86,17 @@ def pause_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
 
 
 def resume_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
-    """The agent resumes sending, also after a hand-back. Safe to repeat."""
-    return _switch(name, "scheduler.resumed", {"is_paused": False, "is_handed_back": False}, at, actor)
+    """The agent resumes sending, also after a reset. Safe to repeat."""
+    return _switch(name, "scheduler.resumed", {"is_paused": False, "is_reset_requested": False}, at, actor)
 
 
-def request_hand_back(*, name: str, at: datetime, actor: Actor) -> Scheduler:
+def request_reset(*, name: str, at: datetime, actor: Actor) -> Scheduler:
     """The agent resets every value that it set, and sends none until resumed. Safe to repeat."""
-    return _switch(name, "scheduler.hand_back_asked", {"is_handed_back": True}, at, actor)
+    return _switch(name, "scheduler.reset_requested", {"is_reset_requested": True}, at, actor)
 
 
 def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: Actor) -> None:
-    """Delete a scheduler with its passes, queue and values. Values set by its agent stay in the scheduler: hand back
+    """Delete a scheduler with its passes, queue and values. Values set by its agent stay in the scheduler: reset them
     first.
 
     Raises:
@@ -155,7 +154,7 @@ def _save_changes(
 
 def _settings_of(scheduler: Scheduler) -> dict[str, Any]:
     orders = orders_of(scheduler)
-    return {key: orders[key] for key in (*SETTINGS, "paused", "hand_back")}
+    return {key: orders[key] for key in (*SETTINGS, "paused", "reset_values")}
 
 
 def _refuse_name(name: str) -> None:

@@ -28,7 +28,7 @@ SHARES = "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare|Leve
 ORDERS: dict[str, Any] = {
     "name": "head", "policy": "demo", "kind": "slurm", "reach": "agent", "namespace": "demo", "partitions": None,
     "subtree": "/", "knob": "sitefactor", "weight": 100000, "step": 100, "mode": "on", "canary_partition": None,
-    "every_s": 30, "paused": False, "hand_back": False, "revision": 7,
+    "every_s": 30, "paused": False, "reset_values": False, "revision": 7,
     "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 1000},
 }  # fmt: skip
 

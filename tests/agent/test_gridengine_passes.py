@@ -55,7 +55,7 @@ def test_reset_includes_tickets_of_running_jobs(place: Place) -> None:
     jobs["12"]["state"] = "r"
     jobs["30"] = {"user": "ann", "group": "physics", "site": 5}
     place.scheduler.jobs = jobs
-    assert place.run("hand-back").returncode == 0
+    assert place.run("reset-values").returncode == 0
     assert set(place.scheduler.values().values()) == {0}
 
 

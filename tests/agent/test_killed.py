@@ -29,7 +29,7 @@ def test_the_next_pass_ends_in_the_same_state(place: Place, at: int, when: str) 
 def test_every_changed_value_is_reset(place: Place, at: int, when: str) -> None:
     place.scheduler.kill_caller(at, when)
     place.run()
-    assert place.run("hand-back", "--kind", "slurm").returncode == 0
+    assert place.run("reset-values", "--kind", "slurm").returncode == 0
     assert set(place.scheduler.values().values()) <= {0, None}
 
 
@@ -39,7 +39,7 @@ def test_a_killed_reset_is_repeated(place: Place, at: int, when: str) -> None:
     place.run()
     place.scheduler.forget_calls()
     place.scheduler.kill_caller(at, when)
-    assert place.run("hand-back").returncode == -9
-    assert place.run("hand-back").returncode == 0
+    assert place.run("reset-values").returncode == -9
+    assert place.run("reset-values").returncode == 0
     assert set(place.scheduler.values().values()) == {0}
     assert place.table()["rows"] == {}

@@ -235,7 +235,7 @@ def test_a_priority_releases_no_held_job(place: Place) -> None:
     place.site.order(knob="priority")
     place.run()
     assert place.scheduler.values("fixed") == {"11": 25001, "12": 50001, "13": None, "14": 25001}
-    assert place.run("hand-back").returncode == 0
+    assert place.run("reset-values").returncode == 0
     assert place.scheduler.values("fixed") == dict.fromkeys(VALUES)
     assert place.scheduler.jobs["13"]["held"], "nobody asked for its release"
 
@@ -255,16 +255,16 @@ def test_reset_needs_no_site_and_covers_set_and_listed_values(place: Place) -> N
     jobs["15"] = {"user": "dan", "group": "bio", "site": 4321}  # by job_submit.lua
     jobs["12"]["state"] = "RUNNING"  # it may be requeued
     place.scheduler.jobs = jobs
-    done = place.run("hand-back")
-    assert (done.returncode, done.stdout) == (0, "5 jobs handed back, 0 failed, 0 left in the table.\n")
+    done = place.run("reset-values")
+    assert (done.returncode, done.stdout) == (0, "5 jobs reset, 0 failed, 0 left in the table.\n")
     assert set(place.scheduler.values().values()) == {0}
     place.scheduler.forget_calls()
-    assert place.run("hand-back").stdout == "0 jobs handed back, 0 failed, 0 left in the table.\n"
+    assert place.run("reset-values").stdout == "0 jobs reset, 0 failed, 0 left in the table.\n"
 
 
 def test_a_reset_order_runs_once(place: Place) -> None:
     place.run()
-    place.site.order(hand_back=True)
+    place.site.order(reset_values=True)
     place.run()
     assert set(place.scheduler.values().values()) == {0}
     assert place.site.reports[-1]["jobs"]["sent"] == 4
@@ -280,7 +280,7 @@ def test_a_submit_script_gets_the_value_of_an_account(place: Place) -> None:
     assert head.startswith("# 1")
     assert lines == ["ann|physics|25000", "bob|physics|50000", "cat|bio|100000"]
     assert file.stat().st_mode & 0o777 == 0o644
-    place.run("hand-back")
+    place.run("reset-values")
     assert file.read_text() == "# 0\n", "scripts leave a file of that age alone"
 
 

@@ -213,7 +213,7 @@ def test_a_pass_applies_and_reports_share_orders_without_changing_jobs(carrying:
 
 
 @pytest.mark.parametrize(
-    "orders", [{"mode": "shadow"}, {"paused": True}, {"hand_back": True}, {"carries": "priorities"}]
+    "orders", [{"mode": "shadow"}, {"paused": True}, {"reset_values": True}, {"carries": "priorities"}]
 )
 def test_nothing_is_set_unless_enabled(carrying: Place, orders: dict[str, Any]) -> None:
     carrying.site.order(**orders)

@@ -338,21 +338,21 @@ def test_accounts_attached_by_others_cannot_be_detached_by_a_lead(site: Site, le
         )
         return int(row.pk)
 
-    def let_go(number: int) -> None:
+    def detach(number: int) -> None:
         detach_account(policy_slug=site.slug, attachment_id=number, reason="x", at=AS_OF, actor=lena)
 
     number = attach(COMMAND)
     with pytest.raises(NotAllowed):
-        let_go(number)
+        detach(number)
     attach(lena)  # repeating it doesn't change its author
     with pytest.raises(NotAllowed):
-        let_go(number)
+        detach(number)
     detach_account(policy_slug=site.slug, attachment_id=number, reason="x", at=AS_OF, actor=COMMAND)
-    let_go(attach(lena))
+    detach(attach(lena))
     carol = AccountKey("c1", "carol", "biology")
     row = attach_account(policy_slug=site.slug, entry_uid=UUID(bob), account=carol, reason="x", at=AS_OF, actor=COMMAND)
     with pytest.raises(NotAllowed) as pushed:
-        let_go(row.pk)
+        detach(row.pk)
     assert pushed.value.code == "not_yours"
     assert re.findall(r"\d+", pushed.value.message) == ["1"], (
         "of one account, and it counts at an entry outside your rights"

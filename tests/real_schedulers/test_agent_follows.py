@@ -118,9 +118,9 @@ def map_projects(site: Site) -> None:
     set_rules(policy_slug="grid", rules=rules, at=AT, actor=SYSTEM)
 
 
-def order_to_hand_back() -> None:
+def order_reset() -> None:
     tag = orders.tag_of(models.Scheduler.objects.get())
-    services.change_scheduler(name="c1", tag=tag, given={"hand_back": True}, at=AT, actor=SYSTEM)
+    services.change_scheduler(name="c1", tag=tag, given={"reset_values": True}, at=AT, actor=SYSTEM)
 
 
 def frozen_code(report: dict[str, Any]) -> str:
@@ -173,7 +173,7 @@ def test_the_slurm_queue_follows_the_policy_through_a_killed_controller_and_is_r
         slurm.run("scontrol", "release", held)
         priorities = listed(slurm, [held, jobs["carol"]])
         assert priorities[held] == priorities[jobs["carol"]], "a held job has its value when it is released"
-        order_to_hand_back()
+        order_reset()
         assert run_pass()["jobs"]["sent"] == 5
         assert len(set(listed(slurm, [*jobs.values(), array, held]).values())) == 1
 
@@ -196,7 +196,7 @@ def test_the_grid_engine_queue_follows_the_policy_and_is_reset(
             wanted = order_of_site()
             wait_until(lambda wanted=wanted: [job["JB_owner"] for job in site.jobs()] == wanted)  # type: ignore[misc]
         assert run_pass()["jobs"]["due"] == 0
-        order_to_hand_back()
+        order_reset()
         run_pass()
         assert {job["JB_override_tickets"] for job in site.jobs()} == {"0"}
 

@@ -30,10 +30,10 @@ def test_a_scheduler_is_managed_by_commands(site: Site) -> None:
     shown: dict[str, Any] = json.loads(run("scheduler", "show", "--json", "c9"))
     assert (shown["mode"], shown["weight"], shown["partitions"]) == ("shadow", 5000, ["a", "b"])
     assert (shown["limits"]["calls_per_s"], shown["state"], shown["revision"]) == (3, "new", 2)
-    for word, columns in (("pause", (True, False)), ("hand-back", (True, True)), ("resume", (False, False))):
+    for word, columns in (("pause", (True, False)), ("reset-values", (True, True)), ("resume", (False, False))):
         run("scheduler", word, "c9")
         found = Scheduler.objects.get(name="c9")
-        assert (found.is_paused, found.is_handed_back) == columns
+        assert (found.is_paused, found.is_reset_requested) == columns
     with pytest.raises(CommandError, match="not checked yet"):
         run("scheduler", "check", "c9")
     with pytest.raises(CommandError, match="typo"):

@@ -21,7 +21,7 @@ ORDERS = {
     "name": "c1", "policy": "grid", "kind": "slurm", "reach": "agent", "namespace": "a", "partitions": None,
     "subtree": "/", "knob": "sitefactor", "weight": 100_000, "step": 100, "mode": "on", "canary_partition": None,
     "every_s": 30, "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 20},
-    "paused": False, "hand_back": False, "revision": 1, "carries": "priorities", "share_order": None,
+    "paused": False, "reset_values": False, "revision": 1, "carries": "priorities", "share_order": None,
 }  # fmt: skip
 
 

@@ -139,7 +139,7 @@ GUIDES = (
     ),
     Guide(
         "Accounts",
-        "mappings mapping-rule mapping-order mapping-assign mapping-let-go mapping-versions mapping-version",
+        "mappings mapping-rule mapping-order mapping-assign mapping-detach mapping-versions mapping-version",
         (("which account counts where", "manager.md#say-which-account-counts-where"),),
         ("GET policies/{policy}/mappings",),
     ),

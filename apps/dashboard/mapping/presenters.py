@@ -202,7 +202,7 @@ def attached_context(page: MappingPage) -> dict[str, Any]:
                 "words": account_text(key_of(row.account)),
                 "place": archived if entry is None else entry_text(rights, entry),
                 "row": row,
-                "may_let_go": rights.may_map(entry or 0),
+                "may_detach": rights.may_map(entry or 0),
             }
         )
     return {"attached": attached, "has_more_attached": len(rows) > MOST_ATTACHED}

@@ -128,8 +128,8 @@ STATES: dict[str, tuple[str, Any]] = {
     "new": ("", gettext_lazy("waits for the agent")),
     "silent": ("bad", gettext_lazy("silent")),
     "frozen": ("warn", gettext_lazy("frozen")),
-    "handing_back": ("warn", gettext_lazy("resetting its values")),
-    "handed_back": ("", gettext_lazy("values reset")),
+    "resetting": ("warn", gettext_lazy("resetting its values")),
+    "reset": ("", gettext_lazy("values reset")),
     "paused": ("", gettext_lazy("paused")),
     "failing": ("warn", gettext_lazy("refused")),
     "running": ("ok", gettext_lazy("works")),
@@ -297,7 +297,7 @@ def installing(site: str, name: str, policy: str) -> dict[str, str]:
         "RestartSec=10\n\n"
         "[Install]\n"
         "WantedBy=multi-user.target",
-        "hand_back": "systemctl stop fairshare-agent && fairshare-agent hand-back",
+        "reset_values": "systemctl stop fairshare-agent && fairshare-agent reset-values",
     }
 
 

@@ -122,7 +122,7 @@ def change_settings(request: HttpRequest, name: str) -> HttpResponse:
 _SWITCHES: dict[str, Callable[..., Scheduler]] = {
     "pause": services.pause_scheduler,
     "resume": services.resume_scheduler,
-    "hand-back": services.request_hand_back,
+    "reset-values": services.request_reset,
 }
 
 

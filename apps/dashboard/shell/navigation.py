@@ -59,7 +59,7 @@ _OF_THE_MAPPING = (
     "mapping-rule",
     "mapping-order",
     "mapping-assign",
-    "mapping-let-go",
+    "mapping-detach",
     "mapping-versions",
     "mapping-version",
 )

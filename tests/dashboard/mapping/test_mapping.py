@@ -282,11 +282,11 @@ def test_an_attached_account_is_detached(admin: Client, grid: Grid) -> None:
         f"{PAGE}assign/", {"account": [str(number)], "to": "entry", "entry": "/cms/dave", "step": "preview"}
     ).content.decode()
     admin.post(f"{PAGE}assign/", {**hidden(text), "reason": "r"})
-    shown = admin.post(f"{PAGE}let-go/", {"account": str(number), "step": "preview"}).content.decode()
+    shown = admin.post(f"{PAGE}detach/", {"account": str(number), "step": "preview"}).content.decode()
     assert "/atlas/alice" in shown
-    assert admin.post(f"{PAGE}let-go/", {**hidden(shown), "reason": "Not hers."}).status_code == 303
+    assert admin.post(f"{PAGE}detach/", {**hidden(shown), "reason": "Not hers."}).status_code == 303
     assert not Attachment.objects.exists()
-    assert admin.post(f"{PAGE}let-go/", {"account": str(number), "step": "preview"}).status_code == 404
+    assert admin.post(f"{PAGE}detach/", {"account": str(number), "step": "preview"}).status_code == 404
 
 
 def test_a_lead_sees_own_accounts_and_cannot_move_those_of_others(lead: Client, grid: Grid) -> None:

@@ -56,7 +56,7 @@ def jobs(n: int, *, days: float = 40) -> list[RecordRow]:
     return rows
 
 
-def let_go() -> Run | None:
+def delete_old() -> Run | None:
     run = enqueue_retention(at=AT)
     return None if run is None else work_run_now(run.pk)
 
@@ -96,7 +96,7 @@ def test_deleting_old_records_changes_no_usage(
     rows = jobs(200)
     ingest_batch(source=source, rows=rows, at=AT)
     before = stored()["buckets"]
-    run = let_go()
+    run = delete_old()
     assert run is not None
     assert run.state == Run.State.SUCCEEDED, run.error
     midnight = datetime(2026, 11, 10, tzinfo=UTC)
@@ -116,7 +116,7 @@ def test_deleting_old_records_changes_no_usage(
         assert sums == [a + b for a, b in parts], hour_at
     n_gone = SealedHour.objects.aggregate(n=Sum("n_records"))["n"]
     assert n_gone == 200 - len(kept)
-    assert let_go() is None
+    assert delete_old() is None
     assert AuditEvent.objects.filter(verb="usage.records_removed").count() == 1
 
 
@@ -145,7 +145,7 @@ def test_a_source_can_have_its_own_retention(make: Callable[..., Source], settin
     settings.FAIRSHARE_KEEP_RECORDS_DAYS = 10
     for slug, days in (("long", 20), ("short", 5), ("site", None), ("ever", 0)):
         ingest_batch(source=make(slug, days), rows=[row for row in jobs(100) if row.state == "finished"], at=AT)
-    let_go()
+    delete_old()
     oldest = {source.slug: retention_start(source, AT) for source in Source.objects.all()}
     assert oldest == {
         "long": datetime(2026, 10, 31, tzinfo=UTC),
@@ -168,7 +168,7 @@ def test_a_source_without_records_keeps_its_names_and_newest_time(source: Source
     row = RecordRow(job="1", user="a", state="finished", start_at=last_at - DAY, end_at=last_at, cpus=1)
     Source.objects.filter(pk=source.pk).update(keep_records_days=5)
     ingest_batch(source=source, rows=[row], at=AT)
-    assert let_go() is not None
+    assert delete_old() is not None
     source.refresh_from_db()
     assert (source.n_records, source.last_record_end_at) == (0, last_at)
     with pytest.raises(Conflict, match="once there are records"):

@@ -19,7 +19,7 @@ from apps.schedulers.waiting import Waiting
 FROZEN = ("snapshot_too_old", "too_many_unmapped", "too_many_changes", "scheduler_unreadable", "server_unreachable")
 ERRORS = ("job_gone", "denied", "timeout", "refused", "unreadable")
 SEVERITIES = ("error", "warning", "ok")
-VIEW_STATES = ("off", "new", "silent", "frozen", "handing_back", "handed_back", "paused", "failing", "running")
+VIEW_STATES = ("off", "new", "silent", "frozen", "resetting", "reset", "paused", "failing", "running")
 _KNOBS = sorted({knob for knobs in KNOBS.values() for knob in knobs})
 _MOST = 2**31 - 1
 
@@ -52,7 +52,7 @@ class OrdersSerializer(serializers.Serializer[Any]):
     every_s = serializers.IntegerField()
     limits = LimitsSerializer()
     paused = serializers.BooleanField()
-    hand_back = serializers.BooleanField(help_text="Reset all values that the agent has set, and send nothing")
+    reset_values = serializers.BooleanField(help_text="Reset all values that the agent has set, and send nothing")
     revision = serializers.IntegerField(help_text="Increases with each change of the orders")
 
 
@@ -168,14 +168,14 @@ class ChangedSchedulerSerializer(serializers.Serializer[Any]):
     every_s = serializers.IntegerField(required=False)
     limits = serializers.DictField(child=serializers.IntegerField(), required=False)
     paused = serializers.BooleanField(required=False)
-    hand_back = serializers.BooleanField(required=False)
+    reset_values = serializers.BooleanField(required=False)
 
 
 class NewSchedulerSerializer(ChangedSchedulerSerializer):
     name = serializers.SlugField(max_length=64)
     policy = serializers.SlugField(max_length=64)
     paused = None  # type: ignore[assignment]  # not for a new scheduler
-    hand_back = None  # type: ignore[assignment]
+    reset_values = None  # type: ignore[assignment]
 
 
 # --- Reports of agents ------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ class SchedulerDetailView(APIView):
         responses={204: None},
     )
     def delete(self, request: Request, scheduler: str) -> Response:
-        """Disconnect a scheduler. Values that its agent has set stay there: use `hand_back` first."""
+        """Disconnect a scheduler. Values that its agent has set stay there: use `reset_values` first."""
         at, actor = clock.now(), actor_of(request)
         selectors.get_scheduler(name=scheduler, at=at, actor=actor)
         tag, given = require_if_match(request, "scheduler"), read_query(ReasonFilterSerializer, request)

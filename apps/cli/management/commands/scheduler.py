@@ -42,7 +42,7 @@ _WHOLE = {"weight", "step", "every_s", *LIMITS}
 _SWITCHES = {
     "pause": services.pause_scheduler,
     "resume": services.resume_scheduler,
-    "hand-back": services.request_hand_back,
+    "reset-values": services.request_reset,
 }
 
 
@@ -70,7 +70,7 @@ class Command(OperatorCommand):
         for name, text in (
             ("pause", "stop sending; the scheduler keeps its last values"),
             ("resume", "resume sending"),
-            ("hand-back", "have the agent reset all values that it has set"),
+            ("reset-values", "have the agent reset all values that it has set"),
             ("check", "print findings of the agent in the scheduler's settings, with lines to change"),
         ):
             what.add_parser(name, help=text).add_argument("name")
@@ -89,7 +89,7 @@ class Command(OperatorCommand):
         chosen.add_argument("--send", action="store_true", help="order the agent to set shares that the policy changed")
         chosen.add_argument("--put-back", action="store_true", help="order the agent to reset shares changed by hand")
         chosen.add_argument("--take-over", action="store_true", help="copy shares changed by hand into a draft")
-        removed = what.add_parser("remove", help="disconnect a scheduler; use hand-back first")
+        removed = what.add_parser("remove", help="disconnect a scheduler; use reset-values first")
         removed.add_argument("--reason", required=True)
         for each in (shown, removed):
             each.add_argument("name")
