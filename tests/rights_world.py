@@ -167,7 +167,7 @@ class World:
         self.makers |= {"watch": self._watch, "view": self._view}
         self.makers |= {"scheduler": self._scheduler, "no_c2": self._no_c2}
         self._tell_others()
-        self.makers |= {"subscription": self._subscription, "taken": self._taken, "told": self._told}
+        self.makers |= {"subscription": self._subscription, "taken": self._taken, "publications": self._publications}
         for name, make in self.makers.items():
             self.objects[name] = make()
         people = {**self.people, **{name: getattr(site, name) for name in ("nobody", "alice", "pia", "ben", "admin")}}
@@ -352,7 +352,7 @@ class World:
                 work_run_now(request_fetch(made, at=AT).pk)
         return made.pk
 
-    def _told(self) -> None:
+    def _publications(self) -> None:
         """What is dropped, and a feed that is changed."""
         whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}
         make_publication(entry="/biology", name="dropped", **whole)

@@ -60,7 +60,7 @@ def test_the_lock_names_the_extras_that_packages_ask_for() -> None:
 
 
 def test_the_lock_can_be_installed_with_the_first_python_3_11() -> None:
-    """Debian 12 has 3.11.2; a resolver that is told 3.11 alone takes releases that need a later one."""
+    """Debian 12 has 3.11.2; a resolver that gets 3.11 alone takes releases that need a later one."""
     first = {"python_version": "3.11", "python_full_version": "3.11.0"}
     lines = re.findall(r"^([a-zA-Z].*?==.*?) \\$", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
     pinned = [line for line in map(Requirement, lines) if not line.marker or line.marker.evaluate(first)]
@@ -91,9 +91,9 @@ def test_compose_names_settings_that_exist() -> None:
 
 def test_the_example_has_every_variable_of_compose() -> None:
     asked = set(re.findall(r"\$\{(\w+)", (DOCKER / "compose.yaml").read_text(encoding="utf-8")))
-    told = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
-    assert asked - told == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default
-    assert told - asked == set()
+    text = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    assert asked - text == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default
+    assert text - asked == set()
 
 
 def test_compose_runs_each_role_once_without_a_writable_root() -> None:

@@ -30,13 +30,13 @@ def test_missing_material_fails_if_required(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("named", "told"), [("/nowhere/chromium", "CHROME_BIN names /nowhere/chromium"), ("", "no Chromium")]
+    ("named", "found"), [("/nowhere/chromium", "CHROME_BIN names /nowhere/chromium"), ("", "no Chromium")]
 )
-def test_a_missing_browser_is_reported_with_the_remedy(named: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_browser_is_reported_with_the_remedy(named: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAIRSHARE_REQUIRE_ALL", raising=False)
     monkeypatch.setenv("CHROME_BIN", named)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(pytest.skip.Exception, match=told):
+    with pytest.raises(pytest.skip.Exception, match=found):
         find_browser()
 
 

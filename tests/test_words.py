@@ -305,6 +305,19 @@ def test_variables_use_standard_words() -> None:
     assert list(found) == []
 
 
+def test_names_of_tests_use_standard_words() -> None:
+    named = re.compile(
+        r"\b(?:def +|for |as )?(\w*(?<![a-z])(?:told|said)(?![a-z])\w*)(?: *[:=][^=]| in |\()"
+    )
+    found = (
+        f"{path.relative_to(ROOT)}: {match[1]}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path.name != "test_words.py"
+        for match in re.finditer(named, path.read_text(encoding="utf-8"))
+    )
+    assert list(found) == []
+
+
 def test_former_names_do_not_come_back() -> None:
     assert {place: FORMER_NAMES[name] for place, name, _text in _definitions() if name in FORMER_NAMES} == {}
 

@@ -31,9 +31,9 @@ from tests.dashboard.grid import Grid, make_grid
 from tests.federation import worlds as federation_worlds
 from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
-from tests.federation.usage_feeds.feed_site import Teller, make_told_of
+from tests.federation.usage_feeds.feed_site import Teller, make_teller_with_jobs
 from tests.federation.usage_feeds.restored_site import make_restored
-from tests.notices.notices_site import make_told
+from tests.notices.notices_site import make_notified
 from tests.notices.statements.hall import make_hall
 from tests.priority_site import Site as PrioritySite
 from tests.priority_site import make_month_of_days, make_two_projects
@@ -118,7 +118,7 @@ def computed_site() -> Site:
 @partial(world, extends="computed_site")
 def notices_site() -> Site:
     """Two people have notices."""
-    return make_told()
+    return make_notified()
 
 
 @world
@@ -221,7 +221,7 @@ def mounted_site() -> Site:
 def feed_teller() -> Teller:
     """A site with a usage feed that has no readers yet."""
     with override_settings(FAIRSHARE_ISSUER="site-a.example"):
-        return make_told_of()
+        return make_teller_with_jobs()
 
 
 @world

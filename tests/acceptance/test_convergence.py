@@ -116,11 +116,11 @@ class Reckoned:
         if not n_known:
             return [("nobody_used", {})]
         n_fine = n_of["on"] + n_of["idle"]
-        said: list[tuple[str, dict[str, Any]]] = [("none_at_target", {"of": n_known})]
+        collected: list[tuple[str, dict[str, Any]]] = [("none_at_target", {"of": n_known})]
         if n_fine:
-            said = [("at_target_or_idle", {"n": n_fine, "of": n_known})]
+            collected = [("at_target_or_idle", {"n": n_fine, "of": n_known})]
         if n_fine == n_known:
-            said = [("all_at_target_or_idle", {"n": n_known})]
+            collected = [("all_at_target_or_idle", {"n": n_known})]
         leaving = sorted(
             (name for name in courses if courses[name].does == "moves_away"),
             key=lambda name: -abs(courses[name].points),
@@ -134,10 +134,10 @@ class Reckoned:
                 "points": round(abs(one.points), 1),
                 "side": "over" if one.points > 0 else "under",
             }
-            said.append((key, values))
+            collected.append((key, values))
         if leaving[2:]:
-            said.append(("more_move_away", {"n": len(leaving) - 2}))
-        return said + [(does, {"n": n_of[does]}) for does in ("approaching", "steady") if n_of[does]]
+            collected.append(("more_move_away", {"n": len(leaving) - 2}))
+        return collected + [(does, {"n": n_of[does]}) for does in ("approaching", "steady") if n_of[does]]
 
 
 def _query(view: str, until: date) -> str:
@@ -147,21 +147,23 @@ def _query(view: str, until: date) -> str:
 @pytest.mark.deep
 @pytest.mark.parametrize("view", ["decayed", "raw"])
 def test_published_convergence_equals_the_raw_records(raw: Raw, client: Client, view: str) -> None:
-    said_by_day: set[str] = set()
+    sentences_by_day: set[str] = set()
     for until in ENDS:
         reckoned = Reckoned(raw, view, until)
         answer = client.get(f"/api/v1/policies/lcg/convergence?{_query(view, until)}").json()
         _panels_agree(reckoned, _every_page(client, answer, view, until))
-        told = [(one["key"], one["values"]) for one in answer["verdict"]]
-        assert told == reckoned.verdict()
+        collected = [(one["key"], one["values"]) for one in answer["verdict"]]
+        assert collected == reckoned.verdict()
         _table_agrees(reckoned, client, view, until)
         _page_agrees(reckoned, client, view, until, [one["text"] for one in answer["verdict"]])
         _figures_agree(reckoned, answer["figures"])
-        said_by_day |= {key for key, _values in told}
+        sentences_by_day |= {key for key, _values in collected}
     if view == "decayed":
-        assert {"at_target_or_idle", "moves_away", "approaching"} <= said_by_day, "the log shows more than one course"
+        assert {"at_target_or_idle", "moves_away", "approaching"} <= sentences_by_day, (
+            "the log shows more than one course"
+        )
     else:
-        assert "nobody_used" in said_by_day, "no usage on the last day"
+        assert "nobody_used" in sentences_by_day, "no usage on the last day"
 
 
 def _every_page(client: Client, answer: dict[str, Any], view: str, until: date) -> dict[str, dict[str, Any]]:

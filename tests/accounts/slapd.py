@@ -197,8 +197,8 @@ def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + 20
     while time.monotonic() < until:
         if server.poll() is not None:
-            _out, told = server.communicate()
-            raise AssertionError(f"slapd ended: {told.decode()[-500:]}")
+            _out, found = server.communicate()
+            raise AssertionError(f"slapd ended: {found.decode()[-500:]}")
         with socket.socket() as probe:
             probe.settimeout(0.2)
             if probe.connect_ex(("127.0.0.1", port)) == 0:

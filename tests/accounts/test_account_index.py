@@ -33,10 +33,10 @@ def _load() -> AccountIndex:
 
 def _names(found: AccountIndex) -> Sequence[str]:
     table = dict(Account.objects.values_list("id", "user_name"))
-    told = dict(zip(found.ids.tolist(), [key.user_name for key in found.keys], strict=True))
-    assert told == table
+    result = dict(zip(found.ids.tolist(), [key.user_name for key in found.keys], strict=True))
+    assert result == table
     assert found.ids.tolist() == sorted(table)
-    return list(told.values())
+    return list(result.values())
 
 
 def test_the_index_is_reused_while_nothing_changed() -> None:

@@ -55,19 +55,19 @@ def main() -> int:
 
 
 def reply() -> int:
-    told = load("replies.json", {}).get(NAME)
-    if told is None:
+    answer = load("replies.json", {}).get(NAME)
+    if answer is None:
         jobs = load("jobs.json", {})
         commands = {"squeue": squeue, "sprio": sprio, "scontrol": scontrol, "qstat": qstat, "qalter": qalter}
         commands["sacctmgr"] = sacctmgr
         status = commands[NAME](jobs)
         save("jobs.json", jobs)
         return status
-    if told.get("hang"):
+    if answer.get("hang"):
         time.sleep(600)
-    sys.stderr.write(told.get("err", ""))
-    sys.stdout.write(told.get("out", ""))
-    return int(told.get("status", 0))
+    sys.stderr.write(answer.get("err", ""))
+    sys.stdout.write(answer.get("out", ""))
+    return int(answer.get("status", 0))
 
 
 # --- Slurm

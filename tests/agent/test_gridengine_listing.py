@@ -91,7 +91,7 @@ def test_a_running_job_above_the_weight_is_cleared_unless_tasks_are_pending() ->
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("found", "code"),
     [
         ('denied: job "999" does not exist', "job_gone"),
         ('denied: "gea" must be operator to change amount of override tickets', "denied"),
@@ -99,8 +99,8 @@ def test_a_running_job_above_the_weight_is_cleared_unless_tasks_are_pending() ->
         ('qalter: invalid priority "2000".  Must be an integer from -1023 to 1024', "refused"),
     ],
 )
-def test_qalter_messages_are_classified(said: str, code: str) -> None:
-    problem = gridengine.problem_of(Output(1, said + "\n", ""))
+def test_qalter_messages_are_classified(found: str, code: str) -> None:
+    problem = gridengine.problem_of(Output(1, found + "\n", ""))
     assert problem is not None
     assert problem.code == code
 

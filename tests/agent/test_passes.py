@@ -297,20 +297,20 @@ def test_status_reports_the_last_pass(place: Place) -> None:
     assert "4 sent" in place.run("status").stdout
     place.site.age_s = 1000
     place.run()
-    told = place.run("status")
-    assert (told.returncode, "snapshot_too_old" in told.stdout) == (1, True)
-    assert "4 jobs have a value by sitefactor" in told.stdout
+    done = place.run("status")
+    assert (done.returncode, "snapshot_too_old" in done.stdout) == (1, True)
+    assert "4 jobs have a value by sitefactor" in done.stdout
 
 
 def test_check_prints_the_line_to_change(place: Place) -> None:
     config = (place.scheduler.folder / "config.txt").read_text()
     config = config.replace("FairShare = 0", "FairShare = 100000").replace("associations,limits", "associations")
     (place.scheduler.folder / "config.txt").write_text(config)
-    told = place.run("check", "--kind", "slurm")
-    assert told.returncode == 1
-    assert "error    double_counting: PriorityWeightFairshare=100000" in told.stdout
-    assert "→ PriorityWeightFairshare=0" in told.stdout
-    assert "→ AccountingStorageEnforce=associations,limits" in told.stdout
+    done = place.run("check", "--kind", "slurm")
+    assert done.returncode == 1
+    assert "error    double_counting: PriorityWeightFairshare=100000" in done.stdout
+    assert "→ PriorityWeightFairshare=0" in done.stdout
+    assert "→ AccountingStorageEnforce=associations,limits" in done.stdout
 
 
 def test_two_agents_never_share_a_table(place: Place) -> None:
@@ -318,10 +318,10 @@ def test_two_agents_never_share_a_table(place: Place) -> None:
 
     handle = lock(str(place.state))
     try:
-        told = place.run()
+        done = place.run()
     finally:
         os.close(handle)
-    assert (told.returncode, "Another agent works" in told.stderr) == (2, True)
+    assert (done.returncode, "Another agent works" in done.stderr) == (2, True)
     assert place.scheduler.calls() == []
 
 

@@ -31,8 +31,8 @@ def commands(golden_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("commands")
 def test_outputs_are_printed_and_nothing_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["setup", "--print"]) == 0
-    said = capsys.readouterr().out
-    assert all(part in said for part in ("Cluster - 'c1'", "PriorityType", "PartitionName=batch", "physics|ann|1|"))
+    done = capsys.readouterr().out
+    assert all(part in done for part in ("Cluster - 'c1'", "PriorityType", "PartitionName=batch", "physics|ann|1|"))
     assert main(["setup"]) == 2
 
 

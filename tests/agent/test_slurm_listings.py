@@ -65,7 +65,7 @@ def test_a_negative_nice_and_a_negative_site_factor_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("found", "code"),
     [
         ("Job has already finished for job 1", "job_gone"),
         ("Invalid job id specified for job 9999", "job_gone"),
@@ -74,11 +74,11 @@ def test_a_negative_nice_and_a_negative_site_factor_are_read() -> None:
         ("", "refused"),
     ],
 )
-def test_scontrol_messages_are_classified(said: str, code: str) -> None:
-    problem = slurm.problem_of(Output(1, "", said + "\n"))
+def test_scontrol_messages_are_classified(found: str, code: str) -> None:
+    problem = slurm.problem_of(Output(1, "", found + "\n"))
     assert problem is not None
     assert problem.code == code
-    assert slurm.problem_of(Output(0, "", said)) is None
+    assert slurm.problem_of(Output(0, "", found)) is None
 
 
 def test_shares_are_read_by_column_name_with_and_without_fair_tree(samples: Path) -> None:

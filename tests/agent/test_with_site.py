@@ -41,17 +41,17 @@ def test_factors_of_a_site_arrive_in_the_scheduler(
     scheduler = FakeScheduler(tmp_path / "bin")
     scheduler.jobs = {str(n): {"user": user, "group": group} for n, (user, group) in enumerate(JOBS.items(), 1)}
     monkeypatch.setenv("PATH", f"{scheduler.folder}:{os.environ['PATH']}")
-    told: list[str] = []
+    collected: list[str] = []
     agent = Agent(
         Rest(str(live_server), "c1", token),
         Commands(),
         open_table(str(tmp_path / "state")),
         "head1",
-        told.append,
+        collected.append,
         clock=AT.timestamp,
     )
     agent.run_pass()
-    assert told == []
+    assert collected == []
     values = scheduler.values()
     served = store.newest("grid")
     factors = {line["account"]: line["factor"] for line in served.every_leaf()}

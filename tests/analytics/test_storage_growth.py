@@ -64,15 +64,15 @@ def test_an_empty_site_does_not_grow() -> None:
 def test_the_command_prints_a_line_per_table_and_the_sum() -> None:
     out = StringIO()
     call_command("storage", "--json", stdout=out)
-    told = json.loads(out.getvalue())
-    assert {one["name"] for one in told["holdings"]} == {
+    body = json.loads(out.getvalue())
+    assert {one["name"] for one in body["holdings"]} == {
         *("usage records", "usage buckets", "snapshots", "daily series", "audit log", "rest", "files"),
     }
-    assert told["bytes"] == sum(one["n_bytes"] for one in told["holdings"])
-    assert told["bytes_in_a_year"] == total([Holding(**one) for one in told["holdings"]])[1]
+    assert body["bytes"] == sum(one["n_bytes"] for one in body["holdings"])
+    assert body["bytes_in_a_year"] == total([Holding(**one) for one in body["holdings"]])[1]
     out = StringIO()
     call_command("storage", stdout=out)
     lines = out.getvalue().splitlines()
-    assert len(lines) == len(told["holdings"]) + 2
+    assert len(lines) == len(body["holdings"]) + 2
     assert f"{Record.objects.count():,}" in out.getvalue()
     assert lines[-1].startswith("together")

@@ -30,7 +30,7 @@ def read_exposition(text: str) -> dict[str, Family]:
     for line in text.split("\n")[:-1]:
         if line.startswith("# HELP "):
             name, _, words = line[7:].partition(" ")
-            assert name not in found, f"{name} is told of twice"
+            assert name not in found, f"{name} appears twice"
             current = found[name] = Family(name, words=words)
         elif line.startswith("# TYPE "):
             name, kind = line[7:].split(" ")

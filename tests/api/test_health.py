@@ -113,16 +113,16 @@ def test_metrics_are_prometheus_text_with_the_state_of_the_site(computed: Site) 
 def test_metrics_need_an_allowed_address_or_a_token(site: Site) -> None:
     stranger = Client(REMOTE_ADDR=ELSEWHERE)
     assert refused(stranger.get("/metrics")) == (401, "unauthenticated", [])
-    told = stranger.get("/metrics", headers={"authorization": f"Bearer {site.token('priorities:read')}"})
-    assert (told.status_code, b"fairshare_database_up 1.0" in told.content) == (200, True)
+    answer = stranger.get("/metrics", headers={"authorization": f"Bearer {site.token('priorities:read')}"})
+    assert (answer.status_code, b"fairshare_database_up 1.0" in answer.content) == (200, True)
     other = stranger.get("/metrics", headers={"authorization": f"Bearer {site.token('usage:write')}"})
     assert refused(other) == (403, "insufficient_scope", [])
     assert refused(stranger.get("/metrics", headers={"authorization": "Bearer x"})) == (401, "invalid_token", [])
 
 
 def test_a_forwarded_address_is_trusted_only_from_known_proxies(site: Site, settings: Any) -> None:
-    told = Client(REMOTE_ADDR=ELSEWHERE).get("/metrics", headers={"x-forwarded-for": "127.0.0.1"})
-    assert refused(told) == (401, "unauthenticated", [])
+    answer = Client(REMOTE_ADDR=ELSEWHERE).get("/metrics", headers={"x-forwarded-for": "127.0.0.1"})
+    assert refused(answer) == (401, "unauthenticated", [])
     settings.AXES_IPWARE_PROXY_COUNT = 1
     behind = Client().get("/metrics", headers={"x-forwarded-for": f"127.0.0.1, {ELSEWHERE}"})
     assert refused(behind) == (401, "unauthenticated", [])

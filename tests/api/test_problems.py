@@ -29,7 +29,7 @@ def test_an_unknown_route_is_a_problem_document(db: None, path: str, method: str
     assert_problem(getattr(Client(enforce_csrf_checks=True), method)(path), 404, "not_found")
 
 
-def test_an_anonymous_request_is_told_how_to_authenticate(site: Site) -> None:
+def test_an_anonymous_request_gets_the_way_to_authenticate(site: Site) -> None:
     answer = Caller().get("policies")
     assert_problem(answer, 401, "not_authenticated")
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")

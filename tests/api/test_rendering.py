@@ -40,14 +40,14 @@ def strictly(data: bytes) -> Any:
     return json.loads(data, parse_constant=refuse)
 
 
-def told(value: Any) -> Any:
+def expected_of(value: Any) -> Any:
     """The slow twin: the expected text of a value."""
     if isinstance(value, np.ndarray | np.floating):
-        return told(value.tolist())
+        return expected_of(value.tolist())
     if isinstance(value, dict):
-        return {key: told(each) for key, each in value.items()}
+        return {key: expected_of(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [told(each) for each in value]
+        return [expected_of(each) for each in value]
     if isinstance(value, float) and (isnan(value) or isinf(value)):
         return None if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -82,8 +82,8 @@ trees = st.recursive(
 @examples(60)  # on a busy machine, too
 @given(trees)
 def test_every_number_keeps_its_type(data: Any) -> None:
-    assert strictly(dumps(data)) == told(data)
-    assert strictly(JSONRenderer().render(data)) == told(data)
+    assert strictly(dumps(data)) == expected_of(data)
+    assert strictly(JSONRenderer().render(data)) == expected_of(data)
 
 
 def test_rendering_does_not_modify_its_input() -> None:
@@ -95,8 +95,8 @@ def test_rendering_does_not_modify_its_input() -> None:
 
 @pytest.mark.parametrize("number", [inf, -inf])
 def test_answer_fields_keep_infinities(number: float) -> None:
-    said = NumberField().to_representation("Infinity" if number > 0 else "-Infinity")  # type: ignore[arg-type]
-    assert strictly(dumps({"priority": said})) == {"priority": "Infinity" if number > 0 else "-Infinity"}
+    found = NumberField().to_representation("Infinity" if number > 0 else "-Infinity")  # type: ignore[arg-type]
+    assert strictly(dumps({"priority": found})) == {"priority": "Infinity" if number > 0 else "-Infinity"}
 
 
 def test_all_json_is_rendered_by_one_function() -> None:

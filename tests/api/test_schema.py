@@ -227,7 +227,7 @@ def attached(site: Site) -> int:
     return attach_account(policy_slug="grid", entry_uid=bob, account=account, reason="try", at=site.at, actor=SYSTEM).pk
 
 
-def told(site: Site) -> str:
+def published_subtree(site: Site) -> str:
     """A published subtree."""
     whole: Any = {"policy_slug": "grid", "entry": "/physics", "name": "vo-a", "at": site.at, "actor": SYSTEM}
     make_feed(capacity_cores=10, **whole)
@@ -276,7 +276,7 @@ def test_generated_requests_get_the_described_responses(
     real["allocation"], real["capacity"] = allocated(computed)
     real["mapping"] = attached(computed)
     real |= {"position": 1, "version": 1}
-    real |= {"name": told(computed), "subscription": subscribed(computed), "mount": 1}
+    real |= {"name": published_subtree(computed), "subscription": subscribed(computed), "mount": 1}
     real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
     real["scheduler"] = connect_scheduler(policy_slug="grid", name="c1", given={}, at=computed.at, actor=SYSTEM).name
     succeeded: dict[str, set[bool]] = defaultdict(set)
@@ -285,7 +285,7 @@ def test_generated_requests_get_the_described_responses(
         for archived in (Policy, Source):  # by an operation before
             archived.all_objects.update(archived_at=None)
         if operation.label.startswith("GET") and "{name}" in operation.label:
-            told(computed)  # again, where it was dropped
+            published_subtree(computed)  # again, where it was dropped
         real["figure"] = next((name for part, name in A_FIGURE_OF.items() if part in operation.label), "")
 
         @hypothesis.settings(_UNCHECKED, max_examples=_REQUESTS[who])
@@ -306,8 +306,8 @@ def test_generated_requests_get_the_described_responses(
 
 def test_schema_components_have_unique_names(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("spectacular", stdout=io.StringIO())
-    said = capsys.readouterr().err.splitlines()
-    assert [line for line in said if "identical names" in line] == []
+    done = capsys.readouterr().err.splitlines()
+    assert [line for line in done if "identical names" in line] == []
 
 
 def test_every_route_is_described(schema: Any) -> None:

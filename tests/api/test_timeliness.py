@@ -93,7 +93,7 @@ def test_pages_readiness_metrics_notices_and_rest_agree(
     issues = list_data_issues(sources=[line.source], span=DAY, at=AT, zone=ZoneInfo("UTC"), actor=COMMAND)
     headers = {"authorization": f"Bearer {computed.token('usage:write')}"}
     (row,) = Client().get("/api/v1/usage/sources", headers=headers).json()["results"]
-    said = {
+    shown = {
         "page": line.is_behind,
         "data quality": "late" in {found.key for found in findings_of([line], issues)},
         "freshness": "source_late" in freshness(actor=Actor(computed.admin, "page")).keys,
@@ -102,7 +102,7 @@ def test_pages_readiness_metrics_notices_and_rest_agree(
         "notice": Notice.objects.filter(kind="late_source", closed_at=None).exists(),
         "rest": row["state"] == "late",
     }
-    assert said == dict.fromkeys(said, is_late)
+    assert shown == dict.fromkeys(shown, is_late)
     assert row["last_contact_at"] == contact_at.isoformat().replace("+00:00", "Z")
     assert row["lag_s"] == DAY.total_seconds(), "the age of the newest record, as information"
 

@@ -49,8 +49,8 @@ def test_without_scripts_sentence_figure_and_table_are_shown(grid: Grid, visit: 
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(PAGE)
-    said = page.inner_text(f"{USAGE} .fig-say")
-    assert re.search(r"\d", said)
+    shown = page.inner_text(f"{USAGE} .fig-say")
+    assert re.search(r"\d", shown)
     assert page.locator(f"{USAGE} .fig-first rect").count() > 0
     page.click(f"{USAGE} details summary")
     assert page.locator(f"{USAGE} tbody tr").count() > 0

@@ -93,13 +93,13 @@ def test_a_picture_is_saved_with_its_sentence(grid: Grid, visit: Open, tmp_path:
     window.sign_in()
     page = window.go(DECAY)
     drawn(page)
-    said = page.inner_text(f"{FIGURE} .fig-say")
+    shown = page.inner_text(f"{FIGURE} .fig-say")
     page.click(f"{FIGURE} header button")
     with page.expect_download() as waiting:
         page.click(f"{FIGURE} [data-download='svg']")
     waiting.value.save_as(tmp_path / "figure.svg")
     picture = (tmp_path / "figure.svg").read_text(encoding="utf-8")
-    assert said.split(",")[0] in picture.replace("&#160;", "\u00a0").replace("&nbsp;", "\u00a0")
+    assert shown.split(",")[0] in picture.replace("&#160;", "\u00a0").replace("&nbsp;", "\u00a0")
     page.click(f"{FIGURE} header button")
     with page.expect_download() as waiting:
         page.click(f"{FIGURE} [data-figure-csv]")

@@ -59,12 +59,12 @@ def test_both_cards_are_accessible_and_fit_while_used(weeks: Grid, visit: Open, 
     page.wait_for_selector("#fig-forecast[data-drawn*=forecast_level]")
     level = page.inner_text("#fig-forecast [data-choice^=level][aria-current]")
     assert page.inner_text("#fig-forecast .fig-note").startswith(level)
-    said = page.inner_text("#fig-forecast .fig-say")
+    shown = page.inner_text("#fig-forecast .fig-say")
     page.fill("#forecast-share", "5")
     page.click("#forecast-show")
     page.wait_for_selector("#fig-forecast[data-drawn*='share=5']")
     assert page.inner_text("#fig-forecast .fig-note").startswith(level), "the rest of the state stays"
-    assert page.inner_text("#fig-forecast .fig-say") != said
+    assert page.inner_text("#fig-forecast .fig-say") != shown
     window.look()
     page.fill("#what-if-days", "10000")
     page.press("#what-if-days", "Enter")

@@ -26,7 +26,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.fixture
-def told(grid: Grid) -> Grid:
+def notified(grid: Grid) -> Grid:
     """Something of every level, a rule below atlas, a webhook with a log, and a series of yesterday."""
     at, policy = clock.now(), Policy.objects.get(slug=SLUG)
     Source.objects.update(expected_every_s=60, last_received_at=at - 30 * HOUR)
@@ -102,20 +102,20 @@ def pages(grid: Grid) -> list[str]:
 @pytest.mark.deep
 @pytest.mark.timeout(600)
 @at_widths
-def test_every_page_is_accessible_in_both_themes(told: Grid, visit: Open, width: int) -> None:
+def test_every_page_is_accessible_in_both_themes(notified: Grid, visit: Open, width: int) -> None:
     window = visit(width=width)
     window.sign_in()
-    for path in pages(told):
+    for path in pages(notified):
         window.go(path)
         expect(window.page.locator("main h1")).to_be_visible()
         window.look()
 
 
 @pytest.mark.deep
-def test_every_page_is_complete_without_scripts(told: Grid, visit: Open) -> None:
+def test_every_page_is_complete_without_scripts(notified: Grid, visit: Open) -> None:
     window = visit(width=390, scripts=False)
     window.sign_in()
-    for path in pages(told):
+    for path in pages(notified):
         window.go(path)
         expect(window.page.locator("main h1")).to_be_visible()
         window.look()
@@ -123,7 +123,7 @@ def test_every_page_is_complete_without_scripts(told: Grid, visit: Open) -> None
 
 @pytest.mark.deep
 @pytest.mark.parametrize("hand", BY_HAND)
-def test_a_notice_is_read_and_snoozed(told: Grid, visit: Open, hand: str) -> None:
+def test_a_notice_is_read_and_snoozed(notified: Grid, visit: Open, hand: str) -> None:
     evaluate(at=clock.now())
     drift = Notice.objects.filter(kind="ending_roles").earliest("pk")
     window, use = visit(theme=THEMES[1]), HANDS[hand]
@@ -138,7 +138,7 @@ def test_a_notice_is_read_and_snoozed(told: Grid, visit: Open, hand: str) -> Non
 
 
 @pytest.mark.deep
-def test_without_scripts_the_filter_and_the_marks_work(told: Grid, visit: Open) -> None:
+def test_without_scripts_the_filter_and_the_marks_work(notified: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go("/notices/")

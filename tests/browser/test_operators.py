@@ -44,12 +44,12 @@ def test_a_figure_control_is_in_the_address_and_in_the_form(grid: Grid, visit: O
     page = window.go(f"{PAGE}?nodes=50")
     page.locator("#fig-profiles").scroll_into_view_if_needed()
     page.wait_for_selector("#fig-profiles[data-drawn='?nodes=50']")
-    said = page.inner_text("#fig-profiles .fig-say")
+    shown = page.inner_text("#fig-profiles .fig-say")
     page.click("#fig-profiles [data-choice='operator-absolute']")
     page.wait_for_selector("#fig-profiles[data-drawn*='operator=absolute']")
     assert "nodes=50" in page.url
     assert "operator=absolute" in page.url
-    assert page.inner_text("#fig-profiles .fig-say") != said
+    assert page.inner_text("#fig-profiles .fig-say") != shown
     assert page.input_value("#id_operator") == "absolute"
     page.locator("#fig-job-size").scroll_into_view_if_needed()
     page.wait_for_selector("#fig-job-size[data-drawn]")

@@ -415,8 +415,8 @@ CASES: list[tuple[dict[str, Any], dict[str, float], str | None]] = [
 def test_a_border_position_is_converted_to_shares(page: Page) -> None:
     cases = [{"shares": THREE, "rest": 0, "giver": "", **case} for case, _edits, _number in CASES]
     found = page.evaluate(RULE, cases)
-    for case, (_case, edits, number), (said, sent) in zip(cases, CASES, found, strict=True):
-        assert said == ({} if case["rest"] else edits), case
+    for case, (_case, edits, number), (result, sent) in zip(cases, CASES, found, strict=True):
+        assert result == ({} if case["rest"] else edits), case
         assert sent == number, case
 
 
@@ -462,8 +462,8 @@ def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, d
     predicted(page)
     assert page.locator("#members .c-when").all_inner_texts() == under_way, "what was shown is what the draft says"
     url = f"{window.base}/changes/{draft.pk}/edit/_outlook?group={many.uid('/')}"
-    told = page.request.get(url, headers={"HX-Request": "true"}).json()
-    words = {each["uid"]: each["on_target"] for each in told["rows"]}
+    body = page.request.get(url, headers={"HX-Request": "true"}).json()
+    words = {each["uid"]: each["on_target"] for each in body["rows"]}
     shown = page.locator("#members tr[data-uid]").evaluate_all(
         """rows => rows.map((row) => [row.querySelector('.c-when b') ?? row.querySelector('.c-when'), row.dataset.uid])
         .map(([cell, uid]) => [uid, cell.textContent])"""

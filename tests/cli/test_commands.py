@@ -32,9 +32,9 @@ def refusing(error: DomainError) -> OperatorCommand:
 
 
 def test_the_location_of_an_error_is_printed_once() -> None:
-    where, said = "operations[1].entry", "is maintained elsewhere"
+    where, found = "operations[1].entry", "is maintained elsewhere"
     for between in (": ", " "):
-        error = Invalid(f"{where}{between}{said}.", fields=[FieldProblem(where, said)])
+        error = Invalid(f"{where}{between}{found}.", fields=[FieldProblem(where, found)])
         with pytest.raises(CommandError) as caught:
             call_command(refusing(error))
         assert str(caught.value).count(where) == 1

@@ -72,11 +72,11 @@ def test_every_kind_has_an_example_on_the_page() -> None:
 def test_the_package_of_the_page_is_installed_and_used(installed: Path) -> None:
     ended = _run("-c", _PROGRAM, path=installed)
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["refused"] == []
-    assert told["found"] == ["energy", "half-difference", "large_tree", "least-used", "minutes", "outline", "plateau"]
-    assert told["stored"] == {"aging": "plateau", "whole_d": 7.0, "fades_d": 14}
-    assert told["weights"] == [1.0, 0.5, 0.0]
-    assert told["tree"] == [["/", 1.0], ["/physics", 3.0], ["/physics/alice", 1.0]]
-    assert told["written"] == "# outline\nphysics 3.0\n  alice 1.0\n"
-    assert told["notice"] == "Grid has 4,200 entries."
+    body = json.loads(ended.stdout)
+    assert body["refused"] == []
+    assert body["found"] == ["energy", "half-difference", "large_tree", "least-used", "minutes", "outline", "plateau"]
+    assert body["stored"] == {"aging": "plateau", "whole_d": 7.0, "fades_d": 14}
+    assert body["weights"] == [1.0, 0.5, 0.0]
+    assert body["tree"] == [["/", 1.0], ["/physics", 3.0], ["/physics/alice", 1.0]]
+    assert body["written"] == "# outline\nphysics 3.0\n  alice 1.0\n"
+    assert body["notice"] == "Grid has 4,200 entries."

@@ -21,7 +21,7 @@ from apps.policies.services import make_policy, publish_document
 from tests.federation.conftest import AT, VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
 
-Said = Callable[..., str]
+OutputOf = Callable[..., str]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def side(settings: LazySettings) -> Iterator[OtherSide]:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
+def output_of(capsys: pytest.CaptureFixture[str]) -> OutputOf:
     def run(*words: str) -> str:
         capsys.readouterr()
         call_command("federation", *words)
@@ -64,32 +64,32 @@ def mount_text(side: OtherSide, *more: str) -> tuple[str, ...]:
 
 
 def test_an_unconfirmed_key_is_not_trusted(
-    policy: Policy, side: OtherSide, said: Said, snapshot: SnapshotAssertion
+    policy: Policy, side: OtherSide, output_of: OutputOf, snapshot: SnapshotAssertion
 ) -> None:
     reasons = []
     for more in ((), ("--fingerprint", "ab" * 32)):
         with pytest.raises(CommandError) as refused:
-            said(*mount_text(side, *more))
+            output_of(*mount_text(side, *more))
         reasons.append(str(refused.value))
     assert reasons == snapshot
     assert not Mount.objects.exists()
 
 
 def test_a_policy_is_mounted_fetched_and_listed(
-    policy: Policy, side: OtherSide, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
+    policy: Policy, side: OtherSide, output_of: OutputOf, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    outputs = [said("status")]
+    outputs = [output_of("status")]
     token = tmp_path / "token"
     token.write_text("their-secret\n")
-    told = said(
+    text = output_of(
         *mount_text(side, "--fingerprint", KEY.public.fingerprint.upper(), "--token-file", str(token), "--every", "60")
     )
-    outputs.append(told)
-    assert "their-secret" not in told
+    outputs.append(text)
+    assert "their-secret" not in text
     (mount,) = Mount.objects.all()
     assert (mount.every_s, side.asked[-1]["authorization"]) == (60, "Bearer their-secret")
-    outputs += [said("status"), said("fetch", "--mount", str(mount.pk)), said("status")]
-    found = json.loads(said("status", "--json"))
+    outputs += [output_of("status"), output_of("fetch", "--mount", str(mount.pk)), output_of("status")]
+    found = json.loads(output_of("status", "--json"))
     assert found["subscriptions"] == []
     assert (found["mounts"][0]["applied_version"], found["mounts"][0]["age_s"], found["mounts"][0]["error"]) == (
         1,
@@ -98,64 +98,64 @@ def test_a_policy_is_mounted_fetched_and_listed(
     )
     side.status, side.knows_etags = 500, False
     with pytest.raises(CommandError) as refused:
-        said("fetch")
-    outputs += [str(refused.value), said("status")]
+        output_of("fetch")
+    outputs += [str(refused.value), output_of("status")]
     assert "bad_status" in outputs[-1]
     assert [plain(each, mount.pk, side.port) for each in outputs] == snapshot
-    assert json.loads(said("status", "--json"))["mounts"][0]["error"]["code"] == "bad_status"
+    assert json.loads(output_of("status", "--json"))["mounts"][0]["error"]["code"] == "bad_status"
 
 
-def test_yes_trusts_the_found_key(policy: Policy, side: OtherSide, said: Said) -> None:
-    said(*mount_text(side, "--yes"))
+def test_yes_trusts_the_found_key(policy: Policy, side: OtherSide, output_of: OutputOf) -> None:
+    output_of(*mount_text(side, "--yes"))
     assert Mount.objects.get().fingerprint == KEY.public.fingerprint
 
 
 def test_usage_of_another_site_is_ingested_and_held_hours_are_listed(
-    policy: Policy, settings: LazySettings, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
+    policy: Policy, settings: LazySettings, output_of: OutputOf, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     with serving(OtherFeed(at=AT)) as feed:
         settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{feed.port}"]
-        said("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
+        output_of("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
         feed.root = policy.publications.get().entry_uid
         feed.tell({})
         words = ("subscribe", feed.url, "--policy", "grid", "--entry", "/VO-A")
         with pytest.raises(CommandError):
-            said(*words)
+            output_of(*words)
         assert not Subscription.objects.exists()
-        outputs = [said(*words, "--yes")]
+        outputs = [output_of(*words, "--yes")]
         (row,) = Subscription.objects.all()
         assert row.capacity_cores == 100
-        outputs.append(said("fetch", "--usage", str(row.pk)))
+        outputs.append(output_of("fetch", "--usage", str(row.pk)))
         HeldHour.objects.create(subscription=row, hour_at=AT, number=1, cpu_s=1e9, most_cpu_s=1, found_at=AT)
-        outputs.append(said("status"))
+        outputs.append(output_of("status"))
         assert [plain(each, row.pk, feed.port) for each in outputs] == snapshot
-        (found,) = json.loads(said("status", "--json"))["subscriptions"]
+        (found,) = json.loads(output_of("status", "--json"))["subscriptions"]
         assert (found["state"], found["condition"]) == ("active", "held")
         assert (found["held_hours"], found["feed"], found["capacity_cores"]) == (1, "vo-a", 100.0)
 
 
 def test_feeds_are_created_listed_and_never_written_as_files(
-    policy: Policy, said: Said, tmp_path: Path, snapshot: SnapshotAssertion
+    policy: Policy, output_of: OutputOf, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    outputs = [said("feeds")]
+    outputs = [output_of("feeds")]
     with pytest.raises(CommandError, match="--cores"):
-        said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
-    made = said("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a", "--cores", "64", "--open")
+        output_of("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
+    made = output_of("feeds", "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a", "--cores", "64", "--open")
     feed = UsageFeed.objects.get()
     assert (feed.name, feed.capacity_cores, feed.is_open, feed.sends_running) == ("vo-a", 64, True, True)
-    outputs += [made, said("publish", "--to", str(tmp_path))]
+    outputs += [made, output_of("publish", "--to", str(tmp_path))]
     assert outputs == snapshot
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_objects_give_no_traceback(policy: Policy, said: Said) -> None:
+def test_unknown_objects_give_no_traceback(policy: Policy, output_of: OutputOf) -> None:
     for words in (("fetch", "--mount", "7"), ("fetch", "--usage", "7"), ("fetch",)):
         with pytest.raises(CommandError, match="federation status"):
-            said(*words)
+            output_of(*words)
     with pytest.raises(CommandError):
-        said("mount", "http://169.254.169.254/", "--policy", "grid", "--entry", "/here", "--yes")
+        output_of("mount", "http://169.254.169.254/", "--policy", "grid", "--entry", "/here", "--yes")
     with pytest.raises(CommandError):
-        said("feeds", "--policy", "nowhere", "--cores", "1")
+        output_of("feeds", "--policy", "nowhere", "--cores", "1")
 
 
 TREE = """
@@ -172,7 +172,7 @@ def test_the_documented_commands_publish_a_vo_as_a_static_file(
     db: None,
     settings: LazySettings,
     monkeypatch: pytest.MonkeyPatch,
-    said: Said,
+    output_of: OutputOf,
     tmp_path: Path,
     snapshot: SnapshotAssertion,
 ) -> None:
@@ -184,11 +184,11 @@ def test_the_documented_commands_publish_a_vo_as_a_static_file(
     call_command("import_policy", *words)
     call_command("import_policy", *words)  # made once
     folder = tmp_path / "www"
-    outputs = [said("publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a")]
-    fingerprint = said("keys").split()[-1]
+    outputs = [output_of("publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a")]
+    fingerprint = output_of("keys").split()[-1]
     data = (folder / "vo-a.fairshare").read_bytes()
     assert open_document(data, trusted={fingerprint}).document["issuer"] == "vo-a.example"
-    outputs.append(said("publish", "--to", str(folder)))
+    outputs.append(output_of("publish", "--to", str(folder)))
     assert [each.replace(str(folder), "FOLDER") for each in outputs] == snapshot
     text = (settings.BASE_DIR / "docs" / "federation.md").read_text()
     for step in ("import_policy --policy vo-a --format yaml --make --publish", "publish --to /srv/www/fairshare"):

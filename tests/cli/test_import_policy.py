@@ -101,7 +101,9 @@ def test_a_file_becomes_a_draft_without_effect(grid: Policy, file: Write, snapsh
     draft = ChangeSet.objects.get(state="draft")
     first, *targets = out.splitlines()
     assert re.findall(r"\d+", first) == [str(draft.pk), "2", "1", "3", "2", "1"]
-    assert [(path.strip(), re.findall(r"[\d.]+ %", told)) for path, told in (line.split(": ") for line in targets)] == [
+    assert [
+        (path.strip(), re.findall(r"[\d.]+ %", found)) for path, found in (line.split(": ") for line in targets)
+    ] == [
         ("/biology/lab", ["100 %"]),
         ("/physics/bob", ["75 %"]),
         ("/biology", ["50 %"]),
@@ -122,7 +124,7 @@ def test_listed_additions_equal_their_count(grid: Policy, file: Write) -> None:
     content = "path,shares\n" + "".join(f"{path},{shares}\n" for path, shares in added)
     out, _ = run("import_policy", "--policy", "grid", "--format", "csv", "--keep-missing", "--dry-run", file(content))
     first, *lines = out.splitlines()
-    listed = {path.strip() for path, said in (line.split(": ") for line in lines) if "added" in said.split(", ")}
+    listed = {path.strip() for path, found in (line.split(": ") for line in lines) if "added" in found.split(", ")}
     assert listed == {path for path, _ in added}
     assert first.split(": ")[1].split(", ")[0] == f"{len(added)} added"
 
@@ -403,12 +405,12 @@ def test_the_difference_is_json_and_an_exit_status(grid: Policy, file: Write) ->
     out = io.StringIO()
     with pytest.raises(SystemExit) as status:
         call_command(*map(str, (*arguments, "--dry-run", "--exit-code", path)), stdout=out, stderr=io.StringIO())
-    told = json.loads(out.getvalue())
+    body = json.loads(out.getvalue())
     assert status.value.code == 3
-    assert (told["policy"], told["base_revision"], told["is_same"], told["n_entries"]) == ("grid", 2, False, 7)
-    assert told["counts"]["added"] == 1
-    assert {each["path"]: each["changes"] for each in told["entries"]}["/physics/carl"] == ["added"]
-    assert (told["change_set"], told["revision"]) == (None, None)
+    assert (body["policy"], body["base_revision"], body["is_same"], body["n_entries"]) == ("grid", 2, False, 7)
+    assert body["counts"]["added"] == 1
+    assert {each["path"]: each["changes"] for each in body["entries"]}["/physics/carl"] == ["added"]
+    assert (body["change_set"], body["revision"]) == (None, None)
     assert not ChangeSet.objects.filter(state="draft").exists()
     done = json.loads(run(*arguments, *ACTIVE, path)[0])
     assert (done["revision"], done["change_set"]) == (3, ChangeSet.objects.latest("pk").pk)
@@ -420,9 +422,9 @@ def test_a_changed_setting_is_a_difference(grid: Policy, file: Write) -> None:
     document = json.loads(run("export_policy", "--policy", "grid", "--format", "json")[0])
     document["settings"]["fallback_factor"] = 0.25
     arguments = ("import_policy", "--policy", "grid", "--format", "json", "--json", "--dry-run")
-    told = json.loads(run(*arguments, file(json.dumps(document)))[0])
-    (setting,) = told["settings"]
-    assert (setting["field"], setting["after"], told["is_same"], told["n_entries"]) == (
+    body = json.loads(run(*arguments, file(json.dumps(document)))[0])
+    (setting,) = body["settings"]
+    assert (setting["field"], setting["after"], body["is_same"], body["n_entries"]) == (
         "fallback_factor",
         0.25,
         False,

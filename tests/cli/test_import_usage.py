@@ -42,11 +42,11 @@ def test_a_source_is_created_on_first_use_and_counts_are_printed(log: Path, snap
     out, err = run("--source", "grid", str(log))
     assert re.findall(r"\d+", out) == ["2", "0", "0", "0", "0"]
     assert "'grid'" in err
-    told = [out, err]
+    collected = [out, err]
     assert Source.objects.get().namespace == "grid"
     out, err = run("--source", "grid", "--format", "swf", str(log))
     assert (re.findall(r"\d+", out), err) == (["0", "2", "0", "0", "0"], "")
-    assert [*told, out] == snapshot
+    assert [*collected, out] == snapshot
 
 
 def test_rejected_lines_are_printed_on_standard_error(log: Path) -> None:

@@ -37,6 +37,6 @@ def test_a_start_with_a_database_of_another_version_names_the_remedy(
         MigrationRecorder(connection).record_applied(*migration)
     with caplog.at_level(logging.WARNING, logger="apps"):  # which a start sets for its process
         assert prepare.main([]) == 1
-    said = capsys.readouterr().err
-    assert "accounts.0003_idempotent_answers and 1 more" in said
-    assert "manage.py export_policy" in said
+    done = capsys.readouterr().err
+    assert "accounts.0003_idempotent_answers and 1 more" in done
+    assert "manage.py export_policy" in done

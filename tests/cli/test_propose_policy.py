@@ -73,10 +73,10 @@ def test_groups_of_the_nasa_log_have_the_printed_digits(traces_dir: Path) -> Non
 
 @pytest.mark.django_db
 def test_without_publish_it_is_a_draft_that_can_be_published(usage_of_three: None, snapshot: SnapshotAssertion) -> None:
-    said = _run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional")
+    found = _run("propose_policy", "--policy", "p", "--from-source", "c1", "--proportional")
     draft = ChangeSet.objects.get(state="draft")
-    assert re.findall(r"\bp\b|\d+", said) == ["p", str(draft.pk), "2", "3"]
-    assert said.replace(str(draft.pk), "ID", 1) == snapshot
+    assert re.findall(r"\bp\b|\d+", found) == ["p", str(draft.pk), "2", "3"]
+    assert found.replace(str(draft.pk), "ID", 1) == snapshot
     assert Policy.objects.get().head_number == 1
     publish_change_set(id=draft.pk, version=draft.version, reason="x", at=now(), actor=COMMAND)
     tree = load_tree(Policy.objects.get())

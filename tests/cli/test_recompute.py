@@ -32,9 +32,9 @@ def _recompute(*arguments: str) -> str:
 def test_the_command_prints_the_snapshot_when_ready() -> None:
     printed = _recompute("grid", "--wait")
     snapshot = Snapshot.objects.get()
-    told, instant, ranked = printed.partition(snapshot.as_of.isoformat())
+    found, instant, ranked = printed.partition(snapshot.as_of.isoformat())
     assert instant
-    assert re.findall(r"\d+", told) == [str(snapshot.pk), "1"]
+    assert re.findall(r"\d+", found) == [str(snapshot.pk), "1"]
     assert re.findall(r"\d+", ranked) == ["0"]
     assert snapshot.is_live
 

@@ -113,11 +113,11 @@ def test_a_curve_has_a_line_per_step_and_entry(tmp_path: Path) -> None:
     status, out, errors = run(path, "--every", "2.5", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert (status, errors) == (0, [])
-    told = [(float(row["hour"]), row["entry"], float(row["share_of_parent"])) for row in rows]
+    collected = [(float(row["hour"]), row["entry"], float(row["share_of_parent"])) for row in rows]
     expected = [
         (one["hour"], entry, share) for one in result["reports"] for entry, share in one["share_of_parent"].items()
     ]
-    assert told == expected
+    assert collected == expected
     assert {(row["scenario"], row["seed"]) for row in rows} == {("two", "1")}
 
 
@@ -125,8 +125,8 @@ def test_steps_end_with_the_scenario(tmp_path: Path) -> None:
     path = write(tmp_path / "two.json", scenario(hours=1))
     for every, hours in (("0.1", 10), ("0.4", 3), ("5", 1)):
         (result,) = json.loads(run(path, "--every", every)[1])
-        told = [report["hour"] for report in result["reports"]]
-        assert (len(told), told[-1]) == (hours, 1), every
+        collected = [report["hour"] for report in result["reports"]]
+        assert (len(collected), collected[-1]) == (hours, 1), every
     assert run(path, "--every", "1e-9")[0] == 2
     for bad in ("0", "-1", "nan", "inf"):
         with pytest.raises(CommandError, match="hours above 0"):
@@ -164,8 +164,8 @@ def test_a_trace_beside_the_scenario_is_read_and_mapped(packed: bool, tmp_path: 
     )
     (result,) = json.loads(out)
     assert (status, errors) == (0, [])
-    told = result["traces"]["workload[0]"]
-    assert told == {"jobs": 199, "unmapped": 99, "without_run_time": 1, "too_wide": 1}
+    found = result["traces"]["workload[0]"]
+    assert found == {"jobs": 199, "unmapped": 99, "without_run_time": 1, "too_wide": 1}
     assert result["jobs"]["submitted"] == 199
     assert result["reports"][0]["share_of_parent"]["/a"] == pytest.approx(75, abs=10)
 

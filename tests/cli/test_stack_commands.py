@@ -222,28 +222,28 @@ def test_a_lock_is_exclusive_for_its_owner_and_shared_for_users(var: Path) -> No
 
 
 def test_only_new_log_lines_are_printed_with_the_process_name(var: Path) -> None:
-    log, said = var / "web.log", list[str]()
+    log, found = var / "web.log", list[str]()
     log.write_text("of yesterday\n")
-    echo = LogEcho(log, "web", said.append)
+    echo = LogEcho(log, "web", found.append)
     with log.open("a") as file:
         file.write("one\nhal")
     echo.pump()
     with log.open("a") as file:
         file.write("f\n")
     echo.pump()
-    assert said == ["web      | one", "web      | half"]
+    assert found == ["web      | one", "web      | half"]
 
 
 def test_a_large_log_is_rotated(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apps.cli.stack.processes._LARGEST", 100)
-    log, said = var / "web.log", list[str]()
-    echo = LogEcho(log, "web", said.append)
+    log, found = var / "web.log", list[str]()
+    echo = LogEcho(log, "web", found.append)
     with log.open("ab", buffering=0) as file:
         file.write(b"x" * 150 + b"\n")
         echo.pump()
         file.write(b"after\n")
         echo.pump()
-    assert said[-1] == "web      | after"
+    assert found[-1] == "web      | after"
     assert log.read_text() == "after\n"
     assert (var / "web.log.1").stat().st_size == 151
 

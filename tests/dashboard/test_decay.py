@@ -34,7 +34,7 @@ def active_window() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("window", "told"),
+    ("window", "found"),
     [
         ({}, ["7 d"]),
         ({"aging": "none"}, []),
@@ -49,11 +49,11 @@ def active_window() -> dict[str, Any]:
         ({"aging": "flux"}, ["Flux", "7 d", "4"]),
     ],
 )
-def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any], told: list[str]) -> None:
+def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any], found: list[str]) -> None:
     settings = PolicySettings.from_json({"window": window})
     phrase = decay_phrase(settings.window).replace("\N{NO-BREAK SPACE}", " ")
-    assert [each for each in told if not re.search(rf"(?<![\d.]){re.escape(each)}(?!\w)", phrase)] == []
-    assert bool(phrase) == bool(told), "usage that doesn't decay has no phrase"
+    assert [each for each in found if not re.search(rf"(?<![\d.]){re.escape(each)}(?!\w)", phrase)] == []
+    assert bool(phrase) == bool(found), "usage that doesn't decay has no phrase"
 
 
 def test_every_decay_function_can_be_previewed_without_a_change(admin: Client) -> None:

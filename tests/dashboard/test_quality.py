@@ -129,8 +129,8 @@ def test_jobs_without_processors_are_listed_for_permitted_users(source: Source, 
     seen = page_of(user.get(URL))
     assert numbers(seen, "no_processors")[0] == "1"
     assert not seen.has('section[aria-labelledby="no-processors"]')
-    (told,) = admin.get("/api/v1/usage/quality").json()["results"]
-    assert told["no_processors"] == 1
+    (found,) = admin.get("/api/v1/usage/quality").json()["results"]
+    assert found["no_processors"] == 1
 
 
 def test_gaps_are_counted_in_hours(source: Source, admin: Client) -> None:

@@ -94,11 +94,11 @@ def test_commands_of_the_page_for_schedulers_run(
     typed = [line for block in _BLOCK.finditer(text) for line in _COMMAND.findall(block[1])]
     assert len(typed) > 2
     for line in typed:
-        said = ""
+        found = ""
         for command in line.split(" | "):
-            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
-            said = _manage(command.removeprefix(".venv/bin/python manage.py "))
-        assert said, line
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(found.encode())))
+            found = _manage(command.removeprefix(".venv/bin/python manage.py "))
+        assert found, line
 
 
 def _manage(command: str) -> str:

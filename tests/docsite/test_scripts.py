@@ -70,9 +70,9 @@ def test_a_vo_as_static_files_in_five_commands(clock: LazySettings, tmp_path: Pa
     clock.FAIRSHARE_ISSUER = "vo-a.example"
     tree = tmp_path / "vo-a.yaml"
     tree.write_text(next(each for each in blocks("federation.md", _YAML) if "vo-a.yaml" in each))
-    told = run(blocks("federation.md")[0], **{"/srv/www/fairshare": str(tmp_path), " vo-a.yaml": f" {tree}"})
+    done = run(blocks("federation.md")[0], **{"/srv/www/fairshare": str(tmp_path), " vo-a.yaml": f" {tree}"})
     assert (tmp_path / "vo-a.fairshare").read_bytes()
-    assert re.search(r"\b[0-9a-f]{64}\b", told), "the fingerprint to send to the sites"
+    assert re.search(r"\b[0-9a-f]{64}\b", done), "the fingerprint to send to the sites"
 
 
 def test_mounting_takes_an_address_and_a_fingerprint(site: Policy, clock: LazySettings) -> None:
@@ -80,8 +80,8 @@ def test_mounting_takes_an_address_and_a_fingerprint(site: Policy, clock: LazySe
         clock.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{side.port}"]
         side.publish()
         found = {"https://vo-a.example/vo-a.fairshare": side.url, "51d0…": KEY.public.fingerprint, "/VO-A": "/here"}
-        told = run(next(each for each in blocks("federation.md") if "federation mount" in each), **found)
-    assert (Mount.objects.get().applied_version, "fresh" in told) == (1, True)
+        done = run(next(each for each in blocks("federation.md") if "federation mount" in each), **found)
+    assert (Mount.objects.get().applied_version, "fresh" in done) == (1, True)
 
 
 def test_one_site_publishes_a_feed_and_another_subscribes(site: Policy, clock: LazySettings, tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_a_pipeline_creates_reviews_and_proposes_a_policy(live_server: Any, tmp_
     tree = tmp_path / "physics.yaml"
     alice = "children:\n    - name: alice\n      kind: user\n      shares: 2"
     tree.write_text(tree.read_text().replace("children: []", alice))
-    told = json.loads(bash(f"{variables}\n{review}"))
-    assert (told["is_same"], told["counts"]["added"]) == (False, 1)
+    body = json.loads(bash(f"{variables}\n{review}"))
+    assert (body["is_same"], body["counts"]["added"]) == (False, 1)
     with pytest.raises(SystemExit) as differs:
         call_command(*shlex.split(command.replace("physics.yaml", str(tree)))[1:], stdout=io.StringIO())
     assert differs.value.code == 3

@@ -37,17 +37,17 @@ def case(*children: dict[str, Any], usage: dict[str, float] | None = None, **alg
     return {"algorithm": settings, "policy": group("root", 1, *children), "usage": usage or {}}
 
 
-def told(given: dict[str, Any], name: str) -> list[Any]:
+def values_of(given: dict[str, Any], name: str) -> list[Any]:
     return [node[name] for node in solve(given)["nodes"].values()]
 
 
 # --- Ties -------------------------------------------------------------------------------------------------------------
 def test_siblings_with_equal_quotients_share_component_and_rank() -> None:
     given = case(user("x", 1), user("y", 7), user("z", 2), usage={"/x": 5, "/y": 35, "/z": 9})
-    assert told(given, "vector") == [[4900], [4900], [5408]]
-    assert told(given, "rank") == [2, 2, 1]
+    assert values_of(given, "vector") == [[4900], [4900], [5408]]
+    assert values_of(given, "rank") == [2, 2, 1]
     given = case(user("x", 95), user("y", 15), user("z", 32), usage={"/x": 19, "/y": 3, "/z": 120}, resolution=100)
-    assert told(given, "vector")[:2] == [[90], [90]]
+    assert values_of(given, "vector")[:2] == [[90], [90]]
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -102,7 +102,7 @@ def test_an_exponent_beyond_double_precision_is_rejected_by_name() -> None:
 def test_half_points_round_to_even_despite_double_errors() -> None:
     given = case(user("a", 12), user("b", 88), usage={"/a": 1, "/b": 7}, name="gridwide")
     assert solve(given)["nodes"]["/a"]["priority"] != -0.5
-    assert told(given, "value") == ["100", "100"]
+    assert values_of(given, "value") == ["100", "100"]
     assert codecs.grid_value([-0.5000000000000004, 1.4999999999999996, 2.5, 0.51], 4) == codecs.grid_value(
         [0, 2, 2, 1], 4
     )
@@ -111,7 +111,7 @@ def test_half_points_round_to_even_despite_double_errors() -> None:
 def test_decimal_usage_ties_in_fair_tree_as_long_doubles_do() -> None:
     def ranks(*amounts: float) -> list[int]:
         usage = dict(zip(("/x", "/y", "/z"), amounts, strict=True))
-        return told(case(user("x", 1), user("y", 1), user("z", 3), usage=usage, name="slurm-fair-tree"), "rank")
+        return values_of(case(user("x", 1), user("y", 1), user("z", 3), usage=usage, name="slurm-fair-tree"), "rank")
 
     assert ranks(1, 5, 3) == [1, 3, 2]  # S = 1/5 and 3/5 as doubles: 3 · (1/5) is another number
     assert ranks(0.2, 1, 0.6) == [2, 3, 1]  # and so are 3 · 0.2 and 0.6
@@ -136,19 +136,19 @@ def zero_case(**more: Any) -> dict[str, Any]:
 
 
 def test_an_idle_entry_without_shares_is_on_target_unless_zero_shares_are_last() -> None:
-    assert told(zero_case(), "rank") == [2, 3, 4, 1]
-    assert told(zero_case(zero_shares="last"), "rank") == [4, 2, 3, 1]
-    assert told(zero_case(zero_shares="last"), "vector")[0] == [0]
+    assert values_of(zero_case(), "rank") == [2, 3, 4, 1]
+    assert values_of(zero_case(zero_shares="last"), "rank") == [4, 2, 3, 1]
+    assert values_of(zero_case(zero_shares="last"), "vector")[0] == [0]
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("resolution", [4, 5, 100, 10_000])
 def test_zero_shares_last_ranks_them_after_every_sibling_with_shares(name: str, resolution: int) -> None:
     given = zero_case(operator=name, resolution=resolution, zero_shares="last")
-    ranks = told(given, "rank")
+    ranks = values_of(given, "rank")
     assert ranks[0] == 4
     assert max(ranks[1:]) < 4
-    over = told(given, "vector")[1][0]
+    over = values_of(given, "vector")[1][0]
     assert over < resolution // 2 or resolution % 2
 
 

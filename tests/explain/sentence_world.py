@@ -1,4 +1,4 @@
-"""A snapshot in memory, without a database, and everything that is said of its leaves."""
+"""A snapshot in memory, without a database, and every sentence about its leaves."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def snapshot_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class SentenceWorld:
     """A snapshot beside the lines of `/priorities/all`, by path."""
 
     snapshot: ServedSnapshot

@@ -1,4 +1,4 @@
-"""When, and what changes it, case by case: each key is said where it is true, and nowhere else."""
+"""When, and what changes it, case by case: each key is shown where it is true, and nowhere else."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def mine(group: State = "over", own: State = "under", deciding: int | None = 0, 
 
 
 def changes(*args: Any) -> list[str]:
-    return [said.key for said in change_messages(*args)]
+    return [found.key for found in change_messages(*args)]
 
 
 def when(*args: Any) -> list[str]:
-    return [said.key for said in when_messages(*args)]
+    return [found.key for found in when_messages(*args)]
 
 
 def days(n: float) -> datetime:
@@ -77,8 +77,8 @@ def outlook(outcome: Any = "recovers", **more: Any) -> Outlook:
 
 
 def test_a_deciding_group_over_target_is_named_with_advice() -> None:
-    (said,) = change_messages(mine())
-    assert (said.key, dict(said.values)) == ("change.group", {"name": "physics"})
+    (found,) = change_messages(mine())
+    assert (found.key, dict(found.values)) == ("change.group", {"name": "physics"})
     assert changes(mine(own="over", deciding=1)) == ["change.own_use"]
     assert changes(mine(own="over")) == ["change.group", "change.own_use"]
     assert changes(mine(group="under", own="over")) == ["change.own_use"]
@@ -98,8 +98,8 @@ def test_if_nothing_is_over_target_only_jobs_of_others_help() -> None:
 
 def test_without_shares_only_shares_help() -> None:
     steps = (step("physics", "grid", "over", target=0.0), step("alice", "physics", "over"))
-    told = mine(walk=steps)
-    assert (when(told, outlook(at=days(2))), changes(told)) == (["when.no_shares"], ["change.shares"])
+    found = mine(walk=steps)
+    assert (when(found, outlook(at=days(2))), changes(found)) == (["when.no_shares"], ["change.shares"])
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_without_shares_only_shares_help() -> None:
     [(1, 60, "when.first"), (1, 1, "when.first"), (2, 60, "when.front"), (6, 60, "when.front")],
 )
 def test_near_the_front_fairshare_does_not_delay_a_job(rank: int, of: int, key: str) -> None:
-    told = mine(rank=rank, of=of)
-    assert when(told, outlook(at=days(3))) == [key]
-    assert changes(told, [mine(account="other", rank=1, of=of)]) == ["change.nothing"]
+    found = mine(rank=rank, of=of)
+    assert when(found, outlook(at=days(3))) == [key]
+    assert changes(found, [mine(account="other", rank=1, of=of)]) == ["change.nothing"]
 
 
 def test_near_the_front_means_at_most_a_tenth_ahead() -> None:
@@ -153,10 +153,10 @@ def test_the_same_name_in_another_group_has_its_group() -> None:
 
 
 def test_the_date_of_return_has_its_range() -> None:
-    (said,) = when_messages(mine(), outlook(at=days(6), earliest=days(0), latest=days(8)))
-    assert said.key == "when.recovers_between"
-    assert said.values == {"name": "physics", "on": days(6), "earliest": days(0), "latest": days(8)}
-    assert re.findall(r"\w+ \d+ Nov|physics", said.text) == ["physics", "Thu 26 Nov", "Fri 20 Nov", "Sat 28 Nov"]
+    (found,) = when_messages(mine(), outlook(at=days(6), earliest=days(0), latest=days(8)))
+    assert found.key == "when.recovers_between"
+    assert found.values == {"name": "physics", "on": days(6), "earliest": days(0), "latest": days(8)}
+    assert re.findall(r"\w+ \d+ Nov|physics", found.text) == ["physics", "Thu 26 Nov", "Fri 20 Nov", "Sat 28 Nov"]
     assert when(mine(), outlook(at=days(6))) == ["when.recovers"]
     assert when(mine(own="over", deciding=1), outlook(at=days(6))) == ["when.you_recover"]
 
@@ -181,8 +181,8 @@ def test_beyond_thirty_days_the_quietest_pace_decides(more: dict[str, Any], grou
 
 
 def test_the_earliest_date_names_both_paces() -> None:
-    (said,) = when_messages(mine(), outlook("not_at_this_pace", usual=0.7, quiet=0.42, quiet_at=days(8)))
-    assert [part for part in ("Sat 28 Nov", "42.0\u00a0%", "70.0\u00a0%", "grid") if part not in said.text] == []
+    (found,) = when_messages(mine(), outlook("not_at_this_pace", usual=0.7, quiet=0.42, quiet_at=days(8)))
+    assert [part for part in ("Sat 28 Nov", "42.0\u00a0%", "70.0\u00a0%", "grid") if part not in found.text] == []
 
 
 def test_without_known_days_there_is_no_date() -> None:
@@ -192,14 +192,14 @@ def test_without_known_days_there_is_no_date() -> None:
 def test_late_numbers_are_reported_with_the_reason() -> None:
     late = mine(problems=("c1 is late",))
     assert changes(late) == ["change.group"]
-    said = messages_of(late).stale
-    assert said is not None
-    assert (said.key, dict(said.values)) == ("fresh.behind", {"problems": ["c1 is late"]})
+    found = messages_of(late).stale
+    assert found is not None
+    assert (found.key, dict(found.values)) == ("fresh.behind", {"problems": ["c1 is late"]})
 
 
 def test_unmapped_uncomputed_and_unranked_have_their_own_answers() -> None:
-    told = [(when(one), changes(one)) for one in (mine(error="unmapped"), mine(error="no_snapshot"))]
-    assert told == [(["when.unmapped"], ["change.unmapped"]), (["when.no_snapshot"], [])]
+    collected = [(when(one), changes(one)) for one in (mine(error="unmapped"), mine(error="no_snapshot"))]
+    assert collected == [(["when.unmapped"], ["change.unmapped"]), (["when.no_snapshot"], [])]
     assert (when(mine(rank=None)), changes(mine(rank=None))) == ([], ["change.unranked"])
     new = mine(rank=None, provisional=True)
     assert (when(new), changes(new)) == (["when.new_user"], [])

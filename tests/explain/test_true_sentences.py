@@ -19,7 +19,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep, level_messages
 from apps.priorities.sentences import Message
 from tests.examples import examples
-from tests.explain.sentence_world import Told, snapshot_of, worlds
+from tests.explain.sentence_world import SentenceWorld, snapshot_of, worlds
 
 ALGORITHMS: list[dict[str, Any]] = [
     {"name": "aequus"},
@@ -39,9 +39,9 @@ IDS = ["-".join(map(str, one.values())) for one in ALGORITHMS]
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """Of what a sentence was said: a leaf, and (for one about a level) the entry of the level."""
+    """What a sentence is about: a leaf, and (for one about a level) the entry of the level."""
 
-    told: Told
+    world: SentenceWorld
     mine: MyPriority
     step: WalkStep | None = None
 
@@ -58,112 +58,112 @@ class About:
         return self.mine.walk[self.mine.deciding]
 
     def ahead(self) -> list[str]:
-        return [each for each in self.told.leaves if self.told.rank(each) < self.told.rank(self.leaf)]
+        return [each for each in self.world.leaves if self.world.rank(each) < self.world.rank(self.leaf)]
 
     def ahead_elsewhere(self) -> bool:
         """Is a leaf ahead that isn't below the entry of this level?"""
-        return bool(set(self.ahead()) - set(self.told.below(self.level.path)))
+        return bool(set(self.ahead()) - set(self.world.below(self.level.path)))
 
     def is_leaf(self) -> bool:
-        return self.level.path in self.told.leaves
+        return self.level.path in self.world.leaves
 
 
 Claim = Callable[[About, dict[str, Any]], Any]
 
 
-def _facts(about: About, said: dict[str, Any]) -> bool:
+def _facts(about: About, found: dict[str, Any]) -> bool:
     """Target and actual are those of the entry that is named."""
-    values, i = about.told.snapshot.values, about.told.at(about.level.path)
-    named = said.get("name", about.level.name) == about.level.name
+    values, i = about.world.snapshot.values, about.world.at(about.level.path)
+    named = found.get("name", about.level.name) == about.level.name
     return (
         named
         and all(
-            said[key] is None or said[key] == pytest.approx(float(column[i]))
+            found[key] is None or found[key] == pytest.approx(float(column[i]))
             for key, column in (("target", values.target), ("actual", values.actual))
-            if key in said
+            if key in found
         )
-        and said.get("points", 0.0)
-        == pytest.approx(abs(float(values.actual[i] - values.target[i])) * 100 * ("points" in said))
+        and found.get("points", 0.0)
+        == pytest.approx(abs(float(values.actual[i] - values.target[i])) * 100 * ("points" in found))
     )
 
 
-def _is_over(about: About, said: dict[str, Any]) -> bool:
-    return _facts(about, said) and bool(said["actual"] > said["target"])
+def _is_over(about: About, found: dict[str, Any]) -> bool:
+    return _facts(about, found) and bool(found["actual"] > found["target"])
 
 
-def _is_under(about: About, said: dict[str, Any]) -> bool:
-    return _facts(about, said) and bool(said["actual"] < said["target"])
+def _is_under(about: About, found: dict[str, Any]) -> bool:
+    return _facts(about, found) and bool(found["actual"] < found["target"])
 
 
-def _some_ahead(about: About, said: dict[str, Any]) -> bool:
+def _some_ahead(about: About, result: dict[str, Any]) -> bool:
     """n of m: at most as many as have all their leaves ahead of all below the entry, and none of the others has."""
-    told, path, others = about.told, about.level.path, about.told.competitors(about.level.path)
+    found, path, others = about.world, about.level.path, about.world.competitors(about.level.path)
     if about.is_leaf():
-        definite = [each for each in others if told.all_before(each, path)]
+        definite = [each for each in others if found.all_before(each, path)]
     else:
-        definite = [each for each in others if told.all_before(each, path) or not told.below(path)]
-    vague = [each for each in others if not told.below(each)]
-    n = said.get("n_ahead", 0)
+        definite = [each for each in others if found.all_before(each, path) or not found.below(path)]
+    vague = [each for each in others if not found.below(each)]
+    n = result.get("n_ahead", 0)
     return (
         len(definite) - about.level.n_equal <= n <= len(definite) + len(vague) and len(others) == about.level.n_siblings
     )
 
 
-def _higher_factor(about: About, said: dict[str, Any]) -> bool:
-    told, path = about.told, about.level.path
-    higher = [each for each in told.competitors(path) if told.factor(each) > told.factor(path)]
-    clearly = [each for each in higher if told.factor(each) > told.factor(path) * (1 + 1e-9)]
-    n = int(said["n_ahead"])
-    return len(clearly) <= n <= len(higher) and said["n_siblings"] == len(told.competitors(path))
+def _higher_factor(about: About, result: dict[str, Any]) -> bool:
+    found, path = about.world, about.level.path
+    higher = [each for each in found.competitors(path) if found.factor(each) > found.factor(path)]
+    clearly = [each for each in higher if found.factor(each) > found.factor(path) * (1 + 1e-9)]
+    n = int(result["n_ahead"])
+    return len(clearly) <= n <= len(higher) and result["n_siblings"] == len(found.competitors(path))
 
 
-def _equal(about: About, said: dict[str, Any]) -> bool:
+def _equal(about: About, result: dict[str, Any]) -> bool:
     """Leaves beside a leaf that are called equal share its rank, and all that share it are."""
-    told, path = about.told, about.level.path
+    found, path = about.world, about.level.path
     if not about.is_leaf():
-        return 0 < int(said["n"]) <= len(told.competitors(path))
-    same = [each for each in told.competitors(path) if each in told.leaves and told.rank(each) == told.rank(path)]
-    groups = [each for each in told.competitors(path) if each not in told.leaves]
-    return len(same) <= int(said["n"]) <= len(same) + len(groups)
+        return 0 < int(result["n"]) <= len(found.competitors(path))
+    same = [each for each in found.competitors(path) if each in found.leaves and found.rank(each) == found.rank(path)]
+    groups = [each for each in found.competitors(path) if each not in found.leaves]
+    return len(same) <= int(result["n"]) <= len(same) + len(groups)
 
 
-def _rounded(about: About, said: dict[str, Any]) -> bool:
+def _rounded(about: About, found: dict[str, Any]) -> bool:
     """As many siblings as have another priority and an equal whole number."""
-    values, own = about.told.snapshot.values, about.told.at(about.level.path)
-    others = [about.told.at(each) for each in about.told.competitors(about.level.path)]
+    values, own = about.world.snapshot.values, about.world.at(about.level.path)
+    others = [about.world.at(each) for each in about.world.competitors(about.level.path)]
     same = [i for i in others if values.scalar[i] == values.scalar[own]]
-    return int(said["n"]) == len([i for i in same if abs(values.priority[i] - values.priority[own]) > 1e-9])
+    return int(found["n"]) == len([i for i in same if abs(values.priority[i] - values.priority[own]) > 1e-9])
 
 
-def _changes(about: About, said: dict[str, Any], sign: int) -> bool:
+def _changes(about: About, result: dict[str, Any], sign: int) -> bool:
     """From the factor of the level above to that of this one."""
-    told, chain = about.told, [step for step in about.mine.walk if step.target is not None]
+    found, chain = about.world, [step for step in about.mine.walk if step.target is not None]
     at = chain.index(about.level)
     damping = about.mine.settings.get("damping_factor", 1)
-    above = 2.0 ** (-1 / damping) if at == 0 else told.factor(chain[at - 1].path)
-    known = said["other_factor"] == pytest.approx(above) and said["factor"] == told.factor(about.level.path)
-    return bool(known and (said["factor"] - said["other_factor"]) * sign >= 0)
+    above = 2.0 ** (-1 / damping) if at == 0 else found.factor(chain[at - 1].path)
+    known = result["other_factor"] == pytest.approx(above) and result["factor"] == found.factor(about.level.path)
+    return bool(known and (result["factor"] - result["other_factor"]) * sign >= 0)
 
 
-def _most_change(about: About, said: dict[str, Any], sign: int) -> bool:
+def _most_change(about: About, found: dict[str, Any], sign: int) -> bool:
     """Of all levels the one with the largest change of log2 of the factor."""
     damping = about.mine.settings.get("damping_factor", 1)
     logs, sizes = [-1 / damping], {}
     for step in about.mine.walk:
         if step.target is not None:
-            factor = about.told.factor(step.path)
+            factor = about.world.factor(step.path)
             logs.append(math.log2(factor) if factor > 0 else -2000.0)
             sizes[step.path] = abs(logs[-1] - logs[-2])
     largest = sizes[about.level.path] >= max(sizes.values()) * (1 - 1e-6) or min(logs) == -2000.0
-    return _facts(about, said) and _changes(about, said, sign) and largest
+    return _facts(about, found) and _changes(about, found, sign) and largest
 
 
-def _place(about: About, said: dict[str, Any]) -> bool:
-    line = about.told.lines[about.leaf]
-    return all(said[key] == line[key] for key in ("rank", "of", "factor") if key in said)
+def _place(about: About, found: dict[str, Any]) -> bool:
+    line = about.world.lines[about.leaf]
+    return all(found[key] == line[key] for key in ("rank", "of", "factor") if key in found)
 
 
-def _first(about: About, said: dict[str, Any]) -> bool:
+def _first(about: About, found: dict[str, Any]) -> bool:
     return not about.ahead()
 
 
@@ -176,85 +176,85 @@ CLAIMS: dict[str, Claim] = {
     "walk.on_you": _facts,
     "walk.on_decides": _facts,
     "walk.on_decides_you": _facts,
-    "walk.idle": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.level.path)] == 0,
-    "walk.dissolved": lambda about, said: about.told.snapshot.tree.inherit[about.told.at(about.level.path)],
-    "ahead.alone": lambda about, said: about.level.target is None or not about.told.competitors(about.level.path),
+    "walk.idle": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.level.path)] == 0,
+    "walk.dissolved": lambda about, values: about.world.snapshot.tree.inherit[about.world.at(about.level.path)],
+    "ahead.alone": lambda about, values: about.level.target is None or not about.world.competitors(about.level.path),
     "ahead.some": _some_ahead,
     "ahead.nobody": _some_ahead,
     "ahead.factor": _higher_factor,
     "ahead.factor_highest": _higher_factor,
     "ahead.equal": _equal,
     "ahead.rounded": _rounded,
-    "effect.lowers": lambda about, said: _changes(about, said, -1),
-    "effect.raises": lambda about, said: _changes(about, said, 1),
-    "effect.same": lambda about, said: about.told.factor(about.level.path) == said["factor"],
-    "effect.no_shares": lambda about, said: about.told.factor(about.level.path) == said["factor"] == 0,
-    "effect.no_shares_above": lambda about, said: about.told.factor(about.level.path) == said["factor"] == 0,
-    "effect.bent": lambda about, said: (said["own_ratio"] - 1) * (said["above"] - 1) <= 0 <= said["k"] < 1,
-    "reason.you": lambda about, said: _is_over(about, said) and about.ahead_elsewhere(),
-    "reason.group": lambda about, said: _is_over(about, said) and about.ahead_elsewhere(),
-    "reason.you_less": lambda about, said: _facts(about, said) and about.ahead_elsewhere(),
-    "reason.group_less": lambda about, said: _facts(about, said) and about.ahead_elsewhere(),
-    "reason.you_under": lambda about, said: _is_under(about, said) and _first(about, said),
-    "reason.group_under": lambda about, said: _is_under(about, said) and _first(about, said),
-    "reason.you_first": lambda about, said: _facts(about, said) and _first(about, said),
-    "reason.group_first": lambda about, said: _facts(about, said) and _first(about, said),
-    "reason.you_listed": lambda about, said: about.ahead_elsewhere(),
-    "reason.group_listed": lambda about, said: about.ahead_elsewhere(),
-    "reason.ended": lambda about, said: about.ahead_elsewhere() and about.is_leaf(),
-    "reason.no_own_shares": lambda about, said: (
-        bool(about.ahead()) and about.told.snapshot.tree.inherit[about.told.at(about.leaf)]
+    "effect.lowers": lambda about, values: _changes(about, values, -1),
+    "effect.raises": lambda about, values: _changes(about, values, 1),
+    "effect.same": lambda about, values: about.world.factor(about.level.path) == values["factor"],
+    "effect.no_shares": lambda about, values: about.world.factor(about.level.path) == values["factor"] == 0,
+    "effect.no_shares_above": lambda about, values: about.world.factor(about.level.path) == values["factor"] == 0,
+    "effect.bent": lambda about, values: (values["own_ratio"] - 1) * (values["above"] - 1) <= 0 <= values["k"] < 1,
+    "reason.you": lambda about, values: _is_over(about, values) and about.ahead_elsewhere(),
+    "reason.group": lambda about, values: _is_over(about, values) and about.ahead_elsewhere(),
+    "reason.you_less": lambda about, values: _facts(about, values) and about.ahead_elsewhere(),
+    "reason.group_less": lambda about, values: _facts(about, values) and about.ahead_elsewhere(),
+    "reason.you_under": lambda about, values: _is_under(about, values) and _first(about, values),
+    "reason.group_under": lambda about, values: _is_under(about, values) and _first(about, values),
+    "reason.you_first": lambda about, values: _facts(about, values) and _first(about, values),
+    "reason.group_first": lambda about, values: _facts(about, values) and _first(about, values),
+    "reason.you_listed": lambda about, values: about.ahead_elsewhere(),
+    "reason.group_listed": lambda about, values: about.ahead_elsewhere(),
+    "reason.ended": lambda about, values: about.ahead_elsewhere() and about.is_leaf(),
+    "reason.no_own_shares": lambda about, values: (
+        bool(about.ahead()) and about.world.snapshot.tree.inherit[about.world.at(about.leaf)]
     ),
-    "reason.no_level": lambda about, said: about.told.snapshot.tree.inherit[about.told.at(about.leaf)],
-    "reason.alone": lambda about, said: len(about.told.leaves) == 1,
-    "reason.equal": lambda about, said: len({about.told.rank(each) for each in about.told.leaves}) == 1,
-    "reason.factor_same": lambda about, said: (
-        about.told.factor(about.leaf) == pytest.approx(2 ** (-1 / about.mine.settings["damping_factor"]))
+    "reason.no_level": lambda about, values: about.world.snapshot.tree.inherit[about.world.at(about.leaf)],
+    "reason.alone": lambda about, values: len(about.world.leaves) == 1,
+    "reason.equal": lambda about, values: len({about.world.rank(each) for each in about.world.leaves}) == 1,
+    "reason.factor_same": lambda about, values: (
+        about.world.factor(about.leaf) == pytest.approx(2 ** (-1 / about.mine.settings["damping_factor"]))
     ),
-    "factor.you_lowers": lambda about, said: _most_change(about, said, -1),
-    "factor.group_lowers": lambda about, said: _most_change(about, said, -1),
-    "factor.you_raises": lambda about, said: _most_change(about, said, 1),
-    "factor.group_raises": lambda about, said: _most_change(about, said, 1),
-    "factor.you_no_shares": lambda about, said: about.told.factor(about.leaf) == 0,
-    "factor.group_no_shares": lambda about, said: about.told.factor(about.leaf) == 0,
+    "factor.you_lowers": lambda about, values: _most_change(about, values, -1),
+    "factor.group_lowers": lambda about, values: _most_change(about, values, -1),
+    "factor.you_raises": lambda about, values: _most_change(about, values, 1),
+    "factor.group_raises": lambda about, values: _most_change(about, values, 1),
+    "factor.you_no_shares": lambda about, values: about.world.factor(about.leaf) == 0,
+    "factor.group_no_shares": lambda about, values: about.world.factor(about.leaf) == 0,
     "when.first": _first,
-    "when.front": lambda about, said: said["n"] == len(about.ahead()),
-    "when.equal": lambda about, said: (
+    "when.front": lambda about, values: values["n"] == len(about.ahead()),
+    "when.equal": lambda about, values: (
         not about.mine.levels_decide or not any(step.state == "over" and step.n_ahead for step in about.mine.walk)
     ),
-    "when.unknown": lambda about, said: (
+    "when.unknown": lambda about, values: (
         about.level.state == "over" and bool(about.ahead())
     ),  # these worlds have no days
-    "when.no_shares": lambda about, said: about.level.target == 0 or about.told.factor(about.leaf) == 0,
-    "when.not_over": lambda about, said: about.level.state != "over",
-    "when.you_not_over": lambda about, said: about.mine.walk[-1].state != "over",
-    "change.nothing": lambda about, said: 10 * len(about.ahead()) <= len(about.told.leaves) - 1,
-    "change.group": lambda about, said: about.level.state == "over" and bool(about.ahead()),
-    "change.own_use": lambda about, said: about.mine.walk[-1].state == "over",
-    "change.nothing_ran": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.leaf)] == 0,
-    "change.shares": lambda about, said: about.level.target == 0 or about.told.factor(about.leaf) == 0,
-    "change.others": lambda about, said: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
-    "change.every_job": lambda about, said: about.mine.walk[-1].state != "over",
-    "own.over": lambda about, said: (about.mine.walk[-1].deviation_points or 0) > 0,
-    "own.over_alone": lambda about, said: (about.mine.walk[-1].deviation_points or 0) > 0,
-    "own.under": lambda about, said: (about.mine.walk[-1].deviation_points or 0) < 0,
-    "own.on": lambda about, said: about.mine.walk[-1].state == "on",
-    "own.idle": lambda about, said: about.told.snapshot.values.usage[about.told.at(about.leaf)] == 0,
+    "when.no_shares": lambda about, values: about.level.target == 0 or about.world.factor(about.leaf) == 0,
+    "when.not_over": lambda about, values: about.level.state != "over",
+    "when.you_not_over": lambda about, values: about.mine.walk[-1].state != "over",
+    "change.nothing": lambda about, values: 10 * len(about.ahead()) <= len(about.world.leaves) - 1,
+    "change.group": lambda about, values: about.level.state == "over" and bool(about.ahead()),
+    "change.own_use": lambda about, values: about.mine.walk[-1].state == "over",
+    "change.nothing_ran": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.leaf)] == 0,
+    "change.shares": lambda about, values: about.level.target == 0 or about.world.factor(about.leaf) == 0,
+    "change.others": lambda about, values: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
+    "change.every_job": lambda about, values: about.mine.walk[-1].state != "over",
+    "own.over": lambda about, values: (about.mine.walk[-1].deviation_points or 0) > 0,
+    "own.over_alone": lambda about, values: (about.mine.walk[-1].deviation_points or 0) > 0,
+    "own.under": lambda about, values: (about.mine.walk[-1].deviation_points or 0) < 0,
+    "own.on": lambda about, values: about.mine.walk[-1].state == "on",
+    "own.idle": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.leaf)] == 0,
 }
 _PLACES = ("verdict.", "number.", "rank.")
 
 
-def check(about: About, said: Message) -> None:
+def check(about: About, found: Message) -> None:
     """The claim of one sentence; a key without one is refused."""
-    key = said.key
+    key = found.key
     if key.startswith(_PLACES):
-        assert _place(about, dict(said.values)), said
+        assert _place(about, dict(found.values)), found
         return
     for suffix in ("_yours", "_you"):
         if key not in CLAIMS:
             key = key.removesuffix(suffix)
-    assert key in CLAIMS, f"{said.key} claims something that isn't checked"
-    assert CLAIMS[key](about, dict(said.values)), (said.key, dict(said.values), about.leaf, about.told.lines)
+    assert key in CLAIMS, f"{found.key} claims something that isn't checked"
+    assert CLAIMS[key](about, dict(found.values)), (found.key, dict(found.values), about.leaf, about.world.lines)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
@@ -265,15 +265,15 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
     snapshot = snapshot_of(root, usage, algorithm)
     if snapshot is None:
         return
-    told = Told(snapshot)
-    for leaf in told.leaves:
-        mine = told.mine(leaf)
-        story = told.story(mine)
-        for said in (*story.summary, *story.when, *story.changes, *([story.number] if story.number else [])):
-            check(About(told, mine), said)
+    found = SentenceWorld(snapshot)
+    for leaf in found.leaves:
+        mine = found.mine(leaf)
+        story = found.story(mine)
+        for result in (*story.summary, *story.when, *story.changes, *([story.number] if story.number else [])):
+            check(About(found, mine), result)
         for level in story.levels:
-            for said in (*level.messages, *level_messages(level.step, decides=level.decides)):
-                check(About(told, mine, level.step), said)
+            for result in (*level.messages, *level_messages(level.step, decides=level.decides)):
+                check(About(found, mine, level.step), result)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
@@ -284,48 +284,50 @@ def test_reasons_for_the_order_are_true(algorithm: dict[str, Any], world: Any) -
     snapshot = snapshot_of(root, usage, algorithm)
     if snapshot is None:
         return
-    told = Told(snapshot)
-    for other in told.leaves[1:]:
-        found = told.contrast(told.leaves[0], other)
-        first, second = (told.leaves[0], other) if found.found.ahead != told.at(other) else (other, told.leaves[0])
-        steps = [None if step is None else told.at(step.path) for step in (found.ahead_step, found.behind_step)]
-        for said in found.sentences:
-            _check_contrast(told, (first, second), steps, said, found.found.decided_by)
+    result = SentenceWorld(snapshot)
+    for other in result.leaves[1:]:
+        found = result.contrast(result.leaves[0], other)
+        first, second = (
+            (result.leaves[0], other) if found.found.ahead != result.at(other) else (other, result.leaves[0])
+        )
+        steps = [None if step is None else result.at(step.path) for step in (found.ahead_step, found.behind_step)]
+        for shown in found.sentences:
+            _check_contrast(result, (first, second), steps, shown, found.found.decided_by)
 
 
 def _check_contrast(
-    told: Told, sides: tuple[str, str], steps: list[int | None], said: Message, decided_by: str
+    found: SentenceWorld, sides: tuple[str, str], steps: list[int | None], result: Message, decided_by: str
 ) -> None:
-    values, order, numbers = told.snapshot.values, told.snapshot.order, dict(said.values)
-    ranks = [told.rank(side) for side in sides]
+    values, order, numbers = found.snapshot.values, found.snapshot.order, dict(result.values)
+    ranks = [found.rank(side) for side in sides]
     component = order.components(values)
-    if said.key == "contrast.ahead":
+    if result.key == "contrast.ahead":
         assert ranks == [numbers["rank"], numbers["other_rank"]]
         assert ranks[0] < ranks[1]
-    elif said.key in ("contrast.tie", "contrast.rounded_tie"):
+    elif result.key in ("contrast.tie", "contrast.rounded_tie"):
         assert ranks[0] == ranks[1]
-    elif said.key == "contrast.level":
+    elif result.key == "contrast.level":
         assert steps[0] is not None
         assert steps[1] is not None
         assert component[steps[0]] > component[steps[1]]
-        one, other = (told.snapshot.tree.path(step) for step in steps if step is not None)
-        if other in told.competitors(one):
-            assert told.all_before(one, other)
-    elif said.key == "contrast.ended":
+        one, other = (found.snapshot.tree.path(step) for step in steps if step is not None)
+        if other in found.competitors(one):
+            assert found.all_before(one, other)
+    elif result.key == "contrast.ended":
         assert order.decides != "ranks"
-    elif said.key == "contrast.sibling_order":
+    elif result.key == "contrast.sibling_order":
         assert steps[0] is not None
         assert steps[1] is not None
         assert bool(order.ties(component[[steps[0]]], component[steps[1]])[0])
-    elif said.key == "contrast.factors":
-        assert [numbers["factor"], numbers["other_factor"]] == [told.factor(side) for side in sides]
+    elif result.key == "contrast.factors":
+        assert [numbers["factor"], numbers["other_factor"]] == [found.factor(side) for side in sides]
         assert numbers["factor"] > numbers["other_factor"]
-    elif said.key == "contrast.rounded":
+    elif result.key == "contrast.rounded":
         assert numbers["priority"] != pytest.approx(numbers["other_priority"], abs=1e-9)
         assert numbers["part"] in values.scalar
     else:
         facts = ("contrast.whole_path", "contrast.one_number", "contrast.own_order")
-        assert said.key.startswith(("turn.", "contrast.one.")) or said.key in facts, f"{said.key} isn't checked"
+        assert result.key.startswith(("turn.", "contrast.one.")) or result.key in facts, f"{result.key} isn't checked"
 
 
 @pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
@@ -335,11 +337,11 @@ def test_the_factor_at_target_equals_a_recompute(name: str, world: Any) -> None:
     root, usage = world
     snapshot = snapshot_of(root, usage, {"name": name})
     assert snapshot is not None
-    told = Told(snapshot)
-    for leaf in told.leaves:
-        for step in told.mine(leaf).walk:
-            for said in told.at_target(leaf, step.path):
-                own, whole = _usage_in_group(told, step.path)
+    found = SentenceWorld(snapshot)
+    for leaf in found.leaves:
+        for step in found.mine(leaf).walk:
+            for result in found.at_target(leaf, step.path):
+                own, whole = _usage_in_group(found, step.path)
                 assert step.target is not None
                 wanted = step.target * (whole - own) / (1 - step.target)
                 below = {
@@ -347,14 +349,14 @@ def test_the_factor_at_target_equals_a_recompute(name: str, world: Any) -> None:
                 }
                 again = snapshot_of(root, {**usage, **below}, {"name": name})
                 assert again is not None
-                assert said.values["other_factor"] == told.factor(leaf)
-                assert said.values["factor"] == pytest.approx(Told(again).factor(leaf), rel=1e-9)
+                assert result.values["other_factor"] == found.factor(leaf)
+                assert result.values["factor"] == pytest.approx(SentenceWorld(again).factor(leaf), rel=1e-9)
 
 
-def _usage_in_group(told: Told, path: str) -> tuple[float, float]:
-    values = told.snapshot.values
-    others = [told.at(each) for each in told.competitors(path)]
-    own = float(values.usage[told.at(path)])
+def _usage_in_group(found: SentenceWorld, path: str) -> tuple[float, float]:
+    values = found.snapshot.values
+    others = [found.at(each) for each in found.competitors(path)]
+    own = float(values.usage[found.at(path)])
     return own, own + float(np.sum(values.usage[others]))
 
 

@@ -17,7 +17,7 @@ class FirstStart:
     """An instance that began with nothing, was left a run without a worker, and was stopped with Ctrl-C."""
 
     directory: str
-    said: str
+    output_text: str
     status: int
     run_id: int
 
@@ -41,4 +41,4 @@ def _start_and_stop(place: Path) -> FirstStart:
     except BaseException:
         stack.remove()
         raise
-    return FirstStart(str(stack.var), stack.said(), status, run_id)
+    return FirstStart(str(stack.var), stack.output_text(), status, run_id)

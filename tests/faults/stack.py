@@ -40,20 +40,20 @@ _SHELL = """
 import contextlib, io, json, sys
 from django.db import connections
 for line in sys.stdin:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(json.loads(line), {})
     connections.close_all()
-    print(json.dumps(said.getvalue()), flush=True)
+    print(json.dumps(output.getvalue()), flush=True)
 """
 
 
 def eventually(
-    condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S, told: Callable[[], str] = str
+    condition: Callable[[], bool], what: str, within_s: float = PATIENCE_S, describe: Callable[[], str] = str
 ) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}\n{told()}"
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}\n{describe()}"
         time.sleep(0.1)
 
 
@@ -140,11 +140,12 @@ class Stack:
     def start(self) -> None:
         supervisor = self.launch()
         eventually(
-            lambda: "Fairshare is ready" in self.said() or supervisor.poll() is not None, f"a ready stack in {self.var}"
+            lambda: "Fairshare is ready" in self.output_text() or supervisor.poll() is not None,
+            f"a ready stack in {self.var}",
         )
-        assert supervisor.poll() is None, self.said()
+        assert supervisor.poll() is None, self.output_text()
 
-    def said(self) -> str:
+    def output_text(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")
 
     def manage(self, *arguments: str, patience_s: float = PATIENCE_S) -> str:
@@ -274,13 +275,13 @@ class Stack:
 
     def assert_works(self) -> None:
         """Every part does its job: pages are served, and due work is done."""
-        eventually(self.is_whole, "all processes present", told=self.described)
-        eventually(self.answers, "/readyz says 200", told=self.described)
+        eventually(self.is_whole, "all processes present", describe=self.described)
+        eventually(self.answers, "/readyz says 200", describe=self.described)
         run_id = self.leave_work()
-        eventually(lambda: self.was_worked(run_id), "beat and worker do what is due", told=self.described)
+        eventually(lambda: self.was_worked(run_id), "beat and worker do what is due", describe=self.described)
 
     def described(self) -> str:
         """For the reader of a failure: who is there, who waits for what, and the last words."""
         waits = {p.pid: _read(p.pid, "wchan").decode() for p in self.processes() if "celery" in p.command}
         queue = sorted(path.name for path in (self.var / "broker" / "queue").glob("*"))
-        return f"{self.roles()}\nwaiting {waits}\nqueue {len(queue)} {queue[-3:]}\n{self.said()[-2500:]}"
+        return f"{self.roles()}\nwaiting {waits}\nqueue {len(queue)} {queue[-3:]}\n{self.output_text()[-2500:]}"

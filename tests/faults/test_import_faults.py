@@ -100,8 +100,8 @@ for slug, path in {asked!r}:
 
 def _ask(stack: Stack, *asked: tuple[str, Path], whole: bool = False) -> list[tuple[int, int]]:
     """Imports that the stack's own workers will do: (run, import)."""
-    said = stack.run(ASK.format(asked=[(slug, str(path)) for slug, path in asked], whole=whole))
-    return [(int(line.split()[1]), int(line.split()[2])) for line in said.splitlines() if line.startswith("run ")]
+    done = stack.run(ASK.format(asked=[(slug, str(path)) for slug, path in asked], whole=whole))
+    return [(int(line.split()[1]), int(line.split()[2])) for line in done.splitlines() if line.startswith("run ")]
 
 
 def _arm(stack: Stack, fault: str) -> None:
@@ -203,7 +203,7 @@ def test_an_import_continues_after_a_killed_database(stack: Stack, log: Path) ->
         processes.send(pid, signal.SIGKILL)
     for pid in _frozen(stack):
         processes.send(pid, signal.SIGCONT)
-    eventually(stack.answers, "the database is back", told=stack.described)
+    eventually(stack.answers, "the database is back", describe=stack.described)
     run = _succeeds(stack, run_id)
     assert run["counts"]["new"] == N_RECORDS
     assert _totals(stack, "database") == _expected(0, N_RECORDS, corrected=N_CORRECTED)

@@ -67,10 +67,10 @@ def test_a_first_start_creates_everything_and_the_next_one_reuses_it(first_start
     sign_ins = (first_start.var / "sign-ins").read_text()
     name, password = sign_ins.split()
     assert name == "admin"
-    assert password in first_start.said
+    assert password in first_start.output_text
     assert (running.var / "sign-ins").read_text() == sign_ins
-    assert password not in running.said(), "a terminal may be a log that others read"
-    assert str(running.var / "sign-ins") in running.said()
+    assert password not in running.output_text(), "a terminal may be a log that others read"
+    assert str(running.var / "sign-ins") in running.output_text()
     eventually(partial(running.was_worked, first_start.run_id), "the work of before is there and done")
     for var in (first_start.var, running.var):
         for secret in ("secret_key", "sign-ins"):
@@ -137,7 +137,7 @@ def test_a_second_instance_in_the_same_directory_is_refused(running: Stack) -> N
 def test_a_port_in_use_is_reported(running: Stack, stack: Stack) -> None:
     stack.port = running.port
     assert stack.launch().wait(60) == 1
-    assert f"Port {running.port} is taken" in stack.said()
+    assert f"Port {running.port} is taken" in stack.output_text()
     assert stack.pids() == []
 
 
@@ -219,7 +219,7 @@ def test_a_given_database_is_used_and_left_running(first_start: FirstStart, stac
                 session.execute("UPDATE accounts_user SET username = 'former', is_superuser = false")
             stack.settings["DATABASE_URL"] = f"postgresql://fairshare@{quote(str(server.sockets), safe='')}/fairshare"
             stack.start()
-            eventually(stack.answers, f"/readyz says 200; {stack.said()[-1500:]}")
+            eventually(stack.answers, f"/readyz says 200; {stack.output_text()[-1500:]}")
             assert stack.roles()["postgres"] == []
             assert not (stack.var / "pg").exists()
             with server.connect() as session:
@@ -237,7 +237,7 @@ def test_a_given_database_is_used_and_left_running(first_start: FirstStart, stac
 def test_a_set_clock_outside_tests_stops_the_start_with_a_reason(stack: Stack) -> None:
     stack.settings["FAIRSHARE_CLOCK"] = "2026-01-31T12:00:00Z"
     assert stack.launch().wait(60) == 1
-    assert "fairshare.E001" in stack.said()
+    assert "fairshare.E001" in stack.output_text()
     assert stack.pids() == []
 
 

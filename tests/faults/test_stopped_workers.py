@@ -52,15 +52,15 @@ def degraded(stack: Stack) -> set[str]:
 
 def test_stopped_workers_are_reported_until_they_resume(stack: Stack, tmp_path: Path) -> None:
     with watching(f"127.0.0.1:{stack.port}", tmp_path) as watch:
-        eventually(lambda: degraded(stack) == set(), "a healthy start", told=lambda: str(degraded(stack)))
+        eventually(lambda: degraded(stack) == set(), "a healthy start", describe=lambda: str(degraded(stack)))
         watch.expect()
 
         send_to_workers(stack, signal.SIGSTOP)
-        eventually(lambda: "workers_silent" in degraded(stack), "/readyz names the workers", told=stack.described)
+        eventually(lambda: "workers_silent" in degraded(stack), "/readyz names the workers", describe=stack.described)
         watch.expect(ALERT)
-        eventually(lambda: "workers_silent" in stack.run(OPEN), "beat opens a notice", told=stack.described)
+        eventually(lambda: "workers_silent" in stack.run(OPEN), "beat opens a notice", describe=stack.described)
 
         send_to_workers(stack, signal.SIGCONT)
-        eventually(lambda: degraded(stack) == set(), "/readyz is content again", told=stack.described)
+        eventually(lambda: degraded(stack) == set(), "/readyz is content again", describe=stack.described)
         watch.expect()
         stack.assert_works()

@@ -83,7 +83,7 @@ class OtherFeed(OtherSide):
     name: str = "site-b.example"
     number: int = 0
     root: UUID = U2
-    told: dict[datetime, tuple[int, Mapping[UUID, float]]] = field(default_factory=dict)
+    sent: dict[datetime, tuple[int, Mapping[UUID, float]]] = field(default_factory=dict)
     line: str = "first"  # by which it got its numbers
     running: Sequence[tuple[UUID, datetime, float]] = ()
 
@@ -96,7 +96,7 @@ class OtherFeed(OtherSide):
         when it is asked."""
         self.number += 1
         self.running = running
-        self.told |= {hour: (self.number, dict(rows)) for hour, rows in hours.items()}
+        self.sent |= {hour: (self.number, dict(rows)) for hour, rows in hours.items()}
 
     def tell(self, hours: Hours, running: Sequence[tuple[UUID, datetime, float]] | None = (), **more: Any) -> bytes:
         """One document since the number before, served to every question; `more` replaces parts of its head.
@@ -128,10 +128,10 @@ class OtherFeed(OtherSide):
 
     def answer(self, path: str) -> bytes:
         """What `use` brought since the number that is asked for, or what `tell` said."""
-        if not self.told:
+        if not self.sent:
             return self.serves
         since = int(parse_qs(urlsplit(path).query)["since"][0])
-        hours = {hour: rows for hour, (number, rows) in self.told.items() if number > since}
+        hours = {hour: rows for hour, (number, rows) in self.sent.items() if number > since}
         return self.tell(hours, self.running, number=self.number, since=min(since, self.number))
 
 

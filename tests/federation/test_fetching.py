@@ -397,8 +397,8 @@ def test_the_command_fetches_now_and_prints_the_result(
     side.serves = b"<html>"
     with pytest.raises(CommandError) as failure:
         call_command("federation", "fetch", "--mount", str(mount.pk))
-    said = row.sub(r"\1N ", capsys.readouterr().out)
-    assert (said, str(failure.value)) == snapshot
+    done = row.sub(r"\1N ", capsys.readouterr().out)
+    assert (done, str(failure.value)) == snapshot
     assert Fetch.objects.latest("pk").outcome == "refused"
     n_looks = Fetch.objects.count()
     with pytest.raises(CommandError):

@@ -217,8 +217,11 @@ def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subsc
             with pytest.raises(DomainError) as refusal:
                 ask(url)
             assert refusal.value.message, url
-            told = [refusal.value.message, *(field.message for field in refusal.value.fields)]
-            assert all(len(text) < 400 and text.endswith((".", "characters")) for text in told[:1]), (url, told)
+            collected = [refusal.value.message, *(field.message for field in refusal.value.fields)]
+            assert all(len(text) < 400 and text.endswith((".", "characters")) for text in collected[:1]), (
+                url,
+                collected,
+            )
     assert connects == []
     assert _stored() == before
     webhook.refresh_from_db()

@@ -13,7 +13,7 @@ from tests.federation.conftest import AT
 MOUNT = ("mount", "grid", "vo-a.example", "vo-a")
 
 
-def told() -> dict[tuple[str, tuple[str, ...]], float]:
+def gauge_values() -> dict[tuple[str, tuple[str, ...]], float]:
     return {
         (family.name, tuple(sample.labels.values())): sample.value
         for family in federation_families()
@@ -28,7 +28,7 @@ def test_each_peer_exports_ages_and_pending_work(
     usage = ("usage", "grid", subscription.issuer, subscription.feed)
     Mount.objects.update(n_failed=3, state="blocked")
     HeldHour.objects.create(subscription=subscription, hour_at=AT, number=1, cpu_s=2.0, most_cpu_s=1.0, found_at=AT)
-    found = told()
+    found = gauge_values()
     assert found["fairshare_peer_age_seconds", MOUNT] == 600
     assert found["fairshare_peer_age_seconds", usage] == 600, "never heard: since it was set up"
     assert found["fairshare_peer_allowed_age_seconds", MOUNT] == mounted.max_age_s
@@ -39,5 +39,5 @@ def test_each_peer_exports_ages_and_pending_work(
 
 
 def test_without_peers_the_metric_families_are_empty(db: None) -> None:
-    assert told() == {}
+    assert gauge_values() == {}
     assert len(list(federation_families())) == 6

@@ -37,7 +37,7 @@ def pia(policy: Policy) -> Actor:
     return Actor(user=person, via="page")
 
 
-def told(actor: Actor, kind: str, at: object = AT) -> list[str]:
+def open_texts(actor: Actor, kind: str, at: object = AT) -> list[str]:
     evaluate(at=at)  # type: ignore[arg-type]
     lines = selectors.list_open_notices(actor, at)  # type: ignore[arg-type]
     return sorted(line.sentence.text for line in lines if line.kind.name == kind)
@@ -56,12 +56,14 @@ def test_an_unreachable_peer_opens_a_notice_with_its_action(
 ) -> None:
     Subscription.objects.update(stale_action=action)
     Mount.objects.update(good_at=DAY_LATER)
-    assert told(pia, "stale_peer") == []
-    assert told(pia, "stale_peer", DAY_LATER) == [f"site-b.example, vo-a has been unreachable for 26 hours. {done}"]
+    assert open_texts(pia, "stale_peer") == []
+    assert open_texts(pia, "stale_peer", DAY_LATER) == [
+        f"site-b.example, vo-a has been unreachable for 26 hours. {done}"
+    ]
     line = next(one for one in selectors.list_open_notices(pia, DAY_LATER) if one.kind.name == "stale_peer")
     assert line.notice.level == ("warn" if action == "keep" else "bad")
     Subscription.objects.update(good_at=DAY_LATER)
-    assert told(pia, "stale_peer", DAY_LATER) == []
+    assert open_texts(pia, "stale_peer", DAY_LATER) == []
 
 
 @pytest.mark.parametrize("what", ["mount", "subscription"])
@@ -80,7 +82,7 @@ def test_a_blocked_peer_has_a_notice_until_its_key_is_trusted(
     feed.tell({H11: {P1: 60}})
     look_at(remote, monkeypatch, AT)
     text = f"{remote} signs with an untrusted key: it isn’t fetched until an administrator decides."
-    assert told(pia, "blocked_peer") == [text]
+    assert open_texts(pia, "blocked_peer") == [text]
     line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "blocked_peer")
     if what == "mount":
         assert notice_lines.url_of(line) == f"/federation/mounts/{remote.pk}/"
@@ -93,7 +95,7 @@ def test_a_blocked_peer_has_a_notice_until_its_key_is_trusted(
         at=AT,
         actor=COMMAND,
     )
-    assert told(pia, "blocked_peer") == []
+    assert open_texts(pia, "blocked_peer") == []
 
 
 def test_a_rejected_document_has_a_notice_until_a_valid_one_arrives(
@@ -106,7 +108,7 @@ def test_a_rejected_document_has_a_notice_until_a_valid_one_arrives(
     named = "/P-A1/an[U+200B]na has a name that contains U+200B, which is invisible; leave it out. "
     assert mounted.error.startswith(named)
     assert load_tree(Policy.objects.get()).digest == before, "the last good one stays"
-    (text,) = told(pia, "refused_document")
+    (text,) = open_texts(pia, "refused_document")
     assert mounted.error in text
     (line,) = (one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "refused_document")
     assert notice_lines.url_of(line) == f"/federation/mounts/{mounted.pk}/"
@@ -116,7 +118,7 @@ def test_a_rejected_document_has_a_notice_until_a_valid_one_arrives(
     assert named in logged[0]
     vo.publish()
     look_at(mounted, monkeypatch, AT)
-    assert told(pia, "refused_document") == []
+    assert open_texts(pia, "refused_document") == []
 
 
 def test_the_notice_of_a_held_document_links_to_its_review(
@@ -125,13 +127,13 @@ def test_the_notice_of_a_held_document_links_to_its_review(
     vo.publish(projects(p1=10, p2=70))
     assert look_at(mounted, monkeypatch, AT).outcome == "held"
     text = "Version 2 of vo-a.example, vo-a exceeds the limits and waits for a decision."
-    assert told(pia, "held_document") == [text]
+    assert open_texts(pia, "held_document") == [text]
     line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "held_document")
     assert mounted.held is not None
     assert str(mounted.held.pk) in notice_lines.url_of(line)
     vo.publish()
     look_at(mounted, monkeypatch, AT)
-    assert told(pia, "held_document") == []
+    assert open_texts(pia, "held_document") == []
 
 
 def test_usage_above_capacity_has_a_notice_until_approved(
@@ -139,14 +141,14 @@ def test_usage_above_capacity_has_a_notice_until_approved(
 ) -> None:
     feed.tell({H11: {P1: 1e6}}, [(P1, H11, 1_000)], capacity_cores=2_000.0)
     look_at(subscription, monkeypatch, AT)
-    assert told(pia, "held_usage") == [
+    assert open_texts(pia, "held_usage") == [
         "site-b.example, vo-a reports more usage than its 100 cores allow in 1 hour, which doesn’t count. "
         "site-b.example, vo-a reports running jobs on more than its 100 cores: they don’t count. "
         "site-b.example, vo-a now declares 2,000 cores; 100 are approved."
     ]
     control.agree_capacity(subscription=subscription.pk, cores=2_000, reason="They grew.", at=AT, actor=COMMAND)
     look_at(subscription, monkeypatch, AT)
-    assert told(pia, "held_usage") == []
+    assert open_texts(pia, "held_usage") == []
 
 
 @pytest.mark.usefixtures("subscription")
@@ -161,6 +163,8 @@ def test_other_users_get_no_notice(pia: Actor) -> None:
 
 def test_a_forked_history_and_an_unknown_key_have_different_notices() -> None:
     facts = {"what": "vo-a.example, vo-a", "code": "forked"}
-    told = [kinds()["blocked_peer"].describe({**facts, "code": code}).text for code in ("forked", "unknown_key", "")]
-    assert all(facts["what"] in text for text in told)
-    assert len(set(told)) == 3
+    open_texts = [
+        kinds()["blocked_peer"].describe({**facts, "code": code}).text for code in ("forked", "unknown_key", "")
+    ]
+    assert all(facts["what"] in text for text in open_texts)
+    assert len(set(open_texts)) == 3

@@ -208,22 +208,23 @@ def test_the_command_publishes_prints_keys_and_replaces_them(
 ) -> None:
     call_command("federation", "publish", "--to", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    said = [capsys.readouterr().out]
+    collected = [capsys.readouterr().out]
     call_command(
         "federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a"
     )
-    said.append(capsys.readouterr().out)
+    collected.append(capsys.readouterr().out)
     call_command("federation", "publish", "--to", str(tmp_path))
-    said.append(capsys.readouterr().out)
-    said = [
-        re.sub(r"[-\d]{10} [:\d]{5} UTC", "DAY AND TIME", each.replace(str(tmp_path), "DIRECTORY")) for each in said
+    collected.append(capsys.readouterr().out)
+    collected = [
+        re.sub(r"[-\d]{10} [:\d]{5} UTC", "DAY AND TIME", each.replace(str(tmp_path), "DIRECTORY"))
+        for each in collected
     ]
-    assert said == snapshot
+    assert collected == snapshot
     call_command("federation", "rotate-key", "--reason", "yearly")
     call_command("federation", "keys")
     first, second = capsys.readouterr().out.strip().splitlines()[-2:]
-    told = open_document((tmp_path / "vo-a.fairshare").read_bytes(), trusted={first.split()[-1]})
-    assert told.document["version"] == 1
+    found = open_document((tmp_path / "vo-a.fairshare").read_bytes(), trusted={first.split()[-1]})
+    assert found.document["version"] == 1
     assert second.split()[-1] == load_keys(at=AT).key.public.fingerprint
     with pytest.raises(CommandError, match="/x"):
         call_command("federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/x", "--name", "x")
@@ -236,11 +237,11 @@ def test_the_command_publishes_openly_on_request_and_prints_the_readers(
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     given = ("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
     call_command("federation", *given)
-    assert "/api/v1/publications/vo-a is closed" in (said := capsys.readouterr().out)
-    assert "create_token --user NAME --scope federation --policy grid --subtree /VO-A --name READER" in said
+    assert "/api/v1/publications/vo-a is closed" in (done := capsys.readouterr().out)
+    assert "create_token --user NAME --scope federation --policy grid --subtree /VO-A --name READER" in done
     assert not Publication.objects.get().is_open
     call_command("federation", *given, "--open")
     assert "closed" not in capsys.readouterr().out
     assert Publication.objects.get().is_open
     call_command("federation", "publish", "--to", str(tmp_path))
-    assert Publication.objects.get().is_open, "as it was told before"
+    assert Publication.objects.get().is_open, "as it was before"

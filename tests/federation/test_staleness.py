@@ -30,7 +30,7 @@ def n_events(verb: str) -> int:
 
 
 @pytest.fixture
-def heard(subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> Subscription:
+def received(subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch) -> Subscription:
     feed.tell({H11: {P1: 60}})
     look_at(subscription, monkeypatch, AT)
     return subscription
@@ -48,16 +48,16 @@ def test_age_counts_from_the_last_successful_fetch_or_the_creation(subscription:
     assert not is_stale(subscription, TOO_LATE)
 
 
-def test_the_action_keep_changes_nothing(heard: Subscription) -> None:
+def test_the_action_keep_changes_nothing(received: Subscription) -> None:
     assert act_on_stale(TOO_LATE) == 0
-    heard.refresh_from_db()
-    assert heard.state == "active"
-    assert load_fallbacks(heard.policy) == ()
-    assert counted(heard) == {(P1, H11): 60}
+    received.refresh_from_db()
+    assert received.state == "active"
+    assert load_fallbacks(received.policy) == ()
+    assert counted(received) == {(P1, H11): 60}
 
 
 def test_a_frozen_mount_stays_frozen_until_unfrozen(
-    heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+    received: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_action("freeze")
     assert act_on_stale(IN_TIME) == 0
@@ -66,32 +66,32 @@ def test_a_frozen_mount_stays_frozen_until_unfrozen(
     assert n_events("federation.frozen") == 2
     feed.at = TOO_LATE
     feed.tell({H11: {P1: 120}})
-    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "frozen"
-    assert counted(heard) == {(P1, H11): 60}
-    control.unfreeze(kind="subscription", remote_id=heard.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
-    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "applied"
-    assert counted(heard) == {(P1, H11): 120}
+    assert look_at(received, monkeypatch, TOO_LATE).outcome == "frozen"
+    assert counted(received) == {(P1, H11): 60}
+    control.unfreeze(kind="subscription", remote_id=received.pk, reason="Seen.", at=TOO_LATE, actor=COMMAND)
+    assert look_at(received, monkeypatch, TOO_LATE).outcome == "applied"
+    assert counted(received) == {(P1, H11): 120}
 
 
 def test_a_subtree_uses_local_usage_only_until_the_peer_is_reachable(
-    heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+    received: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Subscription.objects.update(stale_action="local")
     assert request_due_fetches(at=IN_TIME) == 2
-    assert load_fallbacks(heard.policy) == ()
+    assert load_fallbacks(received.policy) == ()
     assert act_on_stale(TOO_LATE) == 1
     assert act_on_stale(TOO_LATE) == 0
-    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    assert load_fallbacks(received.policy) == (received.entry_uid,)
     event = AuditEvent.objects.get(verb="fallback.begun")
     assert event.reason == "site-b.example, vo-a: Not confirmed since 2026-11-20 12:00 UTC."
-    assert counted(heard) == {(P1, H11): 60}
+    assert counted(received) == {(P1, H11): 60}
     assert Run.objects.filter(kind="recompute", state="queued").exists()
-    assert look_at(heard, monkeypatch, TOO_LATE).outcome == "refused"
-    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    assert look_at(received, monkeypatch, TOO_LATE).outcome == "refused"
+    assert load_fallbacks(received.policy) == (received.entry_uid,)
     feed.at = TOO_LATE
     feed.tell({H11: {P1: 120}})
-    look_at(heard, monkeypatch, TOO_LATE)
-    assert load_fallbacks(heard.policy) == ()
+    look_at(received, monkeypatch, TOO_LATE)
+    assert load_fallbacks(received.policy) == ()
     assert n_events("fallback.ended") == 1
 
 
@@ -122,30 +122,30 @@ def other_site(feed: OtherFeed, at: datetime) -> Subscription:
 
 
 def test_a_returning_peer_does_not_end_the_fallback_of_another(
-    heard: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+    received: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = other_site(feed, AT)
     Subscription.objects.update(stale_action="local")
     assert act_on_stale(TOO_LATE) == 1
     feed.at = TOO_LATE
     feed.tell({H11: {P1: 120}})
-    look_at(heard, monkeypatch, TOO_LATE)
-    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    look_at(received, monkeypatch, TOO_LATE)
+    assert load_fallbacks(received.policy) == (received.entry_uid,)
     unsubscribe(subscription_id=other.pk, reason="C left.", at=TOO_LATE, actor=COMMAND)
-    assert load_fallbacks(heard.policy) == ()
+    assert load_fallbacks(received.policy) == ()
 
 
-def test_unmounting_or_another_action_ends_the_fallback(heard: Subscription, mounted: Mount) -> None:
+def test_unmounting_or_another_action_ends_the_fallback(received: Subscription, mounted: Mount) -> None:
     set_action("local")
     act_on_stale(TOO_LATE)
     given = {"reason": "Keep.", "at": TOO_LATE, "actor": COMMAND}
-    control.change_settings(kind="subscription", remote_id=heard.pk, settings={"stale_action": "keep"}, **given)  # type: ignore[arg-type]
-    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    control.change_settings(kind="subscription", remote_id=received.pk, settings={"stale_action": "keep"}, **given)  # type: ignore[arg-type]
+    assert load_fallbacks(received.policy) == (received.entry_uid,)
     unmount(mount_id=mounted.pk, reason="They left.", at=TOO_LATE, actor=COMMAND)
-    assert load_fallbacks(heard.policy) == ()
+    assert load_fallbacks(received.policy) == ()
 
 
-def test_peers_paused_or_blocked_too_long_use_local_usage_only(heard: Subscription) -> None:
+def test_peers_paused_or_blocked_too_long_use_local_usage_only(received: Subscription) -> None:
     Subscription.objects.update(stale_action="local", state="blocked")
     assert act_on_stale(TOO_LATE) == 1
-    assert load_fallbacks(heard.policy) == (heard.entry_uid,)
+    assert load_fallbacks(received.policy) == (received.entry_uid,)

@@ -63,12 +63,12 @@ def test_too_many_selected_entries_are_answered_with_a_default(eva: Client, n: i
     query = "&".join(f"pick=entry{one}" for one in range(n))
     for address in (PAGE + CONVERGENCE + "focus", REST + CONVERGENCE + "focus"):
         answer = eva.get(f"{address}?{query}", headers={"Accept": "application/json"})
-        told = answer.json()
+        body = answer.json()
         if n == 1_000:
-            assert "1000" in told["empty"]
-            assert len(told["controls"][0]["choices"]) == 2, "the first eight, or the usual ones"
+            assert "1000" in body["empty"]
+            assert len(body["controls"][0]["choices"]) == 2, "the first eight, or the usual ones"
         else:
-            assert (answer.status_code, "1,000" in told["detail"]) == (400, True)
+            assert (answer.status_code, "1,000" in body["detail"]) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_an_instant_before_the_first_snapshot_has_a_message(eva: Client) -> None
             for address in (PAGE + CONVERGENCE + figure, REST + CONVERGENCE + figure):
                 answer = eva.get(f"{address}?{query}")
                 assert answer.status_code in {200, 422}, (address, answer.content[:200])
-                said = answer.json()["empty"] if answer.status_code == 200 else answer.json()["detail"]
-                assert len(said) > 15, address
+                body = answer.json()["empty"] if answer.status_code == 200 else answer.json()["detail"]
+                assert len(body) > 15, address
     for address in (f"{PAGE}icicle/figures/tree", f"{REST}icicle/figures/tree"):
         answer = eva.get(f"{address}?at=2001-01-01T00:00:00Z", headers={"Accept": "application/json"})
         assert answer.status_code in {404, 422}

@@ -1,4 +1,4 @@
-"""The picture of a tree: fields add up, nothing is in it that its page doesn't have, and what is left out is said."""
+"""The picture of a tree: fields add up, nothing is in it that its page doesn't have, and what is left out is named."""
 
 from __future__ import annotations
 

@@ -208,15 +208,15 @@ def test_page_rest_and_command_give_the_same_preview(site: Site, admin: Caller) 
         ("policy", "grid", "policies/grid", "/policy/grid/remove/"),
         ("source", "cluster-a", "usage/sources/cluster-a", "/usage/sources/cluster-a/remove/"),
     ):
-        told = admin.get(f"{api}/removal").json()
-        assert (told["kind"], told["action"]) == (kind, "archive")
+        body = admin.get(f"{api}/removal").json()
+        assert (body["kind"], body["action"]) == (kind, "archive")
         out = io.StringIO()
         call_command("archive", kind, slug, "--dry-run", stdout=out)
         page = admin.client.get(url).content.decode()
-        for effect in told["effects"]:
+        for effect in body["effects"]:
             assert effect in out.getvalue()
             assert escape(effect) in page
-        for each in told["dependents"]:
+        for each in body["dependents"]:
             assert f"depends on it: {each['what']}: {each['n']:,}" in out.getvalue()
             assert each["what"] in page
     assert Policy.objects.filter(slug="grid").exists()

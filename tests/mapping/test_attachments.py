@@ -1,4 +1,4 @@
-"""Whose account is it, and where does it count: said by hand, by those who may say so at both ends."""
+"""Whose account is it, and where does it count: attached by hand, by those who may at both ends."""
 
 from __future__ import annotations
 

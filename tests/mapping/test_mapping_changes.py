@@ -184,8 +184,8 @@ def test_several_accounts_are_mapped_in_one_version(site: Site, mona: Actor) -> 
     assert change(site, edit, mona, version=before) == before + 1
     assert {row.entry_uid for row in Attachment.objects.all()} == {bob, dan}
     site.recompute()
-    told = store.newest(site.slug).lookup(["guest1", "guest2"])
-    assert [one["entry"] for one in told] == ["/physics/bob", "/biology/dan"]
+    found = store.newest(site.slug).lookup(["guest1", "guest2"])
+    assert [one["entry"] for one in found] == ["/physics/bob", "/biology/dan"]
     event = AuditEvent.objects.get(verb="mapping.assigned")
     assert event.entry_uid is None
     assert len(event.details["attached"]) == 2

@@ -85,8 +85,8 @@ def test_a_certificate_is_suggested_by_its_common_name(tree: TreeColumns) -> Non
 
 
 def test_an_fqan_suggests_the_group(tree: TreeColumns) -> None:
-    told = guesses(tree, dn="/O=x/CN=X", fqan="/biology/nbis/Role=lead")
-    assert told == [("/biology/nbis", "fqan_group", 0.94), ("/biology", "fqan_vo", 0.62)]
+    found = guesses(tree, dn="/O=x/CN=X", fqan="/biology/nbis/Role=lead")
+    assert found == [("/biology/nbis", "fqan_group", 0.94), ("/biology", "fqan_vo", 0.62)]
     assert guesses(tree, user_name="x", project="lqcd") == [("/lqcd", "project_name", 0.7)]
 
 

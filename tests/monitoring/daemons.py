@@ -67,7 +67,7 @@ class Watchers:
             lambda: self.firing() == set(alerts),
             f"these alerts and no others: {sorted(alerts)}",
             within_s=_PATIENCE_S,
-            told=lambda: f"firing: {sorted(self.firing())}",
+            describe=lambda: f"firing: {sorted(self.firing())}",
         )
 
     def scrapes(self, health: str) -> bool:

@@ -31,8 +31,8 @@ def test_the_rules_are_valid_for_prometheus() -> None:
 
 
 def test_each_alert_waits_fires_and_resolves() -> None:
-    said = promtool("test", "rules", *(path.name for path in UNIT_TESTS))
-    assert said.count("SUCCESS") == len(UNIT_TESTS) == 2
+    found = promtool("test", "rules", *(path.name for path in UNIT_TESTS))
+    assert found.count("SUCCESS") == len(UNIT_TESTS) == 2
 
 
 def test_each_alert_has_such_a_test() -> None:

@@ -33,7 +33,7 @@ def computed(computed_site: Site) -> Site:
 
 
 @pytest.fixture
-def told(notices_site: Site, settings: Any) -> Site:
+def notified(notices_site: Site, settings: Any) -> Site:
     settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"
     settings.FAIRSHARE_SITE, settings.DEFAULT_FROM_EMAIL = "abisko", "Fairshare <fairshare@example.org>"
     store.poll()

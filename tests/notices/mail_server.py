@@ -66,11 +66,11 @@ class MailServer:
                     self._answer(connection, verb, "354 go on", stops)
                     self._keep(connection, _body(iter(lines)), stops)
                 else:
-                    self._answer(connection, verb, self._said(verb, command), stops)
+                    self._answer(connection, verb, self._reply(verb, command), stops)
                 if verb == "QUIT":
                     return
 
-    def _said(self, verb: str, command: str) -> str:
+    def _reply(self, verb: str, command: str) -> str:
         address = re.search(r"<(.*)>", command)
         code = self.refused.get(address[1], 250) if verb == "RCPT" and address else 221 if verb == "QUIT" else 250
         return f"{code} {'yes' if code < 300 else 'no'}"

@@ -12,7 +12,7 @@ from apps.usage.models import Source
 from tests.api.small_site import AT, Site, build_site
 
 
-def make_told() -> Site:
+def make_notified() -> Site:
     """A late source for the administrator; a role of pia that ends. Both have addresses, ben has no notices."""
     made = build_site(AT)
     made.recompute()

@@ -109,13 +109,13 @@ def test_the_rule_sets_the_number_of_days(starved: Site) -> None:
 def test_users_without_access_to_numbers_get_no_drift_notice(starved: Site) -> None:
     """ben's biology is starved: that physics pushes says something of physics, which isn't his to know."""
     evaluate(at=AT)
-    told = {
+    shown = {
         user.username: {line.notice.facts["path"] for line in selectors.list_open_notices(Actor(user, "page"), AT)}
         for user in (starved.admin, starved.pia, starved.ben, starved.alice, starved.nobody)
     }
-    assert told["admin"] == {"/"}, "both groups at once"
-    assert told["ben"] == {"/biology"}
-    assert told["pia"] == told["alice"] == told["nobody"] == set()
+    assert shown["admin"] == {"/"}, "both groups at once"
+    assert shown["ben"] == {"/biology"}
+    assert shown["pia"] == shown["alice"] == shown["nobody"] == set()
 
 
 def test_sibling_groups_share_one_notice_for_the_managers_above(starved: Site) -> None:

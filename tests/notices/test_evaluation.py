@@ -189,13 +189,13 @@ def test_notices_reach_the_affected_users(site: Site) -> None:
     late()
     held = grant(site, "/physics/bob", site.nobody, AT + 20 * DAY)
     evaluate(at=AT)
-    told = {
+    shown = {
         user.username: {line.notice.kind for line in selectors.list_open_notices(page(user), AT)}
         for user in (site.admin, site.pia, site.ben, site.alice, site.nobody)
     }
-    assert told["admin"] >= {"late_source", "ending_roles"}
-    assert told["pia"] == told["nobody"] == {"ending_roles"}  # who may change it, and who holds it
-    assert told["ben"] == told["alice"] == set()
+    assert shown["admin"] >= {"late_source", "ending_roles"}
+    assert shown["pia"] == shown["nobody"] == {"ending_roles"}  # who may change it, and who holds it
+    assert shown["ben"] == shown["alice"] == set()
     hidden = of_kind("ending_roles")
     with pytest.raises(NotFound):
         selectors.mark_read(ids=[hidden.pk], at=AT, actor=page(site.ben))

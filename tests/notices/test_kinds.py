@@ -40,7 +40,7 @@ def page(user: User) -> Actor:
     return Actor(user=user, via="page")
 
 
-def told(user: User, kind: str, at: datetime = AT) -> list[Sentence]:
+def open_sentences(user: User, kind: str, at: datetime = AT) -> list[Sentence]:
     lines = selectors.list_open_notices(page(user), at)
     return sorted((line.sentence for line in lines if line.kind.name == kind), key=lambda one: (one.key, one.text))
 
@@ -71,11 +71,13 @@ def test_expiring_shares_and_boosts_are_reported_to_managers(computed: Site) -> 
     )
     evaluate(at=AT)
     boost = ("ending_shares.boost", "/physics/bob", "25 Nov 2026")
-    assert says(told(computed.pia, "ending_shares"), boost, ("ending_shares.ends", "/physics/alice", "25 Nov 2026"))
-    assert told(computed.ben, "ending_shares") == told(computed.alice, "ending_shares") == []
+    assert says(
+        open_sentences(computed.pia, "ending_shares"), boost, ("ending_shares.ends", "/physics/alice", "25 Nov 2026")
+    )
+    assert open_sentences(computed.ben, "ending_shares") == open_sentences(computed.alice, "ending_shares") == []
     evaluate(at=AT + 20 * DAY)
     ends = ("ending_shares.ends", "/biology/carol", "30 Dec 2026")
-    assert says(told(computed.ben, "ending_shares", AT + 20 * DAY), ends)
+    assert says(open_sentences(computed.ben, "ending_shares", AT + 20 * DAY), ends)
 
 
 def test_expired_kept_shares_stay_reported(computed: Site) -> None:
@@ -83,7 +85,7 @@ def test_expired_kept_shares_stay_reported(computed: Site) -> None:
     publish_operations(computed, [{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
     evaluate(at=AT + 60 * DAY)
     kept = ("ending_shares.kept", "/physics/bob", "21 Nov 2026")
-    assert says(told(computed.pia, "ending_shares", AT + 60 * DAY), kept)
+    assert says(open_sentences(computed.pia, "ending_shares", AT + 60 * DAY), kept)
 
 
 def test_expiring_allocations_without_renewal(computed: Site) -> None:
@@ -100,11 +102,11 @@ def test_expiring_allocations_without_renewal(computed: Site) -> None:
     evaluate(at=AT)
     for person in (computed.pia, computed.alice):
         ends = ("ending_allocations.ends", "1,500", "/physics", "30 Nov 2026")
-        assert says(told(person, "ending_allocations"), ends)
-    assert told(computed.ben, "ending_allocations") == []
+        assert says(open_sentences(person, "ending_allocations"), ends)
+    assert open_sentences(computed.ben, "ending_allocations") == []
     give(TODAY + 11 * DAY, TODAY + 300 * DAY)
     evaluate(at=AT)
-    assert told(computed.pia, "ending_allocations") == []
+    assert open_sentences(computed.pia, "ending_allocations") == []
 
 
 def test_pending_requests_and_reviews_are_reported_to_deciders(computed: Site) -> None:
@@ -126,10 +128,14 @@ def test_pending_requests_and_reviews_are_reported_to_deciders(computed: Site) -
     assert not Notice.objects.filter(kind="waiting_decisions").exists()
     at = AT + 4 * DAY
     evaluate(at=at)
-    requests = [one for one in told(computed.admin, "waiting_decisions", at) if one.values["is_request"]]
+    requests = [one for one in open_sentences(computed.admin, "waiting_decisions", at) if one.values["is_request"]]
     assert says(requests, ("waiting_decisions.request", "pia", "4"))
-    assert says(told(computed.pia, "waiting_decisions", at), ("waiting_decisions.review", "admin", "4"))
-    assert told(computed.ben, "waiting_decisions", at) == told(computed.nobody, "waiting_decisions", at) == []
+    assert says(open_sentences(computed.pia, "waiting_decisions", at), ("waiting_decisions.review", "admin", "4"))
+    assert (
+        open_sentences(computed.ben, "waiting_decisions", at)
+        == open_sentences(computed.nobody, "waiting_decisions", at)
+        == []
+    )
     ChangeSet.objects.update(state="withdrawn")
     evaluate(at=at)
     assert not Notice.objects.filter(kind="waiting_decisions", closed_at=None).exists()
@@ -139,14 +145,14 @@ def test_unmapped_usage_above_the_limit(site: Site) -> None:
     push(site, [record("9", "stranger", "nowhere", 5, at=AT)])
     site.recompute()
     evaluate(at=AT)
-    assert says(told(site.admin, "unmapped_usage"), ("unmapped_usage", "33.3 %", "Grid", "1"))
-    assert told(site.admin, "unmapped_usage")[0].values["n"] == 1
-    assert told(site.pia, "unmapped_usage") == told(site.nobody, "unmapped_usage") == []
+    assert says(open_sentences(site.admin, "unmapped_usage"), ("unmapped_usage", "33.3 %", "Grid", "1"))
+    assert open_sentences(site.admin, "unmapped_usage")[0].values["n"] == 1
+    assert open_sentences(site.pia, "unmapped_usage") == open_sentences(site.nobody, "unmapped_usage") == []
 
 
 def test_little_unmapped_usage_is_not_reported(computed: Site) -> None:
     evaluate(at=AT)
-    assert told(computed.admin, "unmapped_usage") == []
+    assert open_sentences(computed.admin, "unmapped_usage") == []
 
 
 def run_of(kind: str, subject: str, state: str, at: datetime = AT, **more: Any) -> Run:
@@ -160,29 +166,31 @@ def test_repeatedly_failing_collections(computed: Site) -> None:
     for _n in range(2):
         run_of("usage_collect", "source:cluster-a", "failed")
     evaluate(at=AT)
-    assert told(computed.admin, "failing_collection") == []
+    assert open_sentences(computed.admin, "failing_collection") == []
     run_of("usage_collect", "source:cluster-a", "failed")
     evaluate(at=AT)
     failing = ("failing_collection", "3", "Cluster A", "The folder is gone.")
-    assert says(told(computed.admin, "failing_collection"), failing)
-    assert told(computed.pia, "failing_collection") == []
+    assert says(open_sentences(computed.admin, "failing_collection"), failing)
+    assert open_sentences(computed.pia, "failing_collection") == []
     run_of("usage_collect", "source:cluster-a", "succeeded")
     evaluate(at=AT)
-    assert told(computed.admin, "failing_collection") == []
+    assert open_sentences(computed.admin, "failing_collection") == []
 
 
 def test_a_damaged_snapshot_is_reported_until_the_next_one(computed: Site) -> None:
     evaluate(at=AT)
-    assert told(computed.admin, "damaged_snapshot") == []
+    assert open_sentences(computed.admin, "damaged_snapshot") == []
     newest = Snapshot.objects.order_by("-pk")[0]
     data = bytes(newest.data)
     Snapshot.objects.filter(pk=newest.pk).update(data=b"x" + data)
     evaluate(at=AT)
-    assert says(told(computed.admin, "damaged_snapshot"), ("damaged_snapshot", str(newest.pk), computed.policy.name))
-    assert told(computed.pia, "damaged_snapshot") == []
+    assert says(
+        open_sentences(computed.admin, "damaged_snapshot"), ("damaged_snapshot", str(newest.pk), computed.policy.name)
+    )
+    assert open_sentences(computed.pia, "damaged_snapshot") == []
     Snapshot.objects.filter(pk=newest.pk).update(data=data)
     evaluate(at=AT)
-    assert told(computed.admin, "damaged_snapshot") == []
+    assert open_sentences(computed.admin, "damaged_snapshot") == []
 
 
 def test_a_failed_import_is_reported_until_the_file_succeeds(computed: Site) -> None:
@@ -201,21 +209,21 @@ def test_a_failed_import_is_reported_until_the_file_succeeds(computed: Site) -> 
     handed_in("failed")
     evaluate(at=AT)
     for person in (computed.admin, computed.pia):
-        assert says(told(person, "failed_import"), ("failed_import", "a.swf", "Cluster A", "No such file."))
-    assert told(computed.ben, "failed_import") == []
+        assert says(open_sentences(person, "failed_import"), ("failed_import", "a.swf", "Cluster A", "No such file."))
+    assert open_sentences(computed.ben, "failed_import") == []
     assert "owner" not in selectors.list_open_notices(page(computed.pia), AT)[0].sentence.values
     handed_in("succeeded")
     evaluate(at=AT)
-    assert told(computed.pia, "failed_import") == []
+    assert open_sentences(computed.pia, "failed_import") == []
 
 
 def test_a_source_that_never_sent_is_reported_and_a_paused_one_is_not(computed: Site) -> None:
     Source.objects.update(expected_every_s=3600, last_received_at=None, created_at=AT - 3 * DAY)
     evaluate(at=AT)
-    assert says(told(computed.admin, "late_source"), ("late_source.never", "Cluster A", "3 days"))
+    assert says(open_sentences(computed.admin, "late_source"), ("late_source.never", "Cluster A", "3 days"))
     Source.objects.update(is_paused=True)
     evaluate(at=AT)
-    assert told(computed.admin, "late_source") == []
+    assert open_sentences(computed.admin, "late_source") == []
 
 
 def test_every_kind_describes_itself() -> None:
@@ -265,17 +273,17 @@ def test_a_coarse_resolution_is_reported_until_it_is_finer(computed: Site) -> No
         evaluate(at=AT)
 
     evaluate(at=AT)
-    assert told(computed.admin, "coarse_resolution") == []
+    assert open_sentences(computed.admin, "coarse_resolution") == []
     rank_by(3)
-    (sentence,) = told(computed.admin, "coarse_resolution")
+    (sentence,) = open_sentences(computed.admin, "coarse_resolution")
     facts = sentence.values
     query = FigureQuery(operator="absolute", resolution=3)
     found = check_tree(policy_slug="grid", query=query, actor=SYSTEM)
     assert (facts["n"], facts["of"], facts["bits"]) == (found.n_misplaced, found.n_leaves, found.same_ranks_bits)
     assert f"{found.n_misplaced} of {found.n_leaves}" in sentence.text
-    assert told(computed.pia, "coarse_resolution") == []
+    assert open_sentences(computed.pia, "coarse_resolution") == []
     rank_by(2**20)
-    assert told(computed.admin, "coarse_resolution") == []
+    assert open_sentences(computed.admin, "coarse_resolution") == []
 
 
 def test_an_expiring_token_is_reported_14_days_ahead(computed: Site) -> None:
@@ -291,15 +299,15 @@ def test_an_expiring_token_is_reported_14_days_ahead(computed: Site) -> None:
     evaluate(at=AT)
     day = date_format(AT + 14 * DAY, "j M Y")
     both = (("ending_tokens.ends", "cluster", "pia", day), ("ending_tokens.ends", "laptop", "pia", day))
-    assert says(told(computed.pia, "ending_tokens"), *both)
-    assert says(told(computed.admin, "ending_tokens"), both[0])
-    assert told(computed.ben, "ending_tokens") == []
-    assert told(computed.pia, "ending_tokens", AT)[0].values["ends_on"] == (AT + 14 * DAY).date().isoformat()
+    assert says(open_sentences(computed.pia, "ending_tokens"), *both)
+    assert says(open_sentences(computed.admin, "ending_tokens"), both[0])
+    assert open_sentences(computed.ben, "ending_tokens") == []
+    assert open_sentences(computed.pia, "ending_tokens", AT)[0].values["ends_on"] == (AT + 14 * DAY).date().isoformat()
     evaluate(at=AT + 20 * DAY)
-    over = told(computed.pia, "ending_tokens", AT + 20 * DAY)
+    over = open_sentences(computed.pia, "ending_tokens", AT + 20 * DAY)
     assert {one.key for one in over if one.values["name"] in ("laptop", "cluster")} == {"ending_tokens.over"}
     revoke_token(token_id=own.pk, at=AT + 20 * DAY, actor=page(computed.pia))
     evaluate(at=AT + 20 * DAY)
-    assert "laptop" not in {one.values["name"] for one in told(computed.pia, "ending_tokens", AT + 20 * DAY)}
+    assert "laptop" not in {one.values["name"] for one in open_sentences(computed.pia, "ending_tokens", AT + 20 * DAY)}
     evaluate(at=AT + 60 * DAY)
-    assert told(computed.pia, "ending_tokens", AT + 60 * DAY) == []
+    assert open_sentences(computed.pia, "ending_tokens", AT + 60 * DAY) == []

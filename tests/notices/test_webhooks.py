@@ -61,7 +61,7 @@ class Receiver:
         self.url = f"http://{self.place}/in"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def told(self, at: int = -1) -> dict[str, Any]:
+    def notified(self, at: int = -1) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.seen[at][1])
         return found
 
@@ -104,19 +104,19 @@ def test_opened_and_closed_notices_are_delivered_once_and_signed(computed: Site,
     assert timestamp == str(int((AT + HOUR).timestamp()))
     expected = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
     assert headers["Fairshare-Signature"] == f"v1={expected}"
-    told = receiver.told()
-    assert headers["Fairshare-Id"] == told["id"]
-    assert (told["event"], told["notice"]["kind"], told["notice"]["source"]) == (
+    notified = receiver.notified()
+    assert headers["Fairshare-Id"] == notified["id"]
+    assert (notified["event"], notified["notice"]["kind"], notified["notice"]["source"]) == (
         "notice.opened",
         "late_source",
         "cluster-a",
     )
-    assert told["notice"]["sentence"]["key"] == "late_source.late"
+    assert notified["notice"]["sentence"]["key"] == "late_source.late"
     Source.objects.update(last_received_at=AT + 2 * HOUR)
     evaluate(at=AT + 2 * HOUR)
     assert deliver(AT + 2 * HOUR) == 1
-    assert receiver.told()["event"] == "notice.closed"
-    assert len({told["id"] for told in (receiver.told(0), receiver.told(1))}) == 2
+    assert receiver.notified()["event"] == "notice.closed"
+    assert len({notified["id"] for notified in (receiver.notified(0), receiver.notified(1))}) == 2
 
 
 def test_a_failed_delivery_is_retried_three_times_with_the_same_id(computed: Site, receiver: Receiver) -> None:
@@ -137,8 +137,8 @@ def test_a_failed_delivery_is_retried_three_times_with_the_same_id(computed: Sit
     assert [each / timedelta(seconds=1) for each in waits[:3]] == [30, 300, 1800]
     assert (found.state, found.attempts, found.status) == ("failed", 4, 503)
     assert found.error == "It answered with status 503."
-    assert len({told["Fairshare-Id"] for told, _body in receiver.seen}) == 1
-    assert len({told["Fairshare-Timestamp"] for told, _body in receiver.seen}) == 4
+    assert len({notified["Fairshare-Id"] for notified, _body in receiver.seen}) == 1
+    assert len({notified["Fairshare-Timestamp"] for notified, _body in receiver.seen}) == 4
 
 
 def test_jitter_spreads_retries(computed: Site, receiver: Receiver) -> None:
@@ -178,8 +178,8 @@ def test_five_failed_deliveries_turn_the_webhook_off_with_a_notice(computed: Sit
     assert AuditEvent.objects.filter(verb="webhook.gave_up", subject="Chat").exists()
     evaluate(at=AT)
     lines = selectors.list_open_notices(page(computed.admin), AT)
-    (told,) = (line.sentence.text for line in lines if line.kind.name == "silenced_webhook")
-    assert "Chat" in told
+    (notified,) = (line.sentence.text for line in lines if line.kind.name == "silenced_webhook")
+    assert "Chat" in notified
     webhooks.switch_webhook(id=webhook.pk, version=webhook.version, is_on=True, at=AT, actor=page(computed.admin))
     evaluate(at=AT)
     assert not Notice.objects.filter(kind="silenced_webhook", closed_at=None).exists()
@@ -210,7 +210,7 @@ def test_a_worker_that_dies_after_a_delivery_repeats_it_with_the_same_id(
         with pytest.raises(SystemExit):
             call_due(at=AT)
     assert call_due(at=AT) == 1
-    assert receiver.told(0)["id"] == receiver.told(1)["id"]
+    assert receiver.notified(0)["id"] == receiver.notified(1)["id"]
     assert call_due(at=AT) == 0
 
 
@@ -285,9 +285,10 @@ def test_a_webhook_delivers_only_what_its_owner_may_see(computed: Site, receiver
         )
     evaluate(at=AT + HOUR)
     deliver(AT + HOUR)
-    assert [told["notice"]["sentence"]["values"]["path"] for told in map(receiver.told, range(len(receiver.seen)))] == [
-        "/physics/bob"
-    ]
+    assert [
+        notified["notice"]["sentence"]["values"]["path"]
+        for notified in map(receiver.notified, range(len(receiver.seen)))
+    ] == ["/physics/bob"]
 
 
 def test_a_webhook_is_turned_off_when_its_owner_loses_the_right(computed: Site, receiver: Receiver) -> None:
@@ -316,7 +317,7 @@ def test_a_test_delivery_runs_in_a_worker_with_one_attempt(computed: Site, recei
     call_due(at=AT)
     found = Delivery.objects.get()
     assert (found.state, found.attempts) == ("failed", 1)
-    assert receiver.told()["event"] == "test"
+    assert receiver.notified()["event"] == "test"
     assert Webhook.objects.get().n_failed == 0
 
 

@@ -31,7 +31,7 @@ def command(*words: object) -> str:
     return out.getvalue()
 
 
-def told_by_sshare(text: str) -> dict[str, tuple[float, float]]:
+def values_of_sshare(text: str) -> dict[str, tuple[float, float]]:
     """Usage and factor of each user, by path."""
     header, *rows = (line.split("|") for line in text.splitlines())
     found, accounts = {}, [""]
@@ -51,8 +51,8 @@ def test_usage_and_factors_equal_sshare_with_nothing_unmapped(golden_dir: Path, 
     folder = golden_dir / "slurm/charged"
     make_source(NewSource(slug="c1", name="c1", namespace="c1"), at=clock.now(), actor=COMMAND)
     given = ("--policy", "c1", "--format", "sacctmgr", folder / "dump.cfg", "--slurm-config", folder / "config.txt")
-    said = command("import_policy", *given, "--make", "--map", "--publish", "--reason", "As Slurm has it")
-    assert "1 mapping rule added" in said
+    result = command("import_policy", *given, "--make", "--map", "--publish", "--reason", "As Slurm has it")
+    assert "1 mapping rule added" in result
     format = "sacct" if log == "sacct.txt" else "sacct-json"
     command("import_usage", "--source", "c1", "--format", format, folder / log)
     assert Record.objects.count() == 6  # both runs of the requeued job
@@ -62,7 +62,7 @@ def test_usage_and_factors_equal_sshare_with_nothing_unmapped(golden_dir: Path, 
     assert view.usage_unit == "billing_s"
     rows = (view.row(i, position=(1, 1)) for i in range(1, len(view.tree)) if not view.tree.n_children[i])
     found = {row.path: (row.usage, row.factor) for row in rows}
-    wanted = told_by_sshare((folder / "sshare.txt").read_text())
+    wanted = values_of_sshare((folder / "sshare.txt").read_text())
     assert set(found) == set(wanted)
     for path, (usage, factor) in wanted.items():
         assert found[path] == pytest.approx((usage, factor), rel=0, abs=1e-6), path

@@ -21,7 +21,7 @@ from tests.policies.conftest import AT
 from tests.policies.publishing.test_revert import publish, uid_of
 
 
-def told(actor: Actor, **wanted: Any) -> list[str]:
+def reasons_read_by(actor: Actor, **wanted: Any) -> list[str]:
     """Reasons of what the actor reads, newest first."""
     return [event.reason for event in AuditReader(actor, AT).page(AuditFilter(**wanted), limit=500).events]
 
@@ -41,7 +41,7 @@ def history(policy: Policy, alice: Actor) -> None:
 
 @pytest.mark.usefixtures("history")
 def test_a_manager_reads_audit_rows_of_the_own_subtree(bob: Actor) -> None:
-    assert set(told(bob)) == {"inside", "the entry itself"}
+    assert set(reasons_read_by(bob)) == {"inside", "the entry itself"}
 
 
 @pytest.mark.usefixtures("history")
@@ -49,21 +49,21 @@ def test_a_role_at_the_root_reads_the_whole_policy(policy: Policy, tree: TreeCol
     Grant.objects.create(
         policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="lead", verbs=["view_members"], created_at=AT
     )
-    assert {"inside", "outside", "both", "settings"} <= set(told(charlie))
+    assert {"inside", "outside", "both", "settings"} <= set(reasons_read_by(charlie))
 
 
 @pytest.mark.usefixtures("history")
 def test_administrators_read_all_rows_and_others_their_own(alice: Actor, charlie: Actor) -> None:
     audit.record(actor=charlie, verb="token.made", at=AT, reason="mine")
     audit.record(actor=SYSTEM, verb="user.made", at=AT, reason="somebody else's")
-    assert set(told(charlie)) == {"mine"}
-    assert {"mine", "somebody else's", "settings"} <= set(told(alice))
+    assert set(reasons_read_by(charlie)) == {"mine"}
+    assert {"mine", "somebody else's", "settings"} <= set(reasons_read_by(alice))
 
 
 @pytest.mark.usefixtures("history")
 def test_current_rights_decide_on_past_rows(bob: Actor) -> None:
     Grant.objects.all().delete()
-    assert told(bob) == []
+    assert reasons_read_by(bob) == []
 
 
 def test_rows_of_a_moved_user_need_rights_at_both_parents(policy: Policy, bob: Actor) -> None:
@@ -71,10 +71,10 @@ def test_rows_of_a_moved_user_need_rights_at_both_parents(policy: Policy, bob: A
     publish(policy, edit("/physics/bob", 5), reason="before")
     publish(policy, {"op": "move", "entry": "/physics/bob", "parent": "/biology/lab"}, reason="the move")
     publish(policy, edit("/biology/lab/bob", 6), reason="after")
-    assert told(bob) == []
+    assert reasons_read_by(bob) == []
     publish(policy, {"op": "move", "entry": there, "parent": "/physics"}, reason="back")
-    assert told(bob) == []  # his place in between isn't theirs to know of
-    assert told(COMMAND, entries=frozenset([UUID(there)])).count("the move") >= 1
+    assert reasons_read_by(bob) == []  # his place in between isn't theirs to know of
+    assert reasons_read_by(COMMAND, entries=frozenset([UUID(there)])).count("the move") >= 1
 
 
 def test_rows_of_an_archived_user_need_rights_at_the_last_parent(policy: Policy, bob: Actor) -> None:
@@ -84,7 +84,7 @@ def test_rows_of_an_archived_user_need_rights_at_the_last_parent(policy: Policy,
         policy, {"op": "archive", "entry": "/physics/bob"}, {"op": "lock", "entry": "/physics/alice"}, reason="gone"
     )
     publish(policy, {"op": "archive", "entry": "/biology"}, reason="elsewhere too")
-    assert set(told(bob)) == {"before", "gone"}
+    assert set(reasons_read_by(bob)) == {"before", "gone"}
 
 
 def test_drafts_of_others_are_not_in_the_log(policy: Policy, bob: Actor, alice: Actor) -> None:
@@ -94,16 +94,16 @@ def test_drafts_of_others_are_not_in_the_log(policy: Policy, bob: Actor, alice: 
         at=AT,
         actor=alice,
     )
-    assert "secret plan" not in told(bob)
+    assert "secret plan" not in reasons_read_by(bob)
     services.propose_change_set(id=draft.pk, version=1, at=AT, actor=alice)
-    assert "secret plan" in told(bob)
+    assert "secret plan" in reasons_read_by(bob)
 
 
 def test_siblings_that_gave_shares_are_listed(policy: Policy, alice: Actor, bob: Actor) -> None:
     giver = uid_of(policy, "/physics/alice")
     publish(policy, edit("/physics/bob", {"percent": 90, "from": [giver]}), actor=alice, reason="taken")
-    assert "taken" in told(bob)
-    assert "taken" in told(alice, entries=frozenset([UUID(giver)]))
+    assert "taken" in reasons_read_by(bob)
+    assert "taken" in reasons_read_by(alice, entries=frozenset([UUID(giver)]))
 
 
 # --- Narrowed ---------------------------------------------------------------------------------------------------------
@@ -118,18 +118,18 @@ def test_the_log_is_filtered_by_actor_action_entry_time_and_channel(policy: Poli
         reason="a role",
         outcome=AuditEvent.Outcome.REFUSED,
     )
-    assert told(alice, verb="grant") == ["a role"]
-    assert told(alice, verb="gra") == []
-    assert told(alice, outcome="refused") == ["a role"]
-    assert told(alice, via="api") == ["a role"]
-    assert told(alice, since=AT + timedelta(days=1)) == ["a role"]
-    assert "a role" not in told(alice, until=AT + timedelta(days=1))
-    assert "a role" in told(alice, who="ALI")
-    assert told(alice, who="nobody") == []
-    assert set(told(alice, text="outside")) == {"outside"}
+    assert reasons_read_by(alice, verb="grant") == ["a role"]
+    assert reasons_read_by(alice, verb="gra") == []
+    assert reasons_read_by(alice, outcome="refused") == ["a role"]
+    assert reasons_read_by(alice, via="api") == ["a role"]
+    assert reasons_read_by(alice, since=AT + timedelta(days=1)) == ["a role"]
+    assert "a role" not in reasons_read_by(alice, until=AT + timedelta(days=1))
+    assert "a role" in reasons_read_by(alice, who="ALI")
+    assert reasons_read_by(alice, who="nobody") == []
+    assert set(reasons_read_by(alice, text="outside")) == {"outside"}
     physics = UUID(uid_of(policy, "/physics"))
-    assert set(told(alice, entries=frozenset([physics]))) == {"inside", "both", "the entry itself"}
-    assert told(alice, policy_slug="other") == []
+    assert set(reasons_read_by(alice, entries=frozenset([physics]))) == {"inside", "both", "the entry itself"}
+    assert reasons_read_by(alice, policy_slug="other") == []
 
 
 def test_long_logs_are_paged_without_gaps(policy: Policy, alice: Actor, bob: Actor) -> None:
@@ -167,27 +167,32 @@ def test_a_token_reads_within_its_limits(policy: Policy, tree: TreeColumns, alic
     physics = tree.index_of_path("/physics")
     assert physics is not None
     narrow = bound(alice, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(physics))
-    assert set(told(narrow)) == {"inside", "the entry itself"}
-    assert set(told(bound(bob, "policies:read"))) == {"inside", "the entry itself"}
-    assert set(told(bound(alice, "self:read"))) >= {"inside", "outside", "both", "settings"}  # alice did it all
-    assert told(bound(bob, "policies:read", policy_slug="other")) == []
+    assert set(reasons_read_by(narrow)) == {"inside", "the entry itself"}
+    assert set(reasons_read_by(bound(bob, "policies:read"))) == {"inside", "the entry itself"}
+    assert set(reasons_read_by(bound(alice, "self:read"))) >= {
+        "inside",
+        "outside",
+        "both",
+        "settings",
+    }  # alice did it all
+    assert reasons_read_by(bound(bob, "policies:read", policy_slug="other")) == []
     with pytest.raises(NotAllowed):
-        told(bound(alice, "usage:write"))
+        reasons_read_by(bound(alice, "usage:write"))
 
 
 @pytest.mark.usefixtures("history")
 def test_a_self_scoped_token_shows_no_actions_of_others(bob: Actor) -> None:
-    assert told(bound(bob, "self:read")) == []
-    assert set(told(bound(bob, "policies:write"))) == {"inside", "the entry itself"}
+    assert reasons_read_by(bound(bob, "self:read")) == []
+    assert set(reasons_read_by(bound(bob, "policies:write"))) == {"inside", "the entry itself"}
 
 
 @pytest.mark.usefixtures("history")
 def test_token_limits_above_the_grant_do_not_extend_it(policy: Policy, tree: TreeColumns, bob: Actor) -> None:
     whole = bound(bob, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(0))
-    assert set(told(whole)) == {"inside", "the entry itself"}
+    assert set(reasons_read_by(whole)) == {"inside", "the entry itself"}
     elsewhere = tree.index_of_path("/biology")
     assert elsewhere is not None
-    assert told(bound(bob, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(elsewhere))) == []
+    assert reasons_read_by(bound(bob, "policies:read", policy_slug="grid", subtree_uid=tree.uuid(elsewhere))) == []
 
 
 @pytest.mark.usefixtures("history")
@@ -195,9 +200,9 @@ def test_a_viewer_of_totals_cannot_read_the_log(policy: Policy, tree: TreeColumn
     grant = Grant.objects.create(
         policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="viewer", verbs=["view_aggregate"], created_at=AT
     )
-    assert told(charlie) == []
+    assert reasons_read_by(charlie) == []
     Grant.objects.filter(pk=grant.pk).update(verbs=["view_aggregate", "view_members"])
-    assert "inside" in told(charlie)
+    assert "inside" in reasons_read_by(charlie)
 
 
 def test_paths_are_resolved_only_if_visible(policy: Policy, bob: Actor, charlie: Actor) -> None:

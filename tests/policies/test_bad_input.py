@@ -109,10 +109,10 @@ def named(format: str, name: str) -> tuple[str, str]:
 def test_confusable_names_are_rejected_in_every_format(format: str, case: str) -> None:
     name, mark = NAMES[case]
     text, line = named(format, name)
-    said = refused(lambda: take(format, text))
-    assert line in said
-    assert "/physics" in said
-    assert mark in said
+    found = refused(lambda: take(format, text))
+    assert line in found
+    assert "/physics" in found
+    assert mark in found
 
 
 def deep(format: str) -> str:
@@ -142,10 +142,10 @@ def deep(format: str) -> str:
 @pytest.mark.parametrize("format", list(FORMATS))
 @pytest.mark.usefixtures("untouched")
 def test_more_than_64_levels_are_refused_in_every_format(format: str) -> None:
-    said = refused(lambda: take(format, deep(format)))
-    assert "line " in said
-    assert "/l1/l2/l3/" in said
-    assert "level 64" in said
+    found = refused(lambda: take(format, deep(format)))
+    assert "line " in found
+    assert "/l1/l2/l3/" in found
+    assert "level 64" in found
 
 
 RING = NODE.format(1, "a", "2") + NODE.format(2, "b", "1")
@@ -168,9 +168,9 @@ def test_cycles_in_files_are_refused_with_their_line(case: str) -> None:
 def test_a_table_that_moves_an_entry_below_itself_is_rejected_with_its_line(tree: TreeColumns) -> None:
     physics = tree.uuid(tree.index_of_path("/physics") or 0)
     table = f"path,uid\n/biology,\n/physics/bob/deeper,{physics}\n"
-    said = refused(lambda: take("csv", table, keep_missing=True))
-    assert "line 3" in said, said
-    assert "/physics" in said
+    found = refused(lambda: take("csv", table, keep_missing=True))
+    assert "line 3" in found, found
+    assert "/physics" in found
 
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nroot: {name: grid, children: *c}\n"
@@ -225,8 +225,8 @@ FILES: dict[str, tuple[str, str | bytes, tuple[str, ...]]] = {
 @pytest.mark.usefixtures("untouched")
 def test_bad_files_are_refused_with_line_path_and_remedy(case: str) -> None:
     format, content, words = FILES[case]
-    said = refused(lambda: take(format, content))
-    assert [word for word in words if word not in said] == [], said
+    found = refused(lambda: take(format, content))
+    assert [word for word in words if word not in found] == [], found
 
 
 @pytest.mark.parametrize("case", list(NAMES))
@@ -238,15 +238,15 @@ def test_confusable_names_are_rejected_in_every_edit(policy: Policy, untouched: 
         {"op": "rename", "entry": "/", "name": name},
         {"op": "move", "entry": "/physics/bob", "parent": "/biology", "name": name},
     ):
-        said = refused(lambda operation=operation: change(operation))  # type: ignore[misc]
-        assert "operations[0].name" in said
-        assert mark in said
+        found = refused(lambda operation=operation: change(operation))  # type: ignore[misc]
+        assert "operations[0].name" in found
+        assert mark in found
     document = {"root": {"name": "grid", "children": [{"name": "physics", "children": [{"name": name}]}]}}
-    said = refused(
+    found = refused(
         lambda: services.publish_document(policy_slug="grid", document=document, reason="x", at=AT, actor=COMMAND)
     )
-    assert "/physics" in said
-    assert mark in said
+    assert "/physics" in found
+    assert mark in found
     assert mark in refused(lambda: services.make_policy(slug="other", name=name, at=AT, actor=COMMAND))
     assert not Policy.objects.filter(slug="other").exists()
 
@@ -274,9 +274,9 @@ PASTES = {
 def test_a_pasted_line_is_refused_with_its_number(policy: Policy, alice: Actor, case: str) -> None:
     draft = drafts.open_draft(policy_slug="grid", reason="", at=AT, actor=alice)
     before, (line, words) = stored(), PASTES[case]
-    said = refused(lambda: plan_paste(draft, f"/biology,51\n{line}\n", at=AT, actor=alice))
-    assert "line 2" in said
-    assert words in said
+    found = refused(lambda: plan_paste(draft, f"/biology,51\n{line}\n", at=AT, actor=alice))
+    assert "line 2" in found
+    assert words in found
     assert stored() == before
 
 

@@ -142,17 +142,17 @@ def test_the_path_lists_adjustments_at_its_levels(site: Site) -> None:
     site.recompute()
     (mine,) = get_my_priority(actor=alice)
     assert [len(step.adjustments) for step in mine.walk] == [1, 0]
-    (told,) = mine.walk[0].adjustments
-    assert [each for each in ("\u221210", "18 Nov 2026", "node failure") if each not in told.sentence] == []
+    (found,) = mine.walk[0].adjustments
+    assert [each for each in ("\u221210", "18 Nov 2026", "node failure") if each not in found.sentence] == []
     explained = explain(policy_slug=site.slug, account="alice", actor=alice)
     assert explained["results"][0]["steps"][0]["adjustments"] == [
         {
-            "uid": told.uid,
+            "uid": found.uid,
             "resource": "cpu_s",
             "amount_s": -36000.0,
             "at": "2026-11-18T12:00:00Z",
             "note": "node failure",
             "counted": -36000.0,
-            "sentence": told.sentence,
+            "sentence": found.sentence,
         }
     ]

@@ -68,7 +68,7 @@ def ask(world: Site, to_at: datetime = AS_OF, window: timedelta | None = WINDOW,
     return load_by_site(policy=world.policy, tree=load_tree(world.policy), from_at=since, to_at=to_at, **more)
 
 
-def told(found: BySite, stretch: int | None = None) -> dict[tuple[str, str], float]:
+def by_user(found: BySite, stretch: int | None = None) -> dict[tuple[str, str], float]:
     own = found.own.sum(axis=0) if stretch is None else found.own[stretch]
     places = zip(*(one.tolist() for one in np.nonzero(own)), strict=True)
     return {(found.tree.name[i], found.origins[at]): float(own[at, i]) for at, i in places}
@@ -93,7 +93,7 @@ def by_hand(since: datetime | None = AS_OF - WINDOW, until: datetime = AS_OF) ->
 
 def test_a_repeated_request_reads_and_computes_nothing(world: Site, read: list[Span]) -> None:
     first = ask(world)
-    assert told(first) == by_hand()
+    assert by_user(first) == by_hand()
     assert set(first.first_at) == {"", "east.example"}
     assert first.first_at[""] == AS_OF - 74 * DAY - 21 * HOUR
     assert read
@@ -108,7 +108,7 @@ def test_only_recent_days_are_read_again(world: Site, read: list[Span]) -> None:
     whole = len(read)
     read.clear()
     world.job("bob", "physics", 7, ago_h=27)
-    assert told(ask(world)) == by_hand()
+    assert by_user(ask(world)) == by_hand()
     changed = first_full_hour(AS_OF - 28 * HOUR)
     assert read
     assert all(end > changed for _begin, end in read)
@@ -119,15 +119,15 @@ def test_late_usage_of_any_month_is_included(world: Site, read: list[Span]) -> N
     for ago_h in (24 * 72, 24 * 33, 24 * 300):
         ask(world)
         world.job("bob", "physics", 7, ago_h=ago_h, source=Source.objects.get(slug="east"))
-        assert told(ask(world)) == by_hand()
-        assert told(ask(world, window=None)) == by_hand(None)
+        assert by_user(ask(world)) == by_hand()
+        assert by_user(ask(world, window=None)) == by_hand(None)
 
 
 def test_a_moving_window_equals_a_fresh_computation(world: Site, read: list[Span]) -> None:
     for hours in (*range(0, 60, 7), 24 * 12, 24 * 12 + 5, 24 * 41):
         at = AS_OF + hours * HOUR + timedelta(minutes=3)
         found = ask(world, at)
-        assert told(found) == by_hand(at - WINDOW, at), hours
+        assert by_user(found) == by_hand(at - WINDOW, at), hours
     read.clear()
     ask(world, at + HOUR)
     days = {begin // 24 for begin, _end in read}
@@ -139,38 +139,38 @@ def test_periods_have_the_usage_delivered_in_each(world: Site, read: list[Span])
     ask(world)
     found = ask(world, cuts=cuts)
     edges = [AS_OF - WINDOW, cuts[0], cuts[1], AS_OF]
-    assert [told(found, n) for n in range(3)] == [by_hand(*edge) for edge in pairwise(edges)]
+    assert [by_user(found, n) for n in range(3)] == [by_hand(*edge) for edge in pairwise(edges)]
 
 
 def test_held_hours_and_decisions_are_included(world: Site, read: list[Span]) -> None:
     east = Source.objects.get(slug="east")
     world.job("alice", "physics", 3, ago_h=50, site="north")
-    assert told(ask(world)) == by_hand()
+    assert by_user(ask(world)) == by_hand()
     world.job("alice", "physics", 4, ago_h=50, site="north", source=east)
     before = ask(world)
-    assert told(before) == by_hand(), "held"
+    assert by_user(before) == by_hand(), "held"
     decide_overlap(
         site="north", kept_slug=world.source.slug, held_slug="east", counts=True, reason="x", at=AS_OF, actor=COMMAND
     )
-    assert told(ask(world)) == by_hand()
-    assert told(ask(world))["alice", "east.example"] == told(before).get(("alice", "east.example"), 0) + 4 * 3600
+    assert by_user(ask(world)) == by_hand()
+    assert by_user(ask(world))["alice", "east.example"] == by_user(before).get(("alice", "east.example"), 0) + 4 * 3600
 
 
 def test_current_rules_tree_and_source_origins_are_used(world: Site, read: list[Span]) -> None:
-    assert told(ask(world)) == by_hand()
+    assert by_user(ask(world)) == by_hand()
     read.clear()
     world.map(world.rule("/biology", user_pattern="alice", suffix="/dan"), world.rule())
-    assert ("dan", "") in told(ask(world))
-    assert ("alice", "") not in told(ask(world))
+    assert ("dan", "") in by_user(ask(world))
+    assert ("alice", "") not in by_user(ask(world))
     world.map()
     world.publish([{**PROJECTS[0], "name": "chemistry"}, PROJECTS[1]])
-    assert {name for name, _origin in told(ask(world))} == {"carol"}, "where the group has another name"
+    assert {name for name, _origin in by_user(ask(world))} == {"carol"}, "where the group has another name"
     assert read == [], "usage by account is the same"
     world.publish(PROJECTS)
     source = Source.objects.get(slug=world.source.slug)
     change_source(slug=source.slug, tag=tag_of(source), given={"origin": "west.example"}, at=AS_OF, actor=COMMAND)
-    assert told(ask(world)) == by_hand()
-    assert ("alice", "west.example") in told(ask(world))
+    assert by_user(ask(world)) == by_hand()
+    assert ("alice", "west.example") in by_user(ask(world))
 
 
 def test_a_recreated_source_of_the_same_name_is_a_new_one(world: Site, read: list[Span]) -> None:
@@ -181,22 +181,22 @@ def test_a_recreated_source_of_the_same_name_is_a_new_one(world: Site, read: lis
             cursor.execute(f"DELETE FROM {table} WHERE source_id = %s", [old.pk])  # noqa: S608 - constants only
     old_mark = old.watermark
     old.delete()
-    assert told(ask(world)) == by_hand()
+    assert by_user(ask(world)) == by_hand()
     east = make_source(
         NewSource(slug="east", name="east", namespace="c1", origin="east.example"), at=AS_OF, actor=COMMAND
     )
     Source.objects.filter(pk=east.pk).update(watermark=old_mark)
     world.job("carol", "biology", 9, ago_h=24 * 40, source=east)
-    assert told(ask(world)) == by_hand()
+    assert by_user(ask(world)) == by_hand()
 
 
 def test_undone_usage_is_never_cached(world: Site, read: list[Span]) -> None:
-    before = told(ask(world))
+    before = by_user(ask(world))
     with transaction.atomic():
         world.job("alice", "physics", 100, ago_h=3)
-        assert told(ask(world)) == by_hand() != before, "who changes something sees it"
+        assert by_user(ask(world)) == by_hand() != before, "who changes something sees it"
         transaction.set_rollback(True)
-    assert told(ask(world)) == by_hand() == before
+    assert by_user(ask(world)) == by_hand() == before
 
 
 @pytest.mark.parametrize("most", [0, 2_000])
@@ -208,7 +208,7 @@ def test_the_cache_is_bounded_and_the_rest_is_read_again(
     monkeypatch.setattr(delivered_by_site, "_cache", delivered_by_site._Cache())
     for days in (75, 40, 75, 10):
         found = ask(world, window=days * DAY)
-        assert told(found) == by_hand(AS_OF - days * DAY)
+        assert by_user(found) == by_hand(AS_OF - days * DAY)
         assert account_sums.cached_sums.n_bytes <= most
         assert sum(one.n_bytes for _roll, one in delivered_by_site._cache._known.values()) <= most
     n_before = len(read)

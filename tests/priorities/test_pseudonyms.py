@@ -86,8 +86,8 @@ def test_only_administrators_do_it_with_a_reason_and_a_sensible_age(left: Site, 
 def test_the_command_reports_its_result(left: Site) -> None:
     out = StringIO()
     call_command("pseudonymise", "--idle-days", "365", "--reason", "They left.", "--namespace", "c1", stdout=out)
-    told = "2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1"
-    assert out.getvalue().strip() == told
+    found = "2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1"
+    assert out.getvalue().strip() == found
 
 
 def test_one_person_can_be_pseudonymised_regardless_of_recent_jobs(left: Site) -> None:
@@ -108,9 +108,9 @@ def test_one_person_can_be_pseudonymised_regardless_of_recent_jobs(left: Site) -
 def test_open_jobs_of_a_silent_source_stop_blocking_after_a_set_time(left: Site, settings: Any) -> None:
     left.running("dan", "biology", cpus=1, since_h=21 * 24)
     source = Source.objects.get(slug=Record.objects.get(state="running").source.slug)
-    heard_at = AS_OF - timedelta(days=20)
-    Source.objects.update(last_received_at=heard_at)
-    Record.objects.filter(state="running").update(seen_at=heard_at)
+    received_at = AS_OF - timedelta(days=20)
+    Source.objects.update(last_received_at=received_at)
+    Record.objects.filter(state="running").update(seen_at=received_at)
     out = StringIO()
     call_command("pseudonymise", "--idle-days", "365", "--reason", "r", "--dry-run", stdout=out)
     assert "1 more keep their names" in out.getvalue()
@@ -120,9 +120,9 @@ def test_open_jobs_of_a_silent_source_stop_blocking_after_a_set_time(left: Site,
     assert close_silent_jobs(at=AS_OF) == 1
     assert close_silent_jobs(at=AS_OF) == 0
     source.refresh_from_db()
-    assert source.last_received_at == heard_at, "closing is no contact"
+    assert source.last_received_at == received_at, "closing is no contact"
     closed = Record.objects.get(note="vanished")
-    assert (closed.state, closed.end_at) == ("finished", heard_at), "it ends when it was last listed"
+    assert (closed.state, closed.end_at) == ("finished", received_at), "it ends when it was last listed"
     event = AuditEvent.objects.get(verb="usage.open_jobs_closed")
     assert (event.subject, event.details) == (source.slug, {"jobs": 1, "days": 19})
     assert not Record.objects.filter(state__in=["running", "pending"]).exists()

@@ -1,7 +1,7 @@
 """A reader of sums requests everything at every instant, and calculates: sums, differences, days, siblings.
 
 For five days a colleague runs now alone, now among others. Every answer is written as an equation in what each
-member used in each hour; linear algebra then says whether any combination of told numbers is one member's alone.
+member used in each hour; linear algebra then says whether any combination of shown numbers is one member's alone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOOKS = (6, 23)  # hours of each day at which everything is asked for
 
 
 @dataclass
-class Told:
+class SentenceWorld:
     """One number that was shown: of an entry, as of an instant."""
 
     path: str
@@ -61,7 +61,7 @@ class Attack:
     """What one reader has gathered."""
 
     user: User
-    told: dict[tuple[str, datetime], Told] = field(default_factory=dict)
+    world: dict[tuple[str, datetime], SentenceWorld] = field(default_factory=dict)
     numbers: set[float] = field(default_factory=set)
 
     @cached_property
@@ -90,7 +90,7 @@ class Attack:
                 assert entry["actual"] is entry["priority"] is entry["rank"] is entry["factor"] is None
                 assert entry["state"] == "unknown"
             elif entry["usage_core_s"] is not None:
-                self.told[entry["path"], as_of] = Told(entry["path"], as_of, entry["usage_core_s"])
+                self.world[entry["path"], as_of] = SentenceWorld(entry["path"], as_of, entry["usage_core_s"])
 
 
 def _addresses(at: datetime) -> Iterator[str]:
@@ -171,11 +171,11 @@ def _live(life: Life, monkeypatch: pytest.MonkeyPatch, *readers: Attack) -> None
                 reader.look(at_)
 
 
-def _equations(life: Life, told: list[Told]) -> tuple[np.ndarray, list[tuple[str, datetime]]]:
+def _equations(life: Life, world: list[SentenceWorld]) -> tuple[np.ndarray, list[tuple[str, datetime]]]:
     """(numbers, hours of users): what each shown number is made of."""
     columns = sorted(life.hours)
     rows = []
-    for one in told:
+    for one in world:
         row = []
         for user, end in columns:
             group = user.rstrip("0123456789")
@@ -188,9 +188,9 @@ def _equations(life: Life, told: list[Told]) -> tuple[np.ndarray, list[tuple[str
     return np.array(rows).reshape(len(rows), len(columns)), columns
 
 
-def _recovered(life: Life, told: list[Told]) -> set[str]:
+def _recovered(life: Life, world: list[SentenceWorld]) -> set[str]:
     """Members whose usage follows alone from some combination of shown numbers."""
-    equations, columns = _equations(life, told)
+    equations, columns = _equations(life, world)
     if not len(equations):
         return set()
     whole = np.linalg.matrix_rank(equations)
@@ -206,13 +206,13 @@ def _recovered(life: Life, told: list[Told]) -> set[str]:
 def test_no_combination_of_published_numbers_reveals_one_member(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     vera, admin = Attack(life.vera), Attack(life.admin)
     _live(life, monkeypatch, vera, admin)
-    told = list(vera.told.values())
-    days = {one.as_of.date() for one in told if one.path == "/physics"}
+    world = list(vera.world.values())
+    days = {one.as_of.date() for one in world if one.path == "/physics"}
     assert days == {FROM.date(), (FROM + timedelta(days=1)).date(), (FROM + timedelta(days=3)).date()}
-    assert {one.path for one in told} == {"/", "/physics"}  # chem goes with tiny, which would follow else
-    assert all(one.as_of.hour == LOOKS[-1] for one in told)
-    assert not _recovered(life, told)
-    groups = [one for one in admin.told.values() if one.path.count("/") == 1]
+    assert {one.path for one in world} == {"/", "/physics"}  # chem goes with tiny, which would follow else
+    assert all(one.as_of.hour == LOOKS[-1] for one in world)
+    assert not _recovered(life, world)
+    groups = [one for one in admin.world.values() if one.path.count("/") == 1]
     assert ALONE in _recovered(life, groups), "sums of every hour would give it away"
     secret = float(CORES_ALONE * RUN_S)
     assert _is_a_difference(secret, admin.numbers)
@@ -246,24 +246,24 @@ def test_days_of_the_series_are_suppressed_by_the_same_rule(life: Life, monkeypa
     span = {"from_on": FROM.date(), "to_on": (FROM + timedelta(days=N_DAYS - 1)).date()}
     groups = load_children(policy, tree.uuid(0), **span)
     assert len(groups.days.on) == N_DAYS
-    told = _told_by(life.vera, groups)
+    world = _visible_days(life.vera, groups)
     whole = [True, True, False, True, True]
-    assert told == {"chem": [False] * N_DAYS, "physics": whole, "tiny": [False] * N_DAYS}
-    assert _told_by(life.admin, groups) == dict.fromkeys(GROUPS, [True] * N_DAYS)
+    assert world == {"chem": [False] * N_DAYS, "physics": whole, "tiny": [False] * N_DAYS}
+    assert _visible_days(life.admin, groups) == dict.fromkeys(GROUPS, [True] * N_DAYS)
     root = load_series(policy, [tree.uuid(0)], **span)
     assert visible_days(root, view=open_view(policy_slug="p", actor=Actor(user=life.vera, via="page"))).tolist() == [
         whole
     ]
     member = User.objects.create_user("member")
     Account.objects.filter(user_name=ALONE).update(person=member)
-    assert _told_by(member, groups)["physics"] == [True] * N_DAYS, "the own group always"
+    assert _visible_days(member, groups)["physics"] == [True] * N_DAYS, "the own group always"
     coarse, _ = as_visible(groups, view=open_view(policy_slug="p", actor=Actor(user=life.vera, via="page")))
     assert all(len(f"{value:.10g}".rstrip("0").replace(".", "").lstrip("0")) <= 2 for value in coarse.used.ravel())
     exact, _ = as_visible(groups, view=open_view(policy_slug="p", actor=Actor(user=life.admin, via="page")))
     assert exact is groups
 
 
-def _told_by(user: User, series: Any) -> dict[str, list[bool]]:
+def _visible_days(user: User, series: Any) -> dict[str, list[bool]]:
     view = open_view(policy_slug="p", actor=Actor(user=user, via="page"))
     names = [view.tree.name[view.tree.index_of_uid(uid) or 0] for uid in series.uids]
     return dict(zip(names, visible_days(series, view=view).tolist(), strict=True))

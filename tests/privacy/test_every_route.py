@@ -107,9 +107,9 @@ def _asked(world: World, row: Row, actor: str, instants: Instants) -> Iterator[t
 SEALS = re.compile(r"\b[0-9a-f]{64}\b|(?<![\w+/])[\w+/]{43,}={0,2}")
 
 
-def _told(answer: Any) -> str:
-    told = [answer_text(answer), *(f"{name}: {value}" for name, value in answer.headers.items())]
-    return SEALS.sub("", "\n".join(told))
+def _body_and_headers(answer: Any) -> str:
+    collected = [answer_text(answer), *(f"{name}: {value}" for name, value in answer.headers.items())]
+    return SEALS.sub("", "\n".join(collected))
 
 
 Marks = dict[str, re.Pattern[str]]
@@ -146,13 +146,13 @@ BY_CHANCE = {"policy/<slug:policy>/operators/": "16.0\N{NO-BREAK SPACE}%"}
 def _leaks(world: World, row: Row, actor: str, known_by: Marks, instants: Instants) -> list[str]:
     found = []
     for address, answer in _asked(world, row, actor, instants):
-        told = _told(answer)
+        result = _body_and_headers(answer)
         for name in STRANGERS[actor]:
-            marked = next((one for one in known_by[name].finditer(told) if one[0] != BY_CHANCE.get(row.route)), None)
+            marked = next((one for one in known_by[name].finditer(result) if one[0] != BY_CHANCE.get(row.route)), None)
             if marked:
                 found.append(f"{row.method} {address}: {actor} reads {marked[0]!r} of {name}")
         for name in NAMELESS[actor]:
-            if name not in address and re.search(rf"\b{name}\b", told):
+            if name not in address and re.search(rf"\b{name}\b", result):
                 found.append(f"{row.method} {address}: {actor} reads the name of {name}")
     return found
 
@@ -201,7 +201,7 @@ def test_permitted_users_read_the_numbers_on_many_routes(known: World) -> None:
         if row.method == "get"
         and row.route not in EXEMPT
         and "physics" in row.path + row.word
-        and of_bob.search(_told(known.ask(row, "pia")))
+        and of_bob.search(_body_and_headers(known.ask(row, "pia")))
     )
     readers = [*islice(reads, 5)]
     assert len(readers) == 5, readers

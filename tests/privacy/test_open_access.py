@@ -38,7 +38,7 @@ def by(user: User) -> Actor:
     return Actor(user=user, via="page")
 
 
-def told(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
+def visible_paths(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
     """Paths that a user sees, and whether their numbers are shown."""
     view = open_view(policy_slug="grid", actor=by(user))
     return {view.tree.path(i): bool(view.shows_numbers[i]) for i in range(len(view.tree)) if view.visibility.may_see(i)}
@@ -46,11 +46,11 @@ def told(site: Site, user: User) -> dict[str, bool]:  # noqa: F811
 
 def test_a_subtree_is_opened_to_all_users_until_a_day(site: Site) -> None:  # noqa: F811
     site.recompute()
-    assert told(site, site.nobody) == {}
+    assert visible_paths(site, site.nobody) == {}
     give(site, "/biology", by(site.admin), expires_at=AT + timedelta(days=9))
-    assert told(site, site.nobody) == dict.fromkeys(("/", "/biology", "/biology/carol"), True)
+    assert visible_paths(site, site.nobody) == dict.fromkeys(("/", "/biology", "/biology/carol"), True)
     own = ("/physics", "/physics/alice")
-    assert told(site, site.alice) == dict.fromkeys(("/", *own, "/biology", "/biology/carol"), True)
+    assert visible_paths(site, site.alice) == dict.fromkeys(("/", *own, "/biology", "/biology/carol"), True)
     tree = open_view(policy_slug="grid", actor=by(site.nobody)).tree
     later = load_visibility(policy=site.policy, tree=tree, at=AT + timedelta(days=10), actor=by(site.nobody))
     assert not later.mask.any()
@@ -59,7 +59,9 @@ def test_a_subtree_is_opened_to_all_users_until_a_day(site: Site) -> None:  # no
 def test_only_totals_can_be_opened(site: Site) -> None:  # noqa: F811
     site.recompute()
     give(site, "/", by(site.admin), ["view_aggregate"])
-    assert told(site, site.nobody) == dict.fromkeys(("/", "/biology", "/physics"), False)  # of two people and one
+    assert visible_paths(site, site.nobody) == dict.fromkeys(
+        ("/", "/biology", "/physics"), False
+    )  # of two people and one
 
 
 def test_opening_names_its_audience_and_is_audited(site: Site) -> None:  # noqa: F811

@@ -34,7 +34,7 @@ def tree_of(paths: list[str]) -> TreeColumns:
     return columns_of(nodes)
 
 
-def told(
+def shown_paths(
     paths: list[str], used: Used, *more: Used, outright: tuple[str, ...] = (), hidden: tuple[str, ...] = ()
 ) -> set[str]:
     """By a reader who sees groups: their paths. more: what else the reader could know a number of."""
@@ -53,73 +53,73 @@ def people(group: str, n: int, each: float = 1.0) -> dict[str, float]:
 
 def test_a_group_needs_five_members_to_be_shown() -> None:
     five = people("/a", 5)
-    assert told(list(five), five) == {"/", "/a"}
+    assert shown_paths(list(five), five) == {"/", "/a"}
     four = people("/a", 4)
-    assert told(list(four), four) == set()
+    assert shown_paths(list(four), four) == set()
 
 
 def test_members_without_usage_do_not_count() -> None:
     used = people("/a", 4)
-    assert told([*used, "/a/idle"], used) == set()
+    assert shown_paths([*used, "/a/idle"], used) == set()
 
 
 def test_a_group_dominated_by_one_member_is_suppressed() -> None:
     used = {**people("/a", 9), "/a/big": 36.0}
-    assert told(list(used), used) == {"/", "/a"}  # exactly four fifths
+    assert shown_paths(list(used), used) == {"/", "/a"}  # exactly four fifths
     used["/a/big"] = 36.1
-    assert told(list(used), used) == set()
+    assert shown_paths(list(used), used) == set()
 
 
 def test_a_single_suppressed_sibling_suppresses_the_smallest_shown_one() -> None:
     used = {**people("/a", 9), **people("/b", 7), **people("/c", 2)}
-    assert told(list(used), used) == {"/", "/a"}
+    assert shown_paths(list(used), used) == {"/", "/a"}
 
 
 def test_two_small_siblings_large_enough_together_suppress_no_other() -> None:
     used = {**people("/a", 9), **people("/b", 3), **people("/c", 2)}
-    assert told(list(used), used) == {"/", "/a"}
+    assert shown_paths(list(used), used) == {"/", "/a"}
 
 
 def test_an_idle_sibling_is_protected() -> None:
     used = {**people("/a", 9), **people("/b", 6)}
-    assert told([*used, "/c/p0", "/c/p1"], used) == {"/", "/a"}
+    assert shown_paths([*used, "/c/p0", "/c/p1"], used) == {"/", "/a"}
 
 
 def test_a_group_without_users_needs_no_protection() -> None:
     used = {**people("/a", 9), **people("/b", 6)}
-    assert told([*used, "/empty+"], used) == {"/", "/a", "/b"}
+    assert shown_paths([*used, "/empty+"], used) == {"/", "/a", "/b"}
 
 
 def test_nested_groups_reveal_no_difference() -> None:
     used = {**people("/a/x", 6), **people("/a/y", 1), **people("/b", 8)}
-    assert told(list(used), used) == {"/", "/a", "/b"}  # with /a/x shown, /a − /a/x would be one person
+    assert shown_paths(list(used), used) == {"/", "/a", "/b"}  # with /a/x shown, /a − /a/x would be one person
 
 
 def test_direct_members_are_a_protected_remainder() -> None:
     used = {**people("/a/x", 6), "/a/solo": 3.0, **people("/b", 8)}
-    assert "/a/x" not in told(list(used), used)
+    assert "/a/x" not in shown_paths(list(used), used)
 
 
 def test_descendants_of_a_suppressed_group_are_suppressed() -> None:
     """An actual share is of the parent's usage: it would reveal that."""
     used = {**people("/a/x", 6), "/a/y": 1000.0, **people("/b", 8)}
-    assert told(list(used), used) == set()
+    assert shown_paths(list(used), used) == set()
 
 
 def test_the_own_path_is_always_shown_and_protects_no_other() -> None:
     used = {"/a/me": 5.0, "/a/you": 3.0, **people("/b", 9), **people("/c", 9)}
-    assert told(list(used), used, outright=("/", "/a", "/a/me"), hidden=("/b", "/c")) == {"/", "/a", "/a/me"}
+    assert shown_paths(list(used), used, outright=("/", "/a", "/a/me"), hidden=("/b", "/c")) == {"/", "/a", "/a/me"}
     # Beside it sums are shown where the remainder is large enough, or nothing is.
-    assert told(list(used), used, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/b", "/c"}
+    assert shown_paths(list(used), used, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/b", "/c"}
     alone = {**used, "/d/solo": 2.0}
-    assert told(list(alone), alone, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/c"}
+    assert shown_paths(list(alone), alone, outright=("/", "/a", "/a/me")) == {"/", "/a", "/a/me", "/c"}
 
 
 def test_every_derivable_number_must_be_safe() -> None:
     used = {**people("/a", 9), **people("/b", 9)}
     since = {**people("/a", 9), **people("/b", 1)}  # yesterday /b was one person
-    assert told(list(used), used, since) == {"/"}
-    assert told(list(used), used, {"/b/p0": 1.0}) == set()
+    assert shown_paths(list(used), used, since) == {"/"}
+    assert shown_paths(list(used), used, {"/b/p0": 1.0}) == set()
 
 
 @st.composite
@@ -146,7 +146,7 @@ def test_no_sum_of_fewer_than_five_can_be_derived(
     world: tuple[list[str], list[Used], tuple[str, ...], tuple[str, ...]],
 ) -> None:
     paths, rows, outright, hidden = world
-    found = told(paths, rows[0], *rows[1:], outright=outright, hidden=hidden)
+    found = shown_paths(paths, rows[0], *rows[1:], outright=outright, hidden=hidden)
     people_of = {path for path in paths if path.rsplit("/", 1)[1].startswith("m")}
     known = found | set(outright)
 
@@ -155,9 +155,9 @@ def test_no_sum_of_fewer_than_five_can_be_derived(
 
     for path in found - set(outright):
         assert _above(path) <= known | set(hidden)  # those that are hidden were shown in effect, and are checked below
-    told_groups = known | {above for path in found for above in _above(path)}
-    for path in told_groups:
-        children = {each for each in told_groups if each != path and _parent(each) == path}
+    shown_groups = known | {above for path in found for above in _above(path)}
+    for path in shown_groups:
+        children = {each for each in shown_groups if each != path and _parent(each) == path}
         rest = below(path).difference(*map(below, children)) if children else below(path)
         adds = path not in outright or any(child not in outright for child in children)
         if not adds or not rest or rest <= set(outright):
@@ -166,10 +166,10 @@ def test_no_sum_of_fewer_than_five_can_be_derived(
             active = [row[leaf] for leaf in rest if row[leaf] > 0]
             assert len(active) >= 5, (path, rest)
             assert max(active) <= LARGEST_PART * sum(active), (path, rest)
-    assert not _recovered(told_groups, set(outright), people_of, below)
+    assert not _recovered(shown_groups, set(outright), people_of, below)
 
 
-def _recovered(told_groups: set[str], outright: set[str], leaves: set[str], below: object) -> set[str]:
+def _recovered(shown_groups: set[str], outright: set[str], leaves: set[str], below: object) -> set[str]:
     """Leaves whose number follows from the shown ones by any sums and differences, and doesn't without the optional."""
     order = sorted(leaves - outright)
     if not order:
@@ -180,10 +180,10 @@ def _recovered(told_groups: set[str], outright: set[str], leaves: set[str], belo
         return int(np.linalg.matrix_rank(np.array([*rows, *more]))) if rows or more else 0
 
     found = set()
-    base, whole = rank(outright), rank(told_groups)
+    base, whole = rank(outright), rank(shown_groups)
     for at, leaf in enumerate(order):
         unit = [float(k == at) for k in range(len(order))]
-        if rank(told_groups, unit) == whole and rank(outright, unit) != base:
+        if rank(shown_groups, unit) == whole and rank(outright, unit) != base:
             found.add(leaf)
     return found
 

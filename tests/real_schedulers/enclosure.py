@@ -74,10 +74,10 @@ class Enclosure:
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
         """A daemon that stays in the foreground; its output is in `<name>.output`. Returns its PID inside."""
         log = f"{HOME}/{name}.output"
-        said = self._ask(
+        found = self._ask(
             {"do": "start", "name": name, "argv": list(argv), "env": dict(env or {}), "log": log, "cwd": HOME}
         )
-        return int(said["pid"])
+        return int(found["pid"])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> int | None:
         """Send it and wait for the end of the daemon; its exit status."""
@@ -94,9 +94,9 @@ class Enclosure:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, f"the site ended: {self._process.wait(10)}"
-        said: dict[str, Any] = json.loads(line)
-        assert "error" not in said, said["error"]
-        return said
+        body: dict[str, Any] = json.loads(line)
+        assert "error" not in body, body["error"]
+        return body
 
     # --- Commands -----------------------------------------------------------------------------------------------------
     def inside(self, argv: Sequence[str], user: str | None = None) -> list[str]:

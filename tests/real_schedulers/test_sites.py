@@ -83,10 +83,10 @@ def test_slurm_runs_jobs_of_several_users_and_charges_them(slurm: SlurmSite) -> 
 
 
 def test_commands_of_a_site_run_from_outside(slurm: SlurmSite) -> None:
-    said = subprocess.run(
+    done = subprocess.run(
         ["squeue", "--version"], env={"PATH": f"{slurm.bin}:/usr/bin"}, capture_output=True, text=True, check=True
     )
-    assert said.stdout.startswith("slurm-wlm ")
+    assert done.stdout.startswith("slurm-wlm ")
 
 
 def test_grid_engine_orders_pending_jobs_by_override_tickets_and_accounts_for_them(gridengine: GridEngineSite) -> None:

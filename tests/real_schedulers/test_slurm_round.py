@@ -143,8 +143,10 @@ def test_one_changed_share_is_set_in_slurm_and_nothing_else(
     assert changed == [(f"{cat}1", f"{cat}7")]
     new_dump = tmp_path / "new.cfg"
     new_dump.write_text("\n".join(after) + "\n")
-    said = run("import_policy", new_dump, "--policy", CLUSTER, "--format", "sacctmgr", "--dry-run", "--exit-code")
-    assert "nothing to change" in said
+    output_text = run(
+        "import_policy", new_dump, "--policy", CLUSTER, "--format", "sacctmgr", "--dry-run", "--exit-code"
+    )
+    assert "nothing to change" in output_text
     used.sacctmgr("modify", "user", "cat", "where", "account=atlas2", "set", "fairshare=1")  # for the other tests
 
 
@@ -195,7 +197,7 @@ def test_a_deep_tree_with_slurm_usage_equals_sshare(slurm: SlurmSite, used: Slur
             lambda: differences(slurm, nodes) == [],  # noqa: B023 - called within this pass
             f"{algorithm} as sshare has it",
             within_s=150,
-            told=lambda: str(differences(slurm, nodes)[:10]),  # noqa: B023
+            describe=lambda: str(differences(slurm, nodes)[:10]),  # noqa: B023
         )
 
 
@@ -206,7 +208,7 @@ def differences(slurm: SlurmSite, nodes: Mapping[str, Mapping[str, Any]]) -> lis
         (row["Path"], column, row[column], nodes[row["Path"]][ours])
         for row in rows
         for column, ours in COLUMNS.items()
-        if is_told(row, column) and not is_close(float(row[column]), nodes[row["Path"]][ours])
+        if is_stated(row, column) and not is_close(float(row[column]), nodes[row["Path"]][ours])
     ]
 
 
@@ -214,7 +216,7 @@ def is_close(slurms: float, ours: float | str | None) -> bool:
     return ours is not None and slurms == pytest.approx(float(ours), rel=1e-6, abs=1e-6)
 
 
-def is_told(row: Mapping[str, str], column: str) -> bool:
+def is_stated(row: Mapping[str, str], column: str) -> bool:
     """Slurm leaves cells empty; its NormShares of shares=parent just below the root is a sign, not a number."""
     is_sign = column == "NormShares" and row["RawShares"] == "parent" and row["Path"].count("/") == 1
     return bool(row.get(column)) and not is_sign

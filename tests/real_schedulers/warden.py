@@ -94,11 +94,11 @@ def main() -> None:
     for line in sys.stdin:
         wanted = json.loads(line)
         try:
-            said = DOES[wanted.pop("do")](**wanted)
+            found = DOES[wanted.pop("do")](**wanted)
         except (OSError, KeyError) as error:
-            said = {"error": repr(error)}
+            found = {"error": repr(error)}
         reap()
-        print(json.dumps(said), flush=True)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

@@ -106,10 +106,10 @@ class FaultyDay:
                 FORGED: "refused bad_signature",
                 REPLAYED: "refused older_version",
             }
-            for peer, said in peers.items():
+            for peer, found in peers.items():
                 if peer != site:
                     for feed in ("vo-a", "vo-b"):
-                        yield site, f"{peer}.example, {feed}", said
+                        yield site, f"{peer}.example, {feed}", found
         yield REDIRECTED_AT, "project.example, p-x", "refused address_refused"
         yield "project", "vo-b.example, vo-b", "refused mount_loop"
 

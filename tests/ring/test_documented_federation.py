@@ -62,8 +62,8 @@ class World:
 
     def run(self, name: str, begins: str, replaced: Mapping[str, str] | None = None, *more: str) -> str:
         arguments = [*documented(begins, replaced or {}), *more]
-        said: str = self.instances[name].tell("manage", arguments=arguments)
-        return said
+        found: str = self.instances[name].tell("manage", arguments=arguments)
+        return found
 
     def file(self, name: str, text: str = "") -> str:
         path = self.folder / name
@@ -118,8 +118,8 @@ def publish_again(world: World, name: str) -> str:
     """As the line of the cron job does."""
     (line,) = re.findall(r"manage\.py ([^'`\n]*)' > /etc/cron\.d", DOCS)
     arguments = [each.replace("/srv/www/fairshare", str(world.folder / "www")) for each in line.split()]
-    said: str = world.instances[name].tell("manage", arguments=arguments)
-    return said
+    found: str = world.instances[name].tell("manage", arguments=arguments)
+    return found
 
 
 def mount(world: World, name: str, policy: str, entry: str, of: str, publication: str, *more: str) -> str:
@@ -175,8 +175,8 @@ def test_the_documented_commands_literally(world: World) -> None:
     publish(world, PI, "p-a1")
     with pytest.raises(Failed, match="--keep-usage"):
         mount(world, VO, "vo-a", "/P-A1", PI, "p-a1")
-    said = mount(world, VO, "vo-a", "/P-A1", PI, "p-a1", "--keep-usage")
-    assert "1 account becomes unmapped, and 20.0 core-hours" in said
+    found = mount(world, VO, "vo-a", "/P-A1", PI, "p-a1", "--keep-usage")
+    assert "1 account becomes unmapped, and 20.0 core-hours" in found
     assert "applied" in world.run(VO, "federation fetch")
     assert world.core_hours(VO, "vo-a") == {"P-A1": 20, "P-A2": 0, "P-A3": 0, "anna": 0, "cara": 0}
     assert "version 2 (new)" in publish_again(world, VO)

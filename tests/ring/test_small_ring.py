@@ -27,8 +27,8 @@ class Small:
     def publish(self) -> str:
         """As a VO without a server does: the command writes files, and any web server hands them out."""
         arguments = ["federation", "publish", "--to", str(self.folder), "--policy", "grid", "--entry", "/VO-A"]
-        said: str = self.ring.instances["vo-a"].tell("manage", arguments=[*arguments, "--name", "vo-a"])
-        return said
+        found: str = self.ring.instances["vo-a"].tell("manage", arguments=[*arguments, "--name", "vo-a"])
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -108,5 +108,5 @@ def test_each_site_compares_by_local_and_reported_usage(small: Small) -> None:
         policy = looks[name].pop("vo-a.example, vo-a")
         assert policy.pop("applied") >= 1
         assert policy == {"same": ROUNDS}, "a look at the mount was refused"
-        (told,) = looks[name].values()
-        assert told.keys() == {"applied", "same"}, "a look at usage was refused"
+        (found,) = looks[name].values()
+        assert found.keys() == {"applied", "same"}, "a look at usage was refused"

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.faults, pytest.mark.deep, pytes
 HOURS = 24
 SITES = 6
 _WIDER = 1.5  # than what the reference simulator keeps, which has no delay of five minutes at the first level
-_told: dict[str, dict[str, float]] = {}  # shares at the end of each run, for the table
+_without_faults: dict[str, dict[str, float]] = {}  # shares at the end of each run, for the table
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def assert_shares(shares: Mapping[str, float], expected: Mapping[str, Any]) -> N
 
 
 def assert_nothing_failed(ring: Ring) -> None:
-    assert {name: said for name, said in ring.tell(ring.sites, "failed_runs").items() if said} == {}
+    assert {name: found for name, found in ring.tell(ring.sites, "failed_runs").items() if found} == {}
 
 
 def test_with_local_usage_two_projects_at_half_of_the_sites_get_half(
@@ -64,8 +64,8 @@ def test_with_local_usage_two_projects_at_half_of_the_sites_get_half(
         set_up(ring, tells_usage=False)
         run_day(ring)
         assert_nothing_failed(ring)
-    _told["own usage"] = shares_at(ring.clusters, ring.now_s)
-    assert_shares(_told["own usage"], expectations["imbalanced-local"])
+    _without_faults["own usage"] = shares_at(ring.clusters, ring.now_s)
+    assert_shares(_without_faults["own usage"], expectations["imbalanced-local"])
 
 
 def test_with_global_usage_they_get_their_target_and_changes_reach_every_site(
@@ -79,8 +79,8 @@ def test_with_global_usage_they_get_their_target_and_changes_reach_every_site(
         assert change_the_project(ring, {"U-B11": 50, "U-B13": 20}) == {"U-B11"}
         run_day(ring)
         assert_nothing_failed(ring)
-    _told["good day"] = shares_at(ring.clusters, ring.now_s)
-    assert_shares(_told["good day"], expectations["imbalanced-global-predictive"])
+    _without_faults["good day"] = shares_at(ring.clusters, ring.now_s)
+    assert_shares(_without_faults["good day"], expectations["imbalanced-global-predictive"])
 
 
 def test_a_day_of_faults_affects_only_faulty_mounts_and_sites(server: Server, expectations: Mapping[str, Any]) -> None:
@@ -98,8 +98,10 @@ def test_a_day_of_faults_affects_only_faulty_mounts_and_sites(server: Server, ex
             remotes = ring.tell(ring.sites, "remotes")
             assert_nothing_failed(ring)
     sound = shares_at(ring.clusters, ring.now_s, but=(INFLATES, CLOCK_AHEAD))
-    print(table({**_told, "day of faults": sound}, expected))
-    missing = [(who, what, said) for who, what, said in day.expected_codes() if said not in looks[who].get(what, {})]
+    print(table({**_without_faults, "day of faults": sound}, expected))
+    missing = [
+        (who, what, result) for who, what, result in day.expected_codes() if result not in looks[who].get(what, {})
+    ]
     assert missing == [], looks
     for site, found in remotes.items():
         assert {one["state"] for one in found.values()} == {"active"}, found
@@ -115,6 +117,6 @@ def table(runs: Mapping[str, Mapping[str, float]], expected: Mapping[str, Any]) 
     names = ["VO-A", "VO-B", "P-A1", "P-A2", "P-A3", "P-B1", "P-B2", "U-B11", "U-B12", "U-B13"]
     lines = ["".join(["\nentry ", *(f"{run:>15}" for run in runs), f"{'expected':>15}"])]
     for name in names:
-        said = f"{expected['share'][name]:15.1f}" if name in expected["share"] else f"{'-':>15}"
-        lines.append("".join([f"{name:6}", *(f"{shares[name]:15.2f}" for shares in runs.values()), said]))
+        found = f"{expected['share'][name]:15.1f}" if name in expected["share"] else f"{'-':>15}"
+        lines.append("".join([f"{name:6}", *(f"{shares[name]:15.2f}" for shares in runs.values()), found]))
     return "\n".join(lines)

@@ -86,9 +86,9 @@ def publish(entry: str, name: str) -> None:
 @command
 def manage(arguments: list[str]) -> str:
     """A command of `manage.py`, and what it said."""
-    said = io.StringIO()
-    call_command(*arguments, stdout=said)
-    return said.getvalue()
+    found = io.StringIO()
+    call_command(*arguments, stdout=found)
+    return found.getvalue()
 
 
 @command
@@ -96,7 +96,7 @@ def mount(entry: str, url: str, fingerprint: str, settings: dict[str, Any]) -> i
     """After a fetch: its key must be the one from the separate channel."""
     at = clock.now()
     seen = mounts.preview(url=url, policy_slug=POLICY, at=at, actor=COMMAND)
-    assert seen.key.fingerprint == fingerprint, "another key than its authority told us"
+    assert seen.key.fingerprint == fingerprint, "another key than its authority named"
     head = seen.document.head
     made = mounts.make_mount(
         policy_slug=POLICY,
@@ -126,7 +126,7 @@ def subscribe(peers: list[tuple[str, str, str, float]], settings: dict[str, Any]
     at = clock.now()
     for entry, url, fingerprint, cores in peers:
         seen = subscriptions.preview_feed(url=url, policy_slug=POLICY, entry=entry, at=at, actor=COMMAND)
-        assert seen.key.fingerprint == fingerprint, "another key than its site told us"
+        assert seen.key.fingerprint == fingerprint, "another key than its site named"
         head = seen.document.head
         subscriptions.subscribe(
             policy_slug=POLICY,
@@ -247,8 +247,8 @@ def timeline() -> dict[str, dict[str, int]]:
     """Number of fetches by outcome: `outcome` or `outcome code`, by what was fetched."""
     found: dict[str, Counter[str]] = {}
     for one in Fetch.objects.select_related("mount", "subscription").order_by("id"):
-        said = f"{one.outcome} {one.code}".strip()
-        found.setdefault(str(one.mount or one.subscription), Counter())[said] += 1
+        result = f"{one.outcome} {one.code}".strip()
+        found.setdefault(str(one.mount or one.subscription), Counter())[result] += 1
     return {name: dict(counts) for name, counts in found.items()}
 
 
@@ -275,12 +275,12 @@ def main() -> None:
     for line in sys.stdin:
         given = json.loads(line)
         try:
-            said = {"result": COMMANDS[given.pop("do")](**given)}
+            found = {"result": COMMANDS[given.pop("do")](**given)}
         except DomainError as error:
-            said = {"error": error.message, "code": error.code}
+            found = {"error": error.message, "code": error.code}
         except Exception as error:
-            said = {"error": f"{type(error).__name__}: {error}", "code": "failed"}
-        answers.write(json.dumps(said) + "\n")
+            found = {"error": f"{type(error).__name__}: {error}", "code": "failed"}
+        answers.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -64,9 +64,9 @@ def start_instance(first_start: FirstStart, **settings: str) -> Instance:  # noq
     try:
         stack.start()
         tokens = json.loads(stack.run(_MAKE_SITE))
-        eventually(lambda: stack.answers("api/v1/schema"), "a web process that answers", told=stack.said)
+        eventually(lambda: stack.answers("api/v1/schema"), "a web process that answers", describe=stack.output_text)
         found = Instance(stack, tokens)
-        eventually(lambda: _is_served(found), "the first snapshot in every web process", told=stack.said)
+        eventually(lambda: _is_served(found), "the first snapshot in every web process", describe=stack.output_text)
     except BaseException:
         stack.remove()
         raise

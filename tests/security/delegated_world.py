@@ -215,10 +215,10 @@ class Outside:
             found |= {state.tree.uuid(j) for level in state.tree.subtree(i) for j in level}
         return found
 
-    def require_untold(self, text: str, *, said: str) -> None:
+    def require_absent(self, text: str, *, given: str) -> None:
         """No name of an account of others is in an answer, unless the actor sent it."""
-        told = [name for name in self.strangers if re.search(rf"\b{name}\b", text) and name not in said]
-        assert not told, f"{told} in {text}"
+        strangers = [name for name in self.strangers if re.search(rf"\b{name}\b", text) and name not in given]
+        assert not strangers, f"{strangers} in {text}"
 
 
 def _readable(state: State, actor: Actor, outside: set[UUID]) -> set[str]:

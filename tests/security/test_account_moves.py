@@ -264,4 +264,4 @@ def test_each_rule_is_shown_with_its_reach_on_pages_and_by_rest(
     rules = client.get(f"/api/v1/policies/{SLUG}/mappings/rules").json()["results"]
     assert [(rule["group"], rule["reach_path"]) for rule in rules] == [("*", None), ("", "/climate")]
     (shown,) = read(client.get(f"/policy/{SLUG}/mappings/")).items("reach")
-    assert "/climate" in text_of(shown), "only what isn't the whole policy is said in the list of the mapping"
+    assert "/climate" in text_of(shown), "only what isn't the whole policy is named in the list of the mapping"

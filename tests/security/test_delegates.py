@@ -67,9 +67,9 @@ instants = st.sampled_from(["2020-01-01T00:00:00+00:00", ""])
 
 @st.composite
 def member_rules(draw: st.DrawFn) -> dict[str, Any]:
-    said = {"group": draw(groups), "people": draw(st.sampled_from(["", "", "*", "oidc:team"]))}
+    found = {"group": draw(groups), "people": draw(st.sampled_from(["", "", "*", "oidc:team"]))}
     wider = draw(st.sampled_from([{}, {}, {}, {}, {"reach": "*", "written_at": "2020-01-01T00:00:00+00:00"}]))
-    return {**said, **wider, "archive_after_days": draw(st.sampled_from([None, 1]))}
+    return {**found, **wider, "archive_after_days": draw(st.sampled_from([None, 1]))}
 
 
 # What each key of an operation is given; an operation with a key of its own names what it needs here.
@@ -179,20 +179,20 @@ class Delegates(RuleBasedStateMachine):
         act: Callable[[Actor], object],
         *,
         corrected: bool = False,
-        said: object = "",
+        given: object = "",
         only_reads: bool = False,
     ) -> None:
-        """said: what the actor sent, which may come back in the answer. only_reads: it changes nothing."""
+        """given: what the actor sent, which may come back in the answer. only_reads: it changes nothing."""
         actor, is_done = self.actors[name], True
         outside = self._outside(name)
         self.days += 1
-        told: object = ""
+        found: object = ""
         try:
             with transaction.atomic():
-                told = act(actor)
+                found = act(actor)
         except DomainError as error:  # all of it is rolled back
-            told, is_done = [error.message, *((field.where, field.message) for field in error.fields)], False
-        outside.require_untold(json.dumps(told, cls=DjangoJSONEncoder, default=str) if told else "", said=str(said))
+            found, is_done = [error.message, *((field.where, field.message) for field in error.fields)], False
+        outside.require_absent(json.dumps(found, cls=DjangoJSONEncoder, default=str) if found else "", given=str(given))
         if is_done and not only_reads:
             apply_membership_rules(at=self.at)
             outside.require_unchanged(self._look(), corrected=corrected)
@@ -217,7 +217,7 @@ class Delegates(RuleBasedStateMachine):
         def act(actor: Actor) -> None:
             publish_operations(policy_slug=SLUG, operations=written, reason="r", at=self.at, actor=actor)
 
-        self._act(by, act, corrected=operation["op"] == "adjust_usage", said=written)
+        self._act(by, act, corrected=operation["op"] == "adjust_usage", given=written)
 
     @rule(by=who, entry=number, members=st.lists(member_rules(), max_size=2))
     def publish_rules(self, by: str, entry: int, members: list[dict[str, Any]]) -> None:
@@ -246,14 +246,14 @@ class Delegates(RuleBasedStateMachine):
                 review = review_of(change_set, at=self.at)
                 return [] if len(review.after) != len(sees) else list_checks(review, sees=sees, actor=actor)
 
-        self._act(by, draft, said=written, only_reads=True)
+        self._act(by, draft, given=written, only_reads=True)
         for change_set in drafted:
             if helper is not None or way != "publish":
                 with suppress(DomainError):
                     change_set = propose_change_set(
                         id=change_set.pk, version=change_set.version, at=self.at, actor=self.actors[by]
                     )
-            self._act(helper or by, partial(self._publish, change_set, way), corrected=corrected, said=written)
+            self._act(helper or by, partial(self._publish, change_set, way), corrected=corrected, given=written)
 
     def _publish(self, change_set: ChangeSet, way: str, actor: Actor) -> object:
         pk, version = change_set.pk, change_set.version
@@ -378,8 +378,8 @@ class Delegates(RuleBasedStateMachine):
 
     def _import_file(self, by: str, rules: list[dict[str, Any]]) -> None:
         """A document of one part, with rules."""
-        said = [{key: each[key] for key in ("group", "people")} for each in rules]
-        root = {"name": "grid", "children": [{"name": "climate", "shares": 20, "members": said}]}
+        collected = [{key: each[key] for key in ("group", "people")} for each in rules]
+        root = {"name": "grid", "children": [{"name": "climate", "shares": 20, "members": collected}]}
         self._act(
             by,
             lambda actor: (

@@ -66,23 +66,23 @@ def test_a_disk_is_full_below_100_mb_or_one_percent(
 
 
 def test_readiness_and_a_notice_report_the_full_disk(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(person: Any) -> list[str]:
+    def notices_of(person: Any) -> list[str]:
         lines = list_open_notices(Actor(user=person, via="page"), AT)
         return [line.sentence.text for line in lines if line.kind.name == "full_disk"]
 
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     evaluate(at=AT)
-    assert told(computed_site.admin) == []
+    assert notices_of(computed_site.admin) == []
     with monkeypatch.context() as full:
         leave(3, full)
         answer = Client().get("/readyz")
         evaluate(at=AT)
     found = [each for each in answer.json()["degraded"] if each["code"] == "full_disk"]
     assert [(each["subject"], "3 MB" in each["message"]) for each in found] == [(str(settings.VAR), True)]
-    assert [str(settings.VAR) in text for text in told(computed_site.admin)] == [True]
-    assert told(computed_site.pia) == []
+    assert [str(settings.VAR) in text for text in notices_of(computed_site.admin)] == [True]
+    assert notices_of(computed_site.pia) == []
     evaluate(at=AT)
-    assert told(computed_site.admin) == []
+    assert notices_of(computed_site.admin) == []
 
 
 def test_without_a_database_readiness_reports_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,8 +60,8 @@ def answer(do: Any, name: str) -> tuple[Any, ...]:
     try:
         return ("done", str(do(name)).replace(name, "NAME"))
     except DomainError as error:
-        said = (type(error).__name__, error.code, error.message, error.fields)
-        return tuple(str(each).replace(name, "NAME") for each in said)
+        text = (type(error).__name__, error.code, error.message, error.fields)
+        return tuple(str(each).replace(name, "NAME") for each in text)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -214,14 +214,14 @@ def test_a_draft_discloses_no_entries_hidden_from_its_author(
     mine, theirs = DRAFTS[since]
     draft = drafted_before_sight_was_lost(people, mine)
     publish_operations(policy_slug=SLUG, operations=[theirs], reason="r", at=AT, actor=people["admin"])
-    said = []
+    collected = []
     for name in ("cleo", "admin"):
         with pytest.raises(DomainError) as refused:
             follow(draft, people[name], publishes=publishes)
         shown = [conflict.to_json() for conflict in open_conflicts(draft, at=LATER, actor=people[name])]
-        said.append(f"{refused.value.message} {refused.value.fields} {shown}")
-    assert not [word for word in ("physics", "seasonal", "monthly", "summer") if word in said[0]], said[0]
-    assert "seasonal" in said[1], "what is hidden from one is there for another"
+        collected.append(f"{refused.value.message} {refused.value.fields} {shown}")
+    assert not [word for word in ("physics", "seasonal", "monthly", "summer") if word in collected[0]], collected[0]
+    assert "seasonal" in collected[1], "what is hidden from one is there for another"
     draft.refresh_from_db()
     assert not open_conflicts(draft, at=LATER, actor=people["cleo"]), "as if the entry had not changed"
 

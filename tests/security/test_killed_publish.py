@@ -77,4 +77,4 @@ def test_a_publish_killed_after_commit_is_computed_at_the_next_tick(small_site: 
     assert_whole(policy, head + 1)
     made.refresh_from_db()
     assert made.state == ChangeSet.State.PUBLISHED
-    assert recompute_stale(at=AT) != [], "nobody was told of the revision, and nobody has to be"
+    assert recompute_stale(at=AT) != [], "no message came of the revision, and none is needed"

@@ -160,9 +160,9 @@ def test_esub_prints_the_remaining_hours(host: Host) -> None:
     row = {"allocated_core_h": 10.0, "delivered_core_h": 6.0, "remaining_core_h": 4.0}
     host.site.pages = {"allocations": {"results": [days]}, "allocations/table": {"group": row}}
     parameters = host.place / "parameters"
-    for project, said in (("climate", "climate has 4.00 core-hours left."), ("$(id)", ""), ("a b", "")):
+    for project, found in (("climate", "climate has 4.00 core-hours left."), ("$(id)", ""), ("a b", "")):
         parameters.write_text(f'LSB_SUB_QUEUE="normal"\nLSB_SUB_PROJECT_NAME="{project}"\n')
-        assert host.run("esub.quota", LSB_SUB_PARM_FILE=str(parameters)).strip() == said
+        assert host.run("esub.quota", LSB_SUB_PARM_FILE=str(parameters)).strip() == found
 
 
 def test_weights_of_kueue_and_volcano(host: Host) -> None:

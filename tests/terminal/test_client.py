@@ -85,9 +85,9 @@ def test_the_token_link_preselects_the_scope_and_creates_nothing(terminal: Termi
 
 
 def test_the_client_shows_rank_reason_and_advice(terminal: Terminal, alice: str, snapshot: SnapshotAssertion) -> None:
-    told = terminal.run("me", token=alice)
-    assert (told.status, told.err) == (0, "")
-    first, entry, *_, last = told.out.splitlines()
+    done = terminal.run("me", token=alice)
+    assert (done.status, done.err) == (0, "")
+    first, entry, *_, last = done.out.splitlines()
     assert re.findall(r"alice|physics|Grid|\d[\d.]*", first) == ["alice", "physics", "Grid", "3", "3", "0.3333"]
     assert entry.strip() == "/physics/alice"
     assert re.findall(r"\d[\d.:-]*", last)[:4] == ["2026-11-20", "12:00", "0", "2"], "when, how long ago, revision"
@@ -100,7 +100,7 @@ def test_the_client_shows_rank_reason_and_advice(terminal: Terminal, alice: str,
     accounts = terminal.run("accounts", token=alice)
     (row,) = lines_of(accounts.out)[1:]
     assert (row[:3], re.findall(r"\d+", row[3]), row[4]) == (["grid", "alice", "/physics/alice"], ["3", "3"], "0.3333")
-    assert [plain(each.out) for each in (told, why, accounts)] == snapshot
+    assert [plain(each.out) for each in (done, why, accounts)] == snapshot
 
 
 def test_why_marks_levels_compared_by_local_usage_only(terminal: Terminal, alice: str) -> None:
@@ -110,13 +110,13 @@ def test_why_marks_levels_compared_by_local_usage_only(terminal: Terminal, alice
     publish_operations(policy_slug="grid", operations=[shared], reason="Shared.", at=AT, actor=SYSTEM)
     fall_back(terminal.site.policy, terminal.site.uid("/physics"), reason=reason, at=AT)
     terminal.site.recompute()
-    told = " ".join(terminal.run("why", token=alice).out.split())
-    said = build_message("walk.local_only", at=AT, reason=reason).text
-    assert "Fri 20 Nov 2026, 12:00" in said
-    assert reason in said
-    assert told.count(f"alice: {said}") == 1
-    assert told.count(said) == 1, "at that level alone"
-    assert "Compared by local usage: physics, alice." in told, "what it was compared by, not what is stated"
+    done = " ".join(terminal.run("why", token=alice).out.split())
+    text = build_message("walk.local_only", at=AT, reason=reason).text
+    assert "Fri 20 Nov 2026, 12:00" in text
+    assert reason in text
+    assert done.count(f"alice: {text}") == 1
+    assert done.count(text) == 1, "at that level alone"
+    assert "Compared by local usage: physics, alice." in done, "what it was compared by, not what is stated"
 
 
 def test_the_usage_scope_of_levels_is_shown(terminal: Terminal, alice: str) -> None:
@@ -135,9 +135,9 @@ def test_the_usage_scope_of_levels_is_shown(terminal: Terminal, alice: str) -> N
 
 def test_json_equals_the_response_of_the_site(terminal: Terminal, alice: str) -> None:
     for command in ("me", "accounts", "why", "tree"):
-        told = terminal.run(command, "--json", token=alice)
-        assert told.status == 0, told.err
-        found = json.loads(told.out, parse_constant=pytest.fail)
+        done = terminal.run(command, "--json", token=alice)
+        assert done.status == 0, done.err
+        found = json.loads(done.out, parse_constant=pytest.fail)
         assert (found["policy"] == "grid") if command == "tree" else [one["account"] for one in found["accounts"]]
     assert json.loads(terminal.run("--json", "me", token=alice).out)["username"] == "alice"
 
@@ -161,12 +161,12 @@ def test_two_entries_are_compared_as_far_as_visible(
     terminal: Terminal, alice: str, snapshot: SnapshotAssertion
 ) -> None:
     pia = terminal.site.token("self:read", "policies:read", user=terminal.site.pia)
-    told = terminal.run("compare", "/physics/bob", "/physics/alice", "--policy", "grid", token=pia)
-    assert (told.status, told.err) == (0, "")
-    assert re.findall("alice|bob|grid", told.out.splitlines()[0]) == ["alice", "bob", "grid"]
-    assert "/physics/bob" in {row[0] for row in lines_of(told.out)}
-    assert plain(told.out) == snapshot
-    assert max(map(len, told.out.splitlines())) <= 80
+    done = terminal.run("compare", "/physics/bob", "/physics/alice", "--policy", "grid", token=pia)
+    assert (done.status, done.err) == (0, "")
+    assert re.findall("alice|bob|grid", done.out.splitlines()[0]) == ["alice", "bob", "grid"]
+    assert "/physics/bob" in {row[0] for row in lines_of(done.out)}
+    assert plain(done.out) == snapshot
+    assert max(map(len, done.out.splitlines())) <= 80
     assert json.loads(terminal.run("compare", "bob", "alice", "--policy=grid", "--json", token=pia).out)["of"] == 3
     answers = [terminal.run("compare", name, token=alice) for name in ("bob", "xyz")]
     assert [answer.status for answer in answers] == [1, 1]
@@ -177,11 +177,11 @@ def test_two_entries_are_compared_as_far_as_visible(
 def test_hidden_and_unknown_entries_are_answered_alike(terminal: Terminal, alice: str) -> None:
     refusals = set()
     for command, name in (("why", "bob"), ("why", "nobody-at-all"), ("why", "/physics/bob"), ("why", "/nothing")):
-        told = terminal.run(command, name, token=alice)
-        assert (told.status, told.out) == (1, "")
-        assert name in told.err
-        assert "`fairshare accounts`" in told.err
-        refusals.add(told.err.replace(name, "X"))
+        done = terminal.run(command, name, token=alice)
+        assert (done.status, done.out) == (1, "")
+        assert name in done.err
+        assert "`fairshare accounts`" in done.err
+        refusals.add(done.err.replace(name, "X"))
     assert len(refusals) == 1
     hidden, missing = (terminal.run("tree", path, token=alice) for path in ("/physics/bob", "/physics/xyz"))
     assert (hidden.status, hidden.err) == (missing.status, missing.err) == (1, hidden.err)
@@ -191,23 +191,23 @@ def test_hidden_and_unknown_entries_are_answered_alike(terminal: Terminal, alice
 
 def test_an_invalid_token_is_refused_with_a_link_to_a_new_one(terminal: Terminal, alice: str) -> None:
     other = terminal.site.token("policies:read", user=terminal.site.alice)
-    told = terminal.run("me", token=other)
-    assert (told.status, "self:read" in told.err) == (1, True)
+    done = terminal.run("me", token=other)
+    assert (done.status, "self:read" in done.err) == (1, True)
     revoke_token(token_id=Token.objects.get(public_id=alice.split("_")[1]).pk, at=AT, actor=SYSTEM)
-    told = terminal.run("me", token=alice)
-    assert (told.status, told.out) == (1, "")
-    assert f"{terminal.url}/me/tokens/" in told.err
+    done = terminal.run("me", token=alice)
+    assert (done.status, done.out) == (1, "")
+    assert f"{terminal.url}/me/tokens/" in done.err
 
 
 def test_past_instants_show_their_numbers(terminal: Terminal, alice: str) -> None:
     then = (AT + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M")
-    told = terminal.run("me", "--at", then, token=alice)
-    assert told.status == 0, told.err
-    assert re.findall(r"\d[\d.]*", told.out.splitlines()[0]) == ["3", "3", "0.3333"]
-    assert "as computed at the time" in " ".join(told.out.split()), "where the numbers are from"
+    done = terminal.run("me", "--at", then, token=alice)
+    assert done.status == 0, done.err
+    assert re.findall(r"\d[\d.]*", done.out.splitlines()[0]) == ["3", "3", "0.3333"]
+    assert "as computed at the time" in " ".join(done.out.split()), "where the numbers are from"
     now = terminal.run("me", token=alice)
     assert "computed at the time" not in " ".join(now.out.split())
-    assert not re.search(r"\b\d+ (s|min|h)\b", told.out.splitlines()[-1]), "no age"
+    assert not re.search(r"\b\d+ (s|min|h)\b", done.out.splitlines()[-1]), "no age"
     assert re.search(r"\b\d+ (s|min|h)\b", now.out.splitlines()[-1])
     assert terminal.run("why", "--at", "2", "--policy", "grid", token=alice).status == 0
     for when in ("2", "yesterday-ish", "2026-11-20T12:00:00"):
@@ -221,10 +221,10 @@ def test_past_instants_show_their_numbers(terminal: Terminal, alice: str) -> Non
 def test_lines_fit_eighty_columns_or_the_given_width(terminal: Terminal, alice: str, width: int | None) -> None:
     for command in ("me", "accounts", "why", "tree"):
         more = () if width is None else ("--width", str(width))
-        told = terminal.run(command, *more, token=alice)
-        longest = max(map(len, told.out.splitlines()))
-        assert longest <= max(width or 80, 56), (command, told.out)
-        assert "\x1b" not in told.out, "no colour in a pipe"
+        done = terminal.run(command, *more, token=alice)
+        longest = max(map(len, done.out.splitlines()))
+        assert longest <= max(width or 80, 56), (command, done.out)
+        assert "\x1b" not in done.out, "no colour in a pipe"
 
 
 def on_a_terminal(terminal: Terminal, token: str, **more: str) -> str:

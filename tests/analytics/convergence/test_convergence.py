@@ -55,8 +55,8 @@ def shares_of(
     there = np.array(actual)
     wanted = target_share(series, "parent")
     slack = half_band(wanted, TOLERANCE, np.zeros(len(wanted), dtype=np.bool_))
-    told = np.ones(there.shape, dtype=np.bool_)
-    states = day_states(there, wanted, slack, series, told)
+    found = np.ones(there.shape, dtype=np.bool_)
+    states = day_states(there, wanted, slack, series, found)
     names = [f"g{n}" for n in range(len(actual))]
     return Shares(names, series.days.on, there, wanted, slack, states), series.days
 
@@ -83,7 +83,7 @@ def test_omitted_bounds_default_to_the_available_period() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "kind", "where", "said"),
+    ("first", "last", "kind", "where", "found"),
     [
         ("2026-03-02", "2026-03-01", Invalid, "to", "swap them"),
         ("1026-03-01", "2026-03-01", Invalid, "from", "the limit is 3,660"),
@@ -94,11 +94,11 @@ def test_omitted_bounds_default_to_the_available_period() -> None:
     ],
 )
 def test_an_impossible_period_names_the_possible_ones(
-    first: str, last: str, kind: type[Invalid], where: str, said: str
+    first: str, last: str, kind: type[Invalid], where: str, found: str
 ) -> None:
     with pytest.raises(Invalid) as refusal:
         read_period(first, last, state=STATE, today=TODAY)
-    assert said in refusal.value.message
+    assert found in refusal.value.message
     assert "Data available from 2025-01-01 to 2026-03-31." in refusal.value.message
     assert (type(refusal.value), refusal.value.fields[0].where) == (kind, where)
 
@@ -147,8 +147,8 @@ def test_an_impossible_window_names_the_possible_ones(window_s: float) -> None:
 
 
 def test_a_window_with_a_hidden_day_is_hidden() -> None:
-    told = np.array([[True, False, True, True, True]])
-    assert visible_windows(told, 2).tolist() == [[True, False, False, True, True]]
+    found = np.array([[True, False, True, True, True]])
+    assert visible_windows(found, 2).tolist() == [[True, False, False, True, True]]
 
 
 def test_numbers_are_independent_of_the_selection_of_days() -> None:
@@ -172,14 +172,14 @@ def test_a_diverging_entry_has_its_start_and_the_demand_of_siblings() -> None:
     judged = assess_entries(shares)[0]
     assert judged.course == "moves_away"
     assert judged.since == FIRST + timedelta(days=1), "the last day on which it was at its target"
-    said = verdict(shares)[1]
-    assert said.key == "moves_away"
+    found = verdict(shares)[1]
+    assert found.key == "moves_away"
     shares.states[1, 1:] = "no_demand"
     assert has_the_only_demand(shares, 0, 1)
-    said = verdict(shares)[1]
-    assert said.key == "moves_away_alone"
-    assert said.values["points"] == 20.0
-    assert re.findall(r"\bg0\b|2 Mar 2026|\d+\.\d", said.text) == ["g0", "2 Mar 2026", "20.0"]
+    found = verdict(shares)[1]
+    assert found.key == "moves_away_alone"
+    assert found.values["points"] == 20.0
+    assert re.findall(r"\bg0\b|2 Mar 2026|\d+\.\d", found.text) == ["g0", "2 Mar 2026", "20.0"]
 
 
 def test_a_waiting_entry_below_target_has_its_number_of_days() -> None:
@@ -187,10 +187,10 @@ def test_a_waiting_entry_below_target_has_its_number_of_days() -> None:
     waits = [[0.0, 0.0, 9.0, 9.0], [0.0] * 4]
     shares, _ = shares_of([low, [1 - one for one in low]], [0.5, 0.5], waits=waits)
     assert assess_entries(shares)[0].course == "starved"
-    said = next(one for one in verdict(shares) if one.key == "starved")
-    assert said.values["n"] == 2
-    assert re.findall(r"\bg0\b|\b\d+\b", said.text) == ["g0", "2"]
-    assert said.json()["values"]["since"] == "2026-03-03"
+    found = next(one for one in verdict(shares) if one.key == "starved")
+    assert found.values["n"] == 2
+    assert re.findall(r"\bg0\b|\b\d+\b", found.text) == ["g0", "2"]
+    assert found.json()["values"]["since"] == "2026-03-03"
 
 
 def test_a_converging_entry_is_not_diverging() -> None:
@@ -202,9 +202,9 @@ def test_a_converging_entry_is_not_diverging() -> None:
 def test_an_entry_that_stays_off_target_is_reported() -> None:
     shares, _ = shares_of([[0.6, 0.6, 0.601, 0.6]], [0.5])
     assert assess_entries(shares)[0].course == "steady"
-    said = verdict_of_one(shares)[0]
-    assert (said.key, said.values["points"]) == ("one_steady", pytest.approx(10.0))
-    assert re.findall(r"\bg0\b|\d+\.\d", said.text) == ["g0", "10.0"]
+    found = verdict_of_one(shares)[0]
+    assert (found.key, found.values["points"]) == ("one_steady", pytest.approx(10.0))
+    assert re.findall(r"\bg0\b|\d+\.\d", found.text) == ["g0", "10.0"]
 
 
 def test_starved_and_no_demand_are_distinct() -> None:
@@ -215,10 +215,10 @@ def test_starved_and_no_demand_are_distinct() -> None:
 def test_many_entries_are_counted() -> None:
     n = 5
     shares, _ = shares_of([[0.3, 0.2]] * n, [0.5] * n, waits=[[9.0, 9.0]] * n)
-    said = verdict(shares, n_hidden=1)
-    assert [one.key for one in said] == ["none_at_target", "starved", "starved", "more_starved", "hidden"]
-    assert said[3].values == {"n": 3}
-    assert all(one.json()["text"] for one in said)
+    found = verdict(shares, n_hidden=1)
+    assert [one.key for one in found] == ["none_at_target", "starved", "starved", "more_starved", "hidden"]
+    assert found[3].values == {"n": 3}
+    assert all(one.json()["text"] for one in found)
 
 
 def test_without_usage_there_is_no_verdict() -> None:

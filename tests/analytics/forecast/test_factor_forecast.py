@@ -63,11 +63,13 @@ def test_the_forecast_factor_equals_a_recompute_of_that_day(
     make_site: Any, algorithm: str, window: dict[str, Any]
 ) -> None:
     site = _site(make_site, algorithm, window, burst=900.0)
-    told = {user: _ahead(site, user) for user, _group, _cpus in USERS}
+    result = {user: _ahead(site, user) for user, _group, _cpus in USERS}
     shown = {
-        user: {point.days: point.factor for point in found.points} for user, found in told.items() if found is not None
+        user: {point.days: point.factor for point in found.points}
+        for user, found in result.items()
+        if found is not None
     }
-    assert set(shown) == set(told)
+    assert set(shown) == set(result)
     assert shown["alice"][0] < shown["alice"][28], "what she used long ago counts less from day to day"
     gone = 0
     for days in (1, 10, 28):
@@ -89,9 +91,9 @@ def test_the_forecast_starts_from_the_served_factor(make_site: Any, algorithm: s
     assert by_day[0].factor == tried.now.factor
     assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)
     assert by_day[7].at == tried.then_at
-    said = {one.key: one.values for one in found.messages}
-    assert said["forecast.factor_goes"]["week_factor"] == by_day[7].factor
-    assert said["forecast.factor_goes"]["month_factor"] == by_day[28].factor
+    text = {one.key: one.values for one in found.messages}
+    assert text["forecast.factor_goes"]["week_factor"] == by_day[7].factor
+    assert text["forecast.factor_goes"]["month_factor"] == by_day[28].factor
 
 
 @pytest.mark.parametrize("algorithm", RATIO)
@@ -100,11 +102,11 @@ def test_the_named_level_has_the_stated_usage(make_site: Any, algorithm: str) ->
     found = _ahead(site)
     assert found is not None
     assert found.level is not None
-    (said,) = [one.values for one in found.messages if one.key == "forecast.factor_by_level"]
+    (result,) = [one.values for one in found.messages if one.key == "forecast.factor_by_level"]
     _run(site, 0, 28)
     _factor, then = _recomputed(site, 28, "/physics/alice")
-    assert said["actual"] == pytest.approx(float(then.actual[found.level]), rel=1e-9)
-    assert said["other_actual"] == float(store.newest(site.slug).values.actual[found.level])
+    assert result["actual"] == pytest.approx(float(then.actual[found.level]), rel=1e-9)
+    assert result["other_actual"] == float(store.newest(site.slug).values.actual[found.level])
 
 
 def test_a_constant_factor_is_reported_as_constant(make_site: Any) -> None:
@@ -137,8 +139,8 @@ def test_json_has_points_with_their_sentence_and_nothing_is_stored(make_site: An
     site = _site(make_site, "slurm-depth-oblivious", FADING, burst=900.0)
     n_snapshots = Snapshot.objects.count()
     (found,) = get_forecasts(policy_slug=site.slug, account=AccountQuery("alice"), actor=COMMAND, at=AS_OF)
-    told = forecast_json(found)["factor_ahead"]
-    assert [point["days"] for point in told["points"]] == [0, *DAYS]
-    assert told["level"] in ("/physics", "/physics/alice")
-    assert told["sentence"] == " ".join(one["text"] for one in told["sentences"])
+    result = forecast_json(found)["factor_ahead"]
+    assert [point["days"] for point in result["points"]] == [0, *DAYS]
+    assert result["level"] in ("/physics", "/physics/alice")
+    assert result["sentence"] == " ".join(one["text"] for one in result["sentences"])
     assert Snapshot.objects.count() == n_snapshots

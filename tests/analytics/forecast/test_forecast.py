@@ -51,16 +51,16 @@ def _standing(own: float, group: float, target: float) -> LevelState:
     return LevelState(own, group, target, max(0.1 * target, 0.005))
 
 
-def _said(outlook: Outlook, window_s: float | None = None) -> list[Message]:
+def _messages(outlook: Outlook, window_s: float | None = None) -> list[Message]:
     return list(level_sentences(outlook, name="physics", parent="grid", window_s=window_s))
 
 
 def _texts(outlook: Outlook, window_s: float | None = None) -> str:
-    return " ".join(one.text for one in _said(outlook, window_s))
+    return " ".join(one.text for one in _messages(outlook, window_s))
 
 
 def _keys(outlook: Outlook, window_s: float | None = None) -> list[str]:
-    return [one.key for one in _said(outlook, window_s)]
+    return [one.key for one in _messages(outlook, window_s)]
 
 
 OVER = _standing(55.0, 100.0, 0.4)
@@ -74,10 +74,10 @@ def test_an_entry_over_target_has_the_range_of_days_until_it_returns() -> None:
     assert found.to_target.middle.in_s is not None
     assert found.to_target.latest.in_s is not None
     assert found.to_target.soonest.in_s < found.to_target.middle.in_s < found.to_target.latest.in_s
-    (said, *_more) = _said(found)
-    assert said.values["in_s"] == pytest.approx(4.5 * DAY_S, abs=0.25 * DAY_S)
-    assert said.values["soonest_s"] < said.values["in_s"] < said.values["latest_s"]
-    assert [each for each in ("physics", "4½") if each not in said.text] == []
+    (result, *_more) = _messages(found)
+    assert result.values["in_s"] == pytest.approx(4.5 * DAY_S, abs=0.25 * DAY_S)
+    assert result.values["soonest_s"] < result.values["in_s"] < result.values["latest_s"]
+    assert [each for each in ("physics", "4½") if each not in result.text] == []
     assert _keys(found) == ["forecast.recovers", "forecast.tolerance"]
 
 

@@ -102,9 +102,9 @@ def test_incremental_hours_equal_a_full_build(make_site: Callable[..., Site], se
     SeriesHour.objects.all().delete()
     SeriesHourTile.objects.all().delete()
     assert build(grown, AS_OF + HOUR)["hours"] == 168
-    anew = whole(grown)
-    np.testing.assert_allclose(added.decayed, anew.decayed, rtol=1e-12)
-    np.testing.assert_array_equal(added.used, anew.used)
+    rebuilt = whole(grown)
+    np.testing.assert_allclose(added.decayed, rebuilt.decayed, rtol=1e-12)
+    np.testing.assert_array_equal(added.used, rebuilt.used)
 
 
 def test_late_usage_rebuilds_its_hours_only(grown: Site) -> None:
@@ -186,11 +186,11 @@ def young(make_site: Callable[..., Site]) -> Site:
 
 def test_a_new_instance_shows_hours_on_its_first_day(young: Site, client: Client) -> None:
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
-    told = client.get("/api/v1/policies/grid/convergence", {"step": "hour"}).json()
-    assert (told["days"], told["step"], told["built"]["through_on"]) == ([], "hour", None)
-    assert told["hours"] == [f"2026-11-20T{hour:02}:00:00Z" for hour in (7, 8, 9, 10, 11)]
-    assert told["built"]["hours_through_at"] == "2026-11-20T12:00:00Z"
-    physics = next(one for one in told["results"] if one["name"] == "physics")
+    body = client.get("/api/v1/policies/grid/convergence", {"step": "hour"}).json()
+    assert (body["days"], body["step"], body["built"]["through_on"]) == ([], "hour", None)
+    assert body["hours"] == [f"2026-11-20T{hour:02}:00:00Z" for hour in (7, 8, 9, 10, 11)]
+    assert body["built"]["hours_through_at"] == "2026-11-20T12:00:00Z"
+    physics = next(one for one in body["results"] if one["name"] == "physics")
     assert physics["actual"] == [None, 0.75, 0.75, 0.5, 0.5]
     assert physics["target"] == [0.6] * 5
     page = client.get("/policy/grid/convergence/").content.decode()

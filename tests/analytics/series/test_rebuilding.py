@@ -73,8 +73,8 @@ def test_old_usage_rebuilds_only_later_days(built: Site) -> None:
     assert after[date(2026, 10, 1)] == before[date(2026, 10, 1)]
     assert after[date(2026, 11, 1)] != before[date(2026, 11, 1)]
     assert agrees_with_recomputes(built) == 30
-    anew = _rebuilt_from_nothing(built)
-    assert anew == pytest.approx(read(built, "/physics", "/physics/bob").decayed, rel=1e-12)
+    rebuilt = _rebuilt_from_nothing(built)
+    assert rebuilt == pytest.approx(read(built, "/physics", "/physics/bob").decayed, rel=1e-12)
 
 
 def _tiles() -> dict[date, bytes]:
@@ -155,8 +155,8 @@ def test_an_overlapping_hour_and_its_decision_rebuild_the_day(make_site: Any) ->
     assert stale(site) == TODAY - 3 * DAY
     build(site)
     assert read(site, "/physics/bob").used.sum() == 0  # held
-    told = {"site": "here", "kept_slug": site.source.slug, "held_slug": "peer"}
-    decide_overlap(**told, counts=True, reason="Other jobs.", at=AS_OF, actor=COMMAND)
+    found = {"site": "here", "kept_slug": site.source.slug, "held_slug": "peer"}
+    decide_overlap(**found, counts=True, reason="Other jobs.", at=AS_OF, actor=COMMAND)
     assert stale(site) == TODAY - 3 * DAY
     build(site)
     assert read(site, "/physics/bob").used.sum() == 4 * 3600

@@ -79,34 +79,34 @@ def _recomputed(site: Site, account: str, tree: Any = None) -> tuple[int, float]
 
 
 def test_continuing_as_before_agrees_with_the_prediction(steady: Site) -> None:
-    said = _try(steady)
+    found = _try(steady)
     _run(steady, 0, 7)
-    assert said.then.rank is not None
-    assert (said.then.rank[0], said.then.factor) == _recomputed(steady, "alice")
-    assert said.then == said.then_if
-    assert said.basis == "last_days"
+    assert found.then.rank is not None
+    assert (found.then.rank[0], found.then.factor) == _recomputed(steady, "alice")
+    assert found.then == found.then_if
+    assert found.basis == "last_days"
 
 
 def test_running_much_more_agrees_with_the_prediction(steady: Site) -> None:
-    said = _try(steady, core_h=2000.0, days=4.0)
+    found = _try(steady, core_h=2000.0, days=4.0)
     _run(steady, 0, 4, alice=2000 / (4 * 24))
     _run(steady, 4, 7)
-    assert said.then_if.rank is not None
-    assert (said.then_if.rank[0], said.then_if.factor) == _recomputed(steady, "alice")
-    assert said.then.rank is not None
-    assert said.then_if.rank[0] > said.then.rank[0]
-    assert said.now == said.now_if
+    assert found.then_if.rank is not None
+    assert (found.then_if.rank[0], found.then_if.factor) == _recomputed(steady, "alice")
+    assert found.then.rank is not None
+    assert found.then_if.rank[0] > found.then.rank[0]
+    assert found.now == found.now_if
 
 
 def test_a_group_that_stops_agrees_with_the_prediction(steady: Site) -> None:
-    said = _try(steady, account="dan", load=0.0)
+    found = _try(steady, account="dan", load=0.0)
     _run(steady, 0, 7, carol=0, dan=0)
-    assert said.then_if.rank is not None
-    assert (said.then_if.rank[0], said.then_if.factor) == _recomputed(steady, "dan")
+    assert found.then_if.rank is not None
+    assert (found.then_if.rank[0], found.then_if.factor) == _recomputed(steady, "dan")
 
 
 def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> None:
-    said = _try(steady, level="/physics", target=0.05)
+    found = _try(steady, level="/physics", target=0.05)
     snapshot = store.newest(steady.slug)
     after = tree_after(
         load_tree(steady.policy), [{"op": "set_shares", "entry": "/physics", "shares": 40 * 0.05 / 0.95}]
@@ -114,10 +114,10 @@ def test_another_target_agrees_with_a_recompute_of_that_tree(steady: Site) -> No
     inputs = load_inputs(steady.policy, as_of=snapshot.as_of)
     result = compute(replace(inputs, tree=after)).result
     i = after.index_of_path("/physics/alice") or 0
-    assert said.now_if.rank == (int(result.rank[i]), int(result.rank[i]))
-    assert said.now.rank is not None
-    assert said.now_if.rank is not None
-    assert said.now_if.rank[0] > said.now.rank[0]
+    assert found.now_if.rank == (int(result.rank[i]), int(result.rank[i]))
+    assert found.now.rank is not None
+    assert found.now_if.rank is not None
+    assert found.now_if.rank[0] > found.now.rank[0]
 
 
 def test_with_too_many_hours_all_entries_keep_their_weighted_pace(
@@ -125,12 +125,12 @@ def test_with_too_many_hours_all_entries_keep_their_weighted_pace(
 ) -> None:
     monkeypatch.setattr("apps.analytics.what_if.totals.load_snapshot_inputs", lambda *_: None)
     forget_process()
-    said = _try(steady, core_h=5000.0, days=7.0)
-    assert said.basis == "present_usage"
-    assert said.then == said.now
-    assert said.then_if.rank is not None
-    assert said.now.rank is not None
-    assert said.then_if.rank[0] > said.now.rank[0]
+    found = _try(steady, core_h=5000.0, days=7.0)
+    assert found.basis == "present_usage"
+    assert found.then == found.now
+    assert found.then_if.rank is not None
+    assert found.now.rank is not None
+    assert found.then_if.rank[0] > found.now.rank[0]
 
 
 def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_site: Any) -> None:
@@ -231,13 +231,13 @@ def test_members_get_rounded_ranks_and_no_answers_of_others(make_site: Any) -> N
     alice = Actor(user=User.objects.create_user("alice"), via="page")
     tree = store.newest(site.slug).tree
     uids = {tree.path(i): tree.uuid(i) for i in range(1, len(tree))}
-    said = run_my_scenario(
+    found = run_my_scenario(
         policy_slug=site.slug, entry_uid=uids["/physics/alice"], scenario=Scenario(core_h=1.0), actor=alice, at=AS_OF
     )
-    assert said.now.rank == (1, 1), "as on the page that asks"
-    assert said.then_if.rank == (1, 5)
-    assert said.then_if.factor is None
-    assert said.back is not None
+    assert found.now.rank == (1, 1), "as on the page that asks"
+    assert found.then_if.rank == (1, 5)
+    assert found.then_if.factor is None
+    assert found.back is not None
     with pytest.raises(NotFound):
         run_my_scenario(
             policy_slug=site.slug, entry_uid=uids["/biology/carol"], scenario=Scenario(), actor=alice, at=AS_OF

@@ -41,10 +41,10 @@ def set_algorithm(client: Client, **algorithm: Any) -> Any:
 def test_the_algorithm_registry_is_returned(admin: Client) -> None:
     answer = loads(admin.get("/api/v1/algorithms"))
     assert answer["next"] is None
-    told = {one["name"]: one for one in answer["results"]}
-    assert list(told) == list(all_algorithms())
+    found = {one["name"]: one for one in answer["results"]}
+    assert list(found) == list(all_algorithms())
     for name, algorithm in all_algorithms().items():
-        one = told[name]
+        one = found[name]
         assert (one["label"], one["formula"], one["reference"]) == (
             algorithm.label,
             algorithm.formula,
@@ -56,21 +56,21 @@ def test_the_algorithm_registry_is_returned(admin: Client) -> None:
             None,
         )
         assert [parameter["name"] for parameter in one["parameters"]] == [p.name for p in algorithm.parameters]
-    resolution = next(p for p in told["aequus"]["parameters"] if p["name"] == "resolution")
+    resolution = next(p for p in found["aequus"]["parameters"] if p["name"] == "resolution")
     assert (resolution["default"], resolution["minimum"], resolution["maximum"]) == (10000, 2, 2**31)
-    part = next(p for p in told["aequus"]["parameters"] if p["name"] == "k")
+    part = next(p for p in found["aequus"]["parameters"] if p["name"] == "k")
     assert part["condition"] == "to the operator 'combined'"
-    assert told["slurm-classic"]["properties"]["isolation"] is False
-    assert told["aequus"]["properties"]["isolation"] is True
-    assert told["flux"]["takes_inherit"] is False
+    assert found["slurm-classic"]["properties"]["isolation"] is False
+    assert found["aequus"]["properties"]["isolation"] is True
+    assert found["flux"]["takes_inherit"] is False
 
 
 def test_operators_have_their_properties(admin: Client) -> None:
-    told = {one["name"]: one for one in loads(admin.get("/api/v1/operators"))["results"]}
-    assert {"absolute", "relative", "relative-2", "sigmoid", "slurm", "combined"} <= set(told)
-    assert told["absolute"]["properties"]["proportional_redistribution"] is False
-    assert told["relative-3"]["parameters"] == {"n": 3.0}
-    assert told["combined"]["range"] == [-1.0, 1.0]
+    answer = {one["name"]: one for one in loads(admin.get("/api/v1/operators"))["results"]}
+    assert {"absolute", "relative", "relative-2", "sigmoid", "slurm", "combined"} <= set(answer)
+    assert answer["absolute"]["properties"]["proportional_redistribution"] is False
+    assert answer["relative-3"]["parameters"] == {"n": 3.0}
+    assert answer["combined"]["range"] == [-1.0, 1.0]
 
 
 @pytest.mark.parametrize("name", sorted(all_algorithms()))
@@ -105,9 +105,9 @@ def test_infinity_is_a_string_and_missing_values_are_null(admin: Client, compute
     loads(admin.post(f"/api/v1/policies/grid/changesets/{draft['id']}/publish", {}, content_type=JSON))
     computed.recompute()
     tree = loads(admin.get("/api/v1/policies/grid/tree?path=/biology&depth=1"))
-    told = {one["name"]: one for one in tree["children"]}
-    assert told["dora"]["columns"]["level_fs"] == "Infinity"
-    assert (told["robot"]["rank"], told["robot"]["factor"]) == (None, None)
+    found = {one["name"]: one for one in tree["children"]}
+    assert found["dora"]["columns"]["level_fs"] == "Infinity"
+    assert (found["robot"]["rank"], found["robot"]["factor"]) == (None, None)
     assert (tree["rank"], tree["factor"]) == (None, None)
     robot = loads(admin.get("/api/v1/policies/grid/priorities?account=robot"))["results"][0]
     assert (robot["rank"], robot["key"], robot["factor"]) == (None, None, 0.5)

@@ -75,7 +75,7 @@ def test_an_entry_is_selected_by_path_or_uid_and_a_leaf_returns_itself(
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "code", "where", "said"),
+    ("asked", "status", "code", "where", "found"),
     [
         ({"from": "2026-11-02", "to": "2026-11-01"}, 422, "period", "to", "swap them"),
         ({"from": "1026-11-02", "to": "2026-11-01"}, 422, "period", "from", "the limit is 3,660"),
@@ -89,11 +89,11 @@ def test_an_entry_is_selected_by_path_or_uid_and_a_leaf_returns_itself(
     ],
 )
 def test_impossible_queries_are_refused_with_the_field(
-    admin: Caller, series: HandMade, asked: dict[str, str], status: int, code: str, where: str, said: str
+    admin: Caller, series: HandMade, asked: dict[str, str], status: int, code: str, where: str, found: str
 ) -> None:
     answer = admin.get(PATH, asked)
     assert refused(answer) == (status, code, [where])
-    assert said in answer.json()["detail"]
+    assert found in answer.json()["detail"]
 
 
 def test_unknown_and_invisible_entries_are_answered_alike(series: HandMade, computed: Site) -> None:

@@ -136,7 +136,7 @@ def test_hidden_values_are_empty_and_marked(computed: Site) -> None:
     assert [row["path"] for row in values] == ["/", "/biology", "/physics"]
     for text, row in zip(texts, values, strict=True):
         if row["path"] != "/":
-            assert row["target"] in (0.4, 0.6), "targets are told wherever an entry is"
+            assert row["target"] in (0.4, 0.6), "targets are shown wherever an entry is"
             assert (row["usage_core_s"], row["actual"], row["deviation_points"]) == (None, None, None)
             assert text["usage_core_s"] == "", "never 0"
 

@@ -21,14 +21,14 @@ DAY = timedelta(days=1)
 
 
 @pytest.fixture
-def told(computed: Site) -> Site:
+def notified(computed: Site) -> Site:
     Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
     Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
     evaluate(at=AT)
     return computed
 
 
-def test_notices_are_paged_newest_first_with_key_values_and_text(told: Site, admin: Caller) -> None:
+def test_notices_are_paged_newest_first_with_key_values_and_text(notified: Site, admin: Caller) -> None:
     first = admin.get("notices", {"limit": 1}).json()
     second = admin.get("notices", {"limit": 1, "cursor": first["next"]}).json()
     rows = [*first["results"], *second["results"]]
@@ -42,26 +42,28 @@ def test_notices_are_paged_newest_first_with_key_values_and_text(told: Site, adm
     assert admin.get("notices", {"kind": "nothing"}).status_code == 404
 
 
-def test_read_marks_are_private(told: Site, admin: Caller) -> None:
+def test_read_marks_are_private(notified: Site, admin: Caller) -> None:
     id = Notice.objects.get(kind="late_source").pk
     assert admin.patch(f"notices/{id}", {"is_unread": False}).json()["is_unread"] is False
     until = (AT + DAY).isoformat()
     assert admin.patch(f"notices/{id}", {"snoozed_until": until}).json()["snoozed_until"]
     assert admin.patch(f"notices/{id}", {"snoozed_until": (AT - DAY).isoformat()}).status_code == 422
-    assert Mark.objects.get().user == told.admin
-    assert Caller(user=told.ben).get(f"notices/{id}").status_code == 404
-    assert Caller(token=told.token("policies:write")).patch(f"notices/{id}", {"is_unread": False}).status_code == 403
+    assert Mark.objects.get().user == notified.admin
+    assert Caller(user=notified.ben).get(f"notices/{id}").status_code == 404
+    assert (
+        Caller(token=notified.token("policies:write")).patch(f"notices/{id}", {"is_unread": False}).status_code == 403
+    )
 
 
-def test_a_limited_token_sees_notices_of_its_subtree(told: Site) -> None:
-    part = Caller(token=told.token("policies:read", subtree_uid=told.uid("/physics"), policy_slug="grid"))
+def test_a_limited_token_sees_notices_of_its_subtree(notified: Site) -> None:
+    part = Caller(token=notified.token("policies:read", subtree_uid=notified.uid("/physics"), policy_slug="grid"))
     assert {row["kind"] for row in part.get("notices").json()["results"]} <= {"ending_roles"}
-    aside = Caller(token=told.token("policies:read", subtree_uid=told.uid("/biology"), policy_slug="grid"))
+    aside = Caller(token=notified.token("policies:read", subtree_uid=notified.uid("/biology"), policy_slug="grid"))
     assert aside.get("notices").json()["results"] == []
 
 
-def test_rules_are_created_changed_with_their_etag_and_removed(told: Site) -> None:
-    pia = Caller(user=told.pia)
+def test_rules_are_created_changed_with_their_etag_and_removed(notified: Site) -> None:
+    pia = Caller(user=notified.pia)
     given = {"kind": "drift", "policy": "grid", "entry": "/physics", "is_on": True, "terms": {"days": 4}}
     made = pia.post("notices/rules", given)
     assert made.status_code == 201
@@ -77,7 +79,7 @@ def test_rules_are_created_changed_with_their_etag_and_removed(told: Site) -> No
     assert wrong.status_code == 422
     assert wrong.json()["fields"][0]["where"] == "terms.days"
     assert pia.client.delete(f"/api/v1/{path}", headers={"If-Match": '"2"'}).status_code == 204
-    assert not Rule.objects.filter(policy=told.policy).exists()
+    assert not Rule.objects.filter(policy=notified.policy).exists()
     assert {row["kind"] for row in pia.get("notices/kinds").json()["results"]} >= {"drift", "late_source"}
 
 
@@ -85,8 +87,8 @@ def statement(caller: Caller, **query: Any) -> Any:
     return caller.get("policies/grid/statements", query)
 
 
-def test_statements_of_a_month_and_of_twelve(told: Site, admin: Caller) -> None:
-    assert work_run_now(enqueue_series_build(told.policy, at=AT).pk).state == "succeeded"
+def test_statements_of_a_month_and_of_twelve(notified: Site, admin: Caller) -> None:
+    assert work_run_now(enqueue_series_build(notified.policy, at=AT).pk).state == "succeeded"
     rows = statement(admin, entry="/physics", month="2026-11").json()["results"]
     assert [row["path"] for row in rows] == ["/physics", "/physics/alice", "/physics/bob"]
     assert [row["month"] for row in statement(admin, entry="/physics").json()["results"]][:2] == ["2026-11", "2026-10"]
@@ -97,4 +99,4 @@ def test_statements_of_a_month_and_of_twelve(told: Site, admin: Caller) -> None:
             assert figures["entitled"] == pytest.approx(total)
     assert statement(admin, entry="/physics", month="2027-01").status_code == 422
     assert statement(admin).status_code == 400
-    assert statement(Caller(user=told.ben), entry="/physics", month="2026-11").status_code == 404
+    assert statement(Caller(user=notified.ben), entry="/physics", month="2026-11").status_code == 404

@@ -24,10 +24,10 @@ def test_the_response_equals_the_selector(read: Client) -> None:
     assert answer.status_code == 200
     query = FigureQuery(operator="absolute", resolution=10)
     found = get_operators_page(policy_slug="grid", query=query, actor=COMMAND).json()
-    told = answer.json()
-    assert told["check"].pop("as_of").endswith("Z")
+    body = answer.json()
+    assert body["check"].pop("as_of").endswith("Z")
     found["check"].pop("as_of")
-    assert told == found
+    assert body == found
 
 
 @pytest.mark.parametrize("name", list(FIGURES))

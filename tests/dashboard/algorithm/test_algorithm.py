@@ -57,8 +57,8 @@ def active() -> dict[str, Any]:
 def test_every_algorithm_is_shown_from_its_registry_and_can_be_set(admin: Client, grid: Grid, name: str) -> None:
     shown = all_algorithms()[name]
     text = page(admin, f"{ALGORITHM}?algorithm={name}")
-    for said in (shown.label, *(parameter.label for parameter in shown.parameters)):
-        assert said in text
+    for found in (shown.label, *(parameter.label for parameter in shown.parameters)):
+        assert found in text
     notes = [
         parameter.note for parameter in shown.parameters if len(parameter.choices) > 1 and parameter.name != "operator"
     ]
@@ -253,9 +253,9 @@ def test_tree_entry_pages_and_rest_agree_on_the_usage_compared_by(admin: Client,
     root = read(admin.get(f"{tree}n/{grid.tree.uuid(0)}/swegrid/"))
     assert len(root.all('#children [data-testid="scope-badge"]')) == 2
     assert not root.has('[data-testid="compared-by"]')
-    told = {each["name"]: each for each in admin.get(f"/api/v1/policies/{SLUG}/tree?depth=2").json()["children"]}
-    assert (told["atlas"]["scope"], told["atlas"]["scope_sources"]) == ("global", ["cluster-a"])
-    assert (told["cms"]["scope"], told["cms"]["scope_sources"]) == ("global", [])
+    body = {each["name"]: each for each in admin.get(f"/api/v1/policies/{SLUG}/tree?depth=2").json()["children"]}
+    assert (body["atlas"]["scope"], body["atlas"]["scope_sources"]) == ("global", ["cluster-a"])
+    assert (body["cms"]["scope"], body["cms"]["scope_sources"]) == ("global", [])
 
 
 def test_level_fairshare_is_shown_as_over_or_under_on_every_page(admin: Client, grid: Grid) -> None:
@@ -265,8 +265,8 @@ def test_level_fairshare_is_shown_as_over_or_under_on_every_page(admin: Client, 
     tree = read(admin.get(f"/policy/{SLUG}/?entry={bob}"))
     assert tree.one("th.c-own").attributes["title"] == "level_fs"
     for place in (f"#e-{bob} .c-own", '#panel [data-testid="own-number"][data-key="level_fs"]'):
-        told = tree.one(f'{place} [data-testid="balance"]')
-        assert (told.attributes["data-state"], text_of(told).split()[0]) == ("under", "2"), place
+        found = tree.one(f'{place} [data-testid="balance"]')
+        assert (found.attributes["data-state"], text_of(found).split()[0]) == ("under", "2"), place
     answer = admin.get(f"/policy/{SLUG}/n/{grid.uid('/cms/dave')}/dave/")
     unused = read(answer).one('[data-testid="own-number"][data-key="level_fs"] [data-testid="balance"]')
     assert unused.attributes["data-state"] == "idle"

@@ -80,7 +80,7 @@ def empty(html: str) -> str:
     return Page(html).item("no-rows").attributes["data-key"] or ""
 
 
-# --- Told -------------------------------------------------------------------------------------------------------------
+# --- Shown ------------------------------------------------------------------------------------------------------------
 def test_a_publication_is_listed_with_reason_link_and_undo(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Atlas bought nodes.\nIn May.")
     page = shown(eva)
@@ -92,7 +92,7 @@ def test_a_publication_is_listed_with_reason_link_and_undo(grid: Grid, eva: Clie
     assert text_of(row.item("reason")) == "Atlas bought nodes."
     assert row.item("undo").attributes["href"] == f"/policy/{SLUG}/history/3/undo/"
     assert f"/policy/{SLUG}/history/1/undo/" not in page.values("href")
-    assert page.has(f'[data-testid=sentence] a[href="/policy/{SLUG}/history/diff/?to=1"]'), "told, without an undo"
+    assert page.has(f'[data-testid=sentence] a[href="/policy/{SLUG}/history/diff/?to=1"]'), "shown, without an undo"
 
 
 def test_a_role_is_listed_with_its_name_and_entry(grid: Grid, eva: Client) -> None:
@@ -343,8 +343,8 @@ def test_details_are_shown_as_sentences(grid: Grid, eva: Client) -> None:
         SYSTEM, "account.owned", details={"accounts": [{"namespace": "a", "user_name": "bob", "dn": ""}], "new": True}
     )
     body = text(eva, PAGE, row=row.pk)
-    (said,) = (each for each in Page(body).texts("#chosen dl.facts dd") if "bob" in each)
-    assert not set("{}[]'\"") & set(said)
+    (found,) = (each for each in Page(body).texts("#chosen dl.facts dd") if "bob" in each)
+    assert not set("{}[]'\"") & set(found)
 
 
 def test_fragments_opened_directly_lead_to_the_page(eva: Client) -> None:

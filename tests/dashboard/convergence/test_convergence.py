@@ -83,12 +83,12 @@ def targets_of(page: Page) -> dict[str, str]:
 # --- Page -------------------------------------------------------------------------------------------------------------
 def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client) -> None:
     answer = eva.get(f"{PAGE}?days=90")
-    page, said = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
-    assert list(said) == ["at_target_or_idle", "moves_away", "starved"]
-    assert said["at_target_or_idle"] == {"n": 1, "of": 3}
-    assert said["moves_away"]["name"] == "atlas"
-    assert said["starved"] == {"name": "biomed", "n": 4, "since": date(2026, 11, 16)}
-    assert page.values("data-key", "[data-testid=convergence-verdict]") == list(said)
+    page, found = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
+    assert list(found) == ["at_target_or_idle", "moves_away", "starved"]
+    assert found["at_target_or_idle"] == {"n": 1, "of": 3}
+    assert found["moves_away"]["name"] == "atlas"
+    assert found["starved"] == {"name": "biomed", "n": 4, "since": date(2026, 11, 16)}
+    assert page.values("data-key", "[data-testid=convergence-verdict]") == list(found)
     assert page.has("[data-testid=convergence-verdict] b[data-key=at_target_or_idle]"), "that is what counts"
     assert heading_of(page) == ("3", "SweGrid")
     days = read(eva.get(f"{PAGE}?days=90&view=raw"))
@@ -227,8 +227,8 @@ def test_an_impossible_query_lists_the_possible_values(
     answer = eva.get(f"{PAGE}?{query}")
     page = read(answer, 422)
     assert page.item("cannot-be-shown").attributes["data-value"] == where
-    said = page.text("[data-testid=cannot-be-shown]")
-    assert [each for each in possible if each not in said] == []
+    text = page.text("[data-testid=cannot-be-shown]")
+    assert [each for each in possible if each not in text] == []
     assert (answer.context["asked"].last, answer.context["found"].n_finished) == ("30", 30), "the last 30 days"
 
 
@@ -425,7 +425,7 @@ def test_without_usage_the_figure_by_usage_is_replaced_by_a_message(eva: Client,
     assert answer["empty"] == answer["sentence"] != ""
     assert answer["data"] == []
     page = Page(text(eva, f"{ICICLE}?entry={grid.uid('/cms')}&size=actual"))
-    assert page.texts(".fig-say:not([hidden])") == [], "it is said once"
+    assert page.texts(".fig-say:not([hidden])") == [], "shown once"
     assert page.has("a[data-choice=size-target]"), "from here to the targets"
 
 
@@ -482,7 +482,7 @@ def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
     assert {row["suppressed"] for row in rows} == {"1"}
     assert {row["actual"] for row in rows} == {""}
     assert {row["state"] for row in rows} == {""}
-    assert float(rows[0]["target"]) > 0, "targets are told"
+    assert float(rows[0]["target"]) > 0, "targets are shown"
 
 
 def test_viewers_of_totals_see_no_member_names(viewer: Client, grid: Grid) -> None:
@@ -538,9 +538,9 @@ def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client
 def test_the_tree_has_a_trend_for_each_entry_with_days(eva: Client) -> None:
     page = text(eva, f"/policy/{SLUG}/")
     assert page.count('<svg class="spark') >= 3
-    said = Page(page).texts(".c-trend .sr")
-    assert len(said) >= 3
-    assert all(re.fullmatch(r"[\d.]+ % \D+ [\d.]+ % \D+ 14\D+", words) for words in said)
+    shown = Page(page).texts(".c-trend .sr")
+    assert len(shown) >= 3
+    assert all(re.fullmatch(r"[\d.]+ % \D+ [\d.]+ % \D+ 14\D+", words) for words in shown)
     assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")
 
 

@@ -138,10 +138,10 @@ def test_invisible_entries_are_combined_without_names(closed_grid: Grid, client:
     found = numbers(answer)
     assert [row["name"] for row in found["rows"]] == ["atlas"]
     assert (found["rest"], found["rows"][0]["is_fixed"]) == (40, True)
-    told = answer.content.decode() + client.get(url(draft, "_outlook"), {"lines": "1"}, headers=HTMX).content.decode()
+    text = answer.content.decode() + client.get(url(draft, "_outlook"), {"lines": "1"}, headers=HTMX).content.decode()
     for path in ("/biomed", "/cms"):
-        assert str(grid.uid(path)) not in told
-    assert "biomed" not in told
+        assert str(grid.uid(path)) not in text
+    assert "biomed" not in text
 
 
 def test_inherited_shares_have_no_segment_and_cannot_give_shares(grid: Grid, client: Client) -> None:

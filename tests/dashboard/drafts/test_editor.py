@@ -60,7 +60,7 @@ def text(answer: Any) -> str:
     return re.sub(r"\s+", " ", answer.content.decode())
 
 
-def said_of(page: Page, op: str, *words: str) -> bool:
+def names_of_operation(page: Page, op: str, *words: str) -> bool:
     """Whether the last edit in the list is of this kind and names all of this."""
     newest = page.all("#edits li[data-op]")[0]
     return newest.attributes["data-op"] == op and names_in(text_of(newest.css_first(".words")), *words)
@@ -133,7 +133,7 @@ def test_an_edit_without_scripts_redirects_to_the_page(admin: Client, draft: Cha
     assert (answer.status_code, answer["Location"]) == (303, f"{url(draft)}?entry={uid}")
     assert draft.operations == [{"op": "set_shares", "entry": uid, "shares": 50.5}]
     answer = admin.get(answer["Location"])
-    assert said_of(read(answer), "set_shares", "atlas", "50.5")
+    assert names_of_operation(read(answer), "set_shares", "atlas", "50.5")
     assert "60.0</s>" in text(answer), "the target before stands beside the new one"
 
 
@@ -151,14 +151,14 @@ def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
     }
     assert 'id="some-rows"' in found
     assert 'id="draftbar"' in found
-    assert said_of(read(answer), "set_shares", "atlas", "20")
+    assert names_of_operation(read(answer), "set_shares", "atlas", "20")
 
 
 def test_a_structural_edit_reloads_the_whole_view(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"entry": str(grid.uid("/atlas/bob")), "parent": str(grid.uid("/cms"))}
     answer = write(admin, draft, op="move", **asked, headers=HTMX)
     assert 'id="rows"' in text(answer)
-    assert said_of(read(answer), "move", "bob", "cms")
+    assert names_of_operation(read(answer), "move", "bob", "cms")
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_a_refused_edit_names_the_remedy_and_changes_nothing(
         answer = write(admin, draft, headers=headers, **asked)
         refused = read(answer, status).one("#refused")
         assert (refused.attributes["data-code"], refused.attributes["data-field"]) == (code, field)
-        said = text_of(refused.css_first(".words"))
-        assert len(said) > len(quoted)
-        assert quoted in said, "the letter that may not be there"
+        shown = text_of(refused.css_first(".words"))
+        assert len(shown) > len(quoted)
+        assert quoted in shown, "the letter that may not be there"
         assert "operations[" not in text(answer), "nobody on a page has numbered anything"
     assert draft.operations == []
 
@@ -240,7 +240,7 @@ def test_percent_is_taken_from_the_chosen_siblings(admin: Client, draft: ChangeS
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "65", "mode": "percent", "from": "chosen"}
     write(admin, draft, **asked, giver=[str(grid.uid("/cms"))])
     answer = admin.get(url(draft, f"?entry={grid.uid('/atlas')}&mode=percent"))
-    assert said_of(read(answer), "set_shares", "atlas", "65.00", "cms")
+    assert names_of_operation(read(answer), "set_shares", "atlas", "65.00", "cms")
     page = text(answer)
     assert 'value="65"' in page
     assert 'value="30"' in page, "biomed keeps its part"

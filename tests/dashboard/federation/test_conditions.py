@@ -55,8 +55,8 @@ def test_the_duration_of_the_last_fetch_is_shown_with_its_age(mount: Mount, admi
 
     for seconds, words in ((0.084, "84 ms"), (12.34, "12.3 s")):
         Fetch.objects.create(mount=mount, at=AT, outcome="same", duration_s=seconds)
-        (said,) = took()
-        assert words in said
+        (found,) = took()
+        assert words in found
         assert words in text_of(read(admin.get("/federation/")).item("took"))
     assert "84 ms" not in took()[0], "only the newest"
     Fetch.objects.all().delete()
@@ -71,9 +71,9 @@ def test_the_navigation_counts_peers_that_need_attention(mount: Mount, admin: Cl
 
     assert count(admin) == []
     Mount.objects.update(state="blocked")
-    (said,) = count(admin)
-    assert said.startswith("1 "), "the number, and in words what it counts"
-    assert count(admin, "/federation/") == [said]
+    (found,) = count(admin)
+    assert found.startswith("1 "), "the number, and in words what it counts"
+    assert count(admin, "/federation/") == [found]
     with CaptureQueriesContext(connection) as asked:
         assert not read(signed_in(place.pia).get("/policy/grid/")).has('#nav a[href="/federation/"]')
     rows_read = [each["sql"] for each in asked if 'FROM "federation_subscription"' in each["sql"]]

@@ -38,7 +38,7 @@ def verdicts(answer: Any) -> list[tuple[str, str]]:
 
 
 def warnings(answer: Any) -> list[str]:
-    """Keys of what is said before all numbers."""
+    """Keys of the sentences above all numbers."""
     return [" ".join([each.attributes["data-key"] or "", *_keys_in(each)]) for each in read(answer).items("warning")]
 
 
@@ -55,8 +55,10 @@ def test_usage_at_other_sites_only_is_shown_as_no_local_usage(world: Site, clien
     world.publish([{**TREE[0], "scope": "local"}, TREE[1]], SETTINGS)
     world.recompute()
     rows = read(client.get(GRID)).items("grid-row")
-    said = [(text_of(row.css_first("th")), row.css_first("[data-testid=ran-elsewhere]") is not None) for row in rows]
-    assert said == [("vo", True), ("p1", True), ("p2", True)]
+    collected = [
+        (text_of(row.css_first("th")), row.css_first("[data-testid=ran-elsewhere]") is not None) for row in rows
+    ]
+    assert collected == [("vo", True), ("p1", True), ("p2", True)]
 
 
 def test_the_headline_names_the_largest_deviation_main_site_and_late_sites(world: Site, client: Client) -> None:
@@ -67,9 +69,9 @@ def test_the_headline_names_the_largest_deviation_main_site_and_late_sites(world
         ("held_hours", ("1", "East")),
         ("behind", ("East", "40", "41", "3 min")),
     ]
-    said = verdicts(client.get(GRID))
-    assert [key for key, _text in said] == [key for key, _parts in expected]
-    for (key, text), (_key, parts) in zip(said, expected, strict=True):
+    answer = verdicts(client.get(GRID))
+    assert [key for key, _text in answer] == [key for key, _parts in expected]
+    for (key, text), (_key, parts) in zip(answer, expected, strict=True):
         assert [part for part in parts if part not in text] == [], key
 
 
@@ -81,9 +83,9 @@ def test_each_site_has_a_column_and_a_row_with_capacity_age_version_and_held_hou
         for state in [Page(f"<table>{each.html}</table>").item("standing").attributes["data-state"]]
     }
     east = sites["held"]
-    said = east.text("tr")
+    shown = east.text("tr")
     for words in ("east.example", "17 26.6 %", "212.5 %", "4 min", "1 h", "40"):
-        assert words in said, (words, said)
+        assert words in shown, (words, shown)
     assert re.findall(r"\d+", text_of(east.item("capacity-note"))) == ["20"]
     assert east.item("capacity-note").attributes["data-value"] == "20.0"
     assert east.item("held").attributes["data-value"] == "1"

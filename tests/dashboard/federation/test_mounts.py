@@ -144,8 +144,8 @@ def test_an_unconfirmed_or_different_key_stops_mounting(place: Site, side: Other
     wrong = " ".join([*groups[:4], "0000", *groups[5:]])
     answer = admin.post(NEW, {**carried, "fingerprint": wrong})
     assert codes_of(answer) == {"fingerprint": {"key_differs"}}
-    said = read(answer, 422).text("#id_fingerprint_error")
-    assert all(part in said for part in ("5", "0000", groups[4])), "which group, as told, as found"
+    text = read(answer, 422).text("#id_fingerprint_error")
+    assert all(part in text for part in ("5", "0000", groups[4])), "which group, as given, as found"
     assert wrong in html.unescape(answer.content.decode()), "what was typed stays"
     assert codes_of(admin.post(NEW, {**carried, "fingerprint": "abc"})) == {"fingerprint": {"invalid"}}
     assert step_of(admin.post(NEW, {**carried, "compared": "on"})) == "place"
@@ -203,10 +203,10 @@ def test_the_table_lists_peer_age_and_core_hours(mount: Mount, admin: Client) ->
 
 
 def test_readers_of_our_data_are_listed_with_the_peers_we_read(mount: Mount, admin: Client, place: Site) -> None:
-    told = Publication.objects.create(policy=place.policy, entry_uid=place.uid("/physics"), name="physics", made_at=AT)
+    found = Publication.objects.create(policy=place.policy, entry_uid=place.uid("/physics"), name="physics", made_at=AT)
     for version in (1, 2):
         PublishedDocument.objects.create(
-            publication=told,
+            publication=found,
             version=version,
             digest="d",
             content_digest="c",
@@ -217,7 +217,7 @@ def test_readers_of_our_data_are_listed_with_the_peers_we_read(mount: Mount, adm
             key_fingerprint="ab" * 32,
             data=b"",
         )
-    Reading.objects.create(publication=told, reader="nsc.example", version=1, at=AT - HOUR)
+    Reading.objects.create(publication=found, reader="nsc.example", version=1, at=AT - HOUR)
     answer = admin.get("/federation/")
     page = read(answer)
     (row,) = (f"#{each.attributes['id']}" for each in page.all('tr[id^="peer-reads-"]'))

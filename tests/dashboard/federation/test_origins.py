@@ -54,8 +54,8 @@ def test_a_member_sees_the_authority_without_a_broken_link(mount: Mount, place: 
 
 def test_the_tree_by_rest_includes_its_mounts(mount: Mount, admin: Client) -> None:
     Mount.objects.filter(pk=mount.pk).update(good_at=AT - timedelta(minutes=3))
-    told = admin.get("/api/v1/policies/grid/tree?depth=2").json()
-    found = {each["path"]: each["mount"] for each in told["children"]}
+    body = admin.get("/api/v1/policies/grid/tree?depth=2").json()
+    found = {each["path"]: each["mount"] for each in body["children"]}
     assert found["/vo-a"] == {"issuer": "vo-a.example", "publication": "vo-a", "version": 1, "age_s": 180.0}
     assert found["/physics"] is None
     past = admin.get("/api/v1/policies/grid/tree?at=4").json()

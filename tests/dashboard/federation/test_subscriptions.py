@@ -116,7 +116,7 @@ def test_invalid_addresses_are_refused_with_a_reason(
 
 
 @pytest.fixture
-def told(vo_usage_held: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
+def with_usage(vo_usage_held: object, subscription: Subscription, feed: OtherFeed) -> Subscription:
     """An hour that counts, one that is more than 100 cores can run, and a job on 8 cores."""
     publish_excess(feed)
     return subscription
@@ -136,8 +136,8 @@ def hours(page: Page) -> dict[str, str | None]:
     return {" ".join(text_of(each).split()[:3]): each.attributes["data-state"] for each in page.items("hour")}
 
 
-def test_reported_hours_are_shown_against_capacity(told: Subscription, client: Client) -> None:
-    page = read(client.get(url(told)))
+def test_reported_hours_are_shown_against_capacity(with_usage: Subscription, client: Client) -> None:
+    page = read(client.get(url(with_usage)))
     assert story(page) == ("held", "held", "declares_more")
     assert all(part in text_of(page.item("story")) for part in ("site-b", "/vo-a-here", "0 s"))
     assert re.findall(r"\d+", text_of(page.item("capacity-words"))) == ["250", "100"]
@@ -147,16 +147,16 @@ def test_reported_hours_are_shown_against_capacity(told: Subscription, client: C
 
 
 def test_a_larger_capacity_is_approved_and_usage_reread(
-    told: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+    with_usage: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert read(client.get(url(told))).has("[data-testid=agree-capacity] #cores")
-    assert client.post(url(told, "act/"), {"what": "capacity", "capacity": "250"}).status_code == 422
-    client.post(url(told, "act/"), {"what": "capacity", "capacity": "250", "reason": "They bought a rack."})
-    told.refresh_from_db()
-    assert (told.capacity_cores, told.number) == (250, 0)
-    look_at(told, monkeypatch, AT + timedelta(minutes=1))
+    assert read(client.get(url(with_usage))).has("[data-testid=agree-capacity] #cores")
+    assert client.post(url(with_usage, "act/"), {"what": "capacity", "capacity": "250"}).status_code == 422
+    client.post(url(with_usage, "act/"), {"what": "capacity", "capacity": "250", "reason": "They bought a rack."})
+    with_usage.refresh_from_db()
+    assert (with_usage.capacity_cores, with_usage.number) == (250, 0)
+    look_at(with_usage, monkeypatch, AT + timedelta(minutes=1))
     assert not HeldHour.objects.exists()
-    page = read(client.get(url(told)))
+    page = read(client.get(url(with_usage)))
     assert hours(page)["10:00 200 250"] == "counts"
     assert not page.has("[data-testid=agree-capacity]")
 
@@ -214,7 +214,7 @@ def put(fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("fields", "condition", "keys", "named"), CONDITIONS)
 def test_the_state_of_a_subscription_is_shown(
-    told: Subscription,
+    with_usage: Subscription,
     client: Client,
     fields: dict[str, Any],
     condition: str,
@@ -222,10 +222,10 @@ def test_the_state_of_a_subscription_is_shown(
     named: tuple[str, ...],
 ) -> None:
     put(fields)
-    page = read(client.get(url(told)))
+    page = read(client.get(url(with_usage)))
     assert story(page) == keys
-    said = " ".join(text_of(page.item(name)) for name in ("story", "follows", "capacity-words"))
-    assert [part for part in named if part not in said] == []
+    text = " ".join(text_of(page.item(name)) for name in ("story", "follows", "capacity-words"))
+    assert [part for part in named if part not in text] == []
     assert page.item("standing").attributes["data-state"] == condition
 
 
@@ -233,10 +233,10 @@ def test_the_state_of_a_subscription_is_shown(
     ("condition", "fields"), {condition: fields for fields, condition, *_ in reversed(CONDITIONS)}.items()
 )
 def test_the_state_is_the_same_on_every_page(
-    told: Subscription, client: Client, fields: dict[str, Any], condition: str
+    with_usage: Subscription, client: Client, fields: dict[str, Any], condition: str
 ) -> None:
     put(fields)
-    row, peers_page = f"#peer-usage-{told.pk}", read(client.get("/federation/"))
+    row, peers_page = f"#peer-usage-{with_usage.pk}", read(client.get("/federation/"))
     assert peers_page.text(f"{row} [data-testid=peer-name]") == "site-b.example vo-a"
     assert peers_page.one(f"{row} [data-testid=standing]").attributes["data-state"] == condition
     assert "/vo-a-here" in peers_page.texts(f"{row} td a")
@@ -259,84 +259,84 @@ def test_the_state_is_the_same_on_every_page(
     ],
 )
 def test_a_subscription_is_paused_frozen_and_resumed(
-    told: Subscription, client: Client, deeds: list[str], state: str, key: str
+    with_usage: Subscription, client: Client, deeds: list[str], state: str, key: str
 ) -> None:
     for what in deeds:
-        assert client.post(url(told, "act/"), {"what": what, "reason": "try"}).status_code == 303
-    told.refresh_from_db()
-    assert told.state == state
-    assert read(client.get(url(told))).item("story").attributes["data-key"] == key
+        assert client.post(url(with_usage, "act/"), {"what": what, "reason": "try"}).status_code == 303
+    with_usage.refresh_from_db()
+    assert with_usage.state == state
+    assert read(client.get(url(with_usage))).item("story").attributes["data-key"] == key
 
 
-def test_a_subscription_is_fetched_on_request(told: Subscription, client: Client) -> None:
+def test_a_subscription_is_fetched_on_request(with_usage: Subscription, client: Client) -> None:
     before = Run.objects.count()
-    assert client.post(url(told, "act/"), {"what": "fetch"}).status_code == 303
+    assert client.post(url(with_usage, "act/"), {"what": "fetch"}).status_code == 303
     assert Run.objects.count() == before + 1
 
 
-def test_an_impossible_action_names_the_reason(told: Subscription, client: Client) -> None:
+def test_an_impossible_action_names_the_reason(with_usage: Subscription, client: Client) -> None:
     Subscription.objects.update(state="paused")
-    answer = client.post(url(told, "act/"), {"what": "fetch"})
+    answer = client.post(url(with_usage, "act/"), {"what": "fetch"})
     assert answer.status_code == 409
     refusal = read(answer, 409).item("refusal")
     assert refusal.attributes["data-code"] == "paused"
     assert text_of(refusal)
 
 
-def test_valid_settings_are_saved_and_invalid_ones_marked(told: Subscription, client: Client) -> None:
+def test_valid_settings_are_saved_and_invalid_ones_marked(with_usage: Subscription, client: Client) -> None:
     given = {"what": "settings", "every": "15", "max_age": "2", "stale_action": "freeze", "reason": "less often"}
-    assert client.post(url(told, "act/"), given).status_code == 303
-    told.refresh_from_db()
-    assert (told.every_s, told.max_age_s, told.stale_action) == (900, 7_200, "freeze")
-    answer = client.post(url(told, "act/"), {**given, "every": "0"})
+    assert client.post(url(with_usage, "act/"), given).status_code == 303
+    with_usage.refresh_from_db()
+    assert (with_usage.every_s, with_usage.max_age_s, with_usage.stale_action) == (900, 7_200, "freeze")
+    answer = client.post(url(with_usage, "act/"), {**given, "every": "0"})
     assert answer.status_code == 422
     assert codes_of(answer) == {"every": {"min_value"}}
 
 
-def test_trusting_another_key_needs_a_reason(told: Subscription, client: Client) -> None:
+def test_trusting_another_key_needs_a_reason(with_usage: Subscription, client: Client) -> None:
     Subscription.objects.update(state="blocked", error_code="unknown_key", error="Signed with another key.")
-    page = read(client.get(url(told)))
+    page = read(client.get(url(with_usage)))
     assert page.item("story").attributes["data-key"] == "blocked"
     assert page.item("look-failed").attributes["data-code"] == "unknown_key"
     assert "Signed with another key." in text_of(page.item("look-failed"))
-    assert client.post(url(told, "act/"), {"what": "key", "fingerprint": "f" * 64}).status_code == 422
-    client.post(url(told, "act/"), {"what": "key", "fingerprint": "f" * 64, "reason": "Called them."})
-    told.refresh_from_db()
-    assert (told.fingerprint, told.state) == ("f" * 64, "active")
+    assert client.post(url(with_usage, "act/"), {"what": "key", "fingerprint": "f" * 64}).status_code == 422
+    client.post(url(with_usage, "act/"), {"what": "key", "fingerprint": "f" * 64, "reason": "Called them."})
+    with_usage.refresh_from_db()
+    assert (with_usage.fingerprint, with_usage.state) == ("f" * 64, "active")
 
 
-def test_unsubscribing_removes_all_its_usage(told: Subscription, client: Client) -> None:
-    answer = client.post(url(told, "act/"), {"what": "unsubscribe", "reason": "It ends."})
+def test_unsubscribing_removes_all_its_usage(with_usage: Subscription, client: Client) -> None:
+    answer = client.post(url(with_usage, "act/"), {"what": "unsubscribe", "reason": "It ends."})
     assert (answer.status_code, answer["Location"]) == (303, "/federation/")
     assert not Subscription.objects.exists()
 
 
-def test_the_speed_of_a_site_is_the_factor_of_the_metric(told: Subscription, client: Client) -> None:
-    page = read(client.get(url(told)))
+def test_the_speed_of_a_site_is_the_factor_of_the_metric(with_usage: Subscription, client: Client) -> None:
+    page = read(client.get(url(with_usage)))
     assert page.item("speed").attributes["data-value"] == "1"
     assert re.findall(r"\d+", text_of(page.item("speed"))) == ["1"]
     assert page.values("href", "[data-testid=speed]") == ["/policy/grid/decay/"]
 
 
 @pytest.mark.parametrize("tail", ["", "without/"])
-def test_other_users_see_no_subscription(told: Subscription, tail: str) -> None:
+def test_other_users_see_no_subscription(with_usage: Subscription, tail: str) -> None:
     stranger = sign_in(Client(), User.objects.create_user("stranger"))
-    assert stranger.get(url(told, tail)).status_code == 404
+    assert stranger.get(url(with_usage, tail)).status_code == 404
     assert stranger.get(NEW).status_code == 403
-    assert stranger.post(url(told, "act/"), {"what": "pause"}).status_code == 404
-    told.refresh_from_db()
-    assert told.state == "active"
+    assert stranger.post(url(with_usage, "act/"), {"what": "pause"}).status_code == 404
+    with_usage.refresh_from_db()
+    assert with_usage.state == "active"
 
 
-def test_subscribing_needs_no_issuer_name(told: Subscription, client: Client, settings: LazySettings) -> None:
-    named = read(client.get(url(told))).text("main")
+def test_subscribing_needs_no_issuer_name(with_usage: Subscription, client: Client, settings: LazySettings) -> None:
+    named = read(client.get(url(with_usage))).text("main")
     settings.FAIRSHARE_ISSUER = ""
-    assert read(client.get(url(told))).text("main") == named
+    assert read(client.get(url(with_usage))).text("main") == named
 
 
-def test_an_invalid_number_is_refused(told: Subscription, client: Client) -> None:
+def test_an_invalid_number_is_refused(with_usage: Subscription, client: Client) -> None:
     for text in ("", "nan", "inf", "1_0", "x" * 50, "-3"):
         given: dict[str, Any] = {"what": "capacity", "capacity": text, "reason": "try"}
-        assert client.post(url(told, "act/"), given).status_code == 422, text
-    told.refresh_from_db()
-    assert told.capacity_cores == 100
+        assert client.post(url(with_usage, "act/"), given).status_code == 422, text
+    with_usage.refresh_from_db()
+    assert with_usage.capacity_cores == 100

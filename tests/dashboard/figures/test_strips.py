@@ -37,9 +37,9 @@ def test_the_label_of_a_bar_overlaps_no_other_mark(days: list[tuple[int, int]]) 
     drawn = plan(*days)
     (row,) = drawn.rows
     edges = [edge for bar in row.bars for edge in (bar.x, bar.x + bar.width)] + [drawn.now_x, float(WIDTH)]
-    said = [bar for bar in row.bars if bar.text]
-    assert said
-    for bar in said:
+    collected = [bar for bar in row.bars if bar.text]
+    assert collected
+    for bar in collected:
         assert not [edge for edge in edges if bar.text_x < edge < bar.text_x + WIDE]
 
 

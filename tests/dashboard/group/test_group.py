@@ -83,7 +83,7 @@ def head() -> int:
     return Policy.objects.get(slug=SLUG).head_number
 
 
-def said(answer: Any, level: str = "success") -> str:
+def note_of(answer: Any, level: str = "success") -> str:
     """The one notice of a page after something was done."""
     return read(answer).text(f"#problem .note.{level}")
 
@@ -116,7 +116,7 @@ def test_the_page_lists_members_with_shares_usage_and_balance(grid: Grid, lead: 
 
 
 @pytest.mark.parametrize(("algorithm", "has_levels"), [("aequus", True), ("slurm-classic", False)])
-def test_that_all_of_the_group_wait_is_said_only_where_levels_decide(
+def test_that_all_of_the_group_wait_is_shown_only_where_levels_decide(
     grid: Grid, lead: Client, algorithm: str, has_levels: bool
 ) -> None:
     settings = {"algorithm": {"name": algorithm}}
@@ -137,13 +137,13 @@ def test_several_changes_are_published_with_one_reason_and_undone(grid: Grid, le
     until = (grid.at + timedelta(days=9)).date().isoformat()
     wanted = {key(grid, "bob"): "3,5", key(grid, "alice"): "2", key(grid, "alice", "until"): until}
     answer = lead.post(page(grid), typed(grid, step="publish", reason="Referee runs.", **wanted), follow=True)
-    assert (head(), "3" in said(answer)) == (3, True)
+    assert (head(), "3" in note_of(answer)) == (3, True)
     assert "Referee runs." in read(answer).text(f'li:has(form[action="{page(grid)}undo/"])')
     assert (active(grid, "/atlas/bob").shares, active(grid, "/atlas/alice").shares) == (3.5, 2.0)
     assert active(grid, "/atlas/alice").dates.at_end == 1.0
     undone = lead.post(f"{page(grid)}undo/", {"number": 3}, follow=True)
-    assert "3" in said(undone)
-    assert "4" in said(undone)
+    assert "3" in note_of(undone)
+    assert "4" in note_of(undone)
     assert Revision.objects.get(policy__slug=SLUG, number=4).change_set.reverts_number == 3
     assert (active(grid, "/atlas/bob").shares, active(grid, "/atlas/alice").dates) == (1.0, None)
     assert lead.post(f"{page(grid)}undo/", {"number": 1}).status_code == 404
@@ -217,13 +217,13 @@ def test_membership_changes_of_a_lead_need_a_decision_and_those_of_a_manager_do_
     grid: Grid, lead: Client, manager: Client
 ) -> None:
     answer = lead.post(page(grid), typed(grid, step="publish", reason="A student.", names="ada, grace"), follow=True)
-    assert said(answer, "warning")
+    assert note_of(answer, "warning")
     assert head() == 2
     assert ChangeSet.objects.latest("pk").state == "proposed"
     assert active(grid, "/atlas").uid
     more = {key(grid, "bob", "leave"): "1", key(grid, "bob", "open"): "1"}
     done = manager.post(page(grid), typed(grid, step="publish", reason="r", names="ada", **more), follow=True)
-    assert (head(), "3" in said(done)) == (3, True)
+    assert (head(), "3" in note_of(done)) == (3, True)
     tree = grid.tree
     assert [tree.name[j] for j in tree.children(tree.index_of_path("/atlas") or 0)] == ["ada", "alice"]
 
@@ -256,7 +256,7 @@ def test_a_concurrent_publication_shows_both_numbers(grid: Grid, lead: Client, m
     assert shown.one(field(grid, "bob")).attributes["value"] == "3"
     base = shown.one("#group-form [name=base_revision]").attributes["value"]
     again = lead.post(page(grid), {**stale, "base_revision": base}, follow=True)
-    assert (base, head(), "4" in said(again)) == ("3", 4, True)
+    assert (base, head(), "4" in note_of(again)) == ("3", 4, True)
 
 
 def test_fragments_answer_htmx_and_redirect_other_requests(grid: Grid, lead: Client) -> None:
@@ -332,10 +332,10 @@ def test_the_preview_lists_rank_changes_before_publishing(grid: Grid, lead: Clie
     alice = f"shares-{grid.uid('/atlas/alice')}"
     snapshot = store.newest(SLUG)
     ranks = {snapshot.tree.name[i]: int(snapshot.values.rank[i]) for i in range(len(snapshot.tree))}
-    said = read(lead.post(f"{page(grid)}_effect", {alice: "80 %"}, headers=HTMX)).text("#rank-effect")
-    assert said.startswith("2 ranks in SweGrid change:")
-    assert f"alice {ranks['alice']} → {ranks['bob']}" in said
-    assert f"bob {ranks['bob']} → {ranks['alice']}" in said
+    note_of = read(lead.post(f"{page(grid)}_effect", {alice: "80 %"}, headers=HTMX)).text("#rank-effect")
+    assert note_of.startswith("2 ranks in SweGrid change:")
+    assert f"alice {ranks['alice']} → {ranks['bob']}" in note_of
+    assert f"bob {ranks['bob']} → {ranks['alice']}" in note_of
     same = read(lead.post(page(grid), {alice: "51 %", "step": "effect"}))
     assert same.one("#rank-effect").attributes["data-value"] == "0"
     assert same.has("#rank-effect [data-key=levels_above]")
@@ -346,7 +346,7 @@ def test_a_larger_share_is_requested_and_its_state_shown(grid: Grid, lead: Clien
     ask = {"amount": "75", "unit": "shares", "until": "2099-06-30", "reason": "Two new postdocs."}
     answer = lead.post(f"{page(grid)}ask/", ask, follow=True)
     shown = read(answer)
-    assert said(answer)
+    assert note_of(answer)
     (card,) = answer.context["requests"]
     assert (card.state, card.entry_name, card.asked_shares, card.asked_until) == ("open", "atlas", "75", "2099-06-30")
     title = text_of(shown.item("request-title"))

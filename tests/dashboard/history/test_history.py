@@ -179,17 +179,17 @@ def test_the_history_of_an_entry_lists_changes_moves_archiving_and_restoring(gri
     publish(grid, {"op": "restore", "entry": str(uid)})
     for path in (f"/policy/{SLUG}/n/{uid}/bob/", f"{HISTORY}entry/{uid}/"):
         page = text(eva, path)
-        told = {
+        shown = {
             row.attributes["data-revision"]: [
                 (node.attributes["data-key"], text_of(node)) for node in row.css("[data-key]")
             ]
             for row in Page(page).all("[data-revision]")
         }
-        assert [key for key, _words in told["3"]] == ["shares"]
-        assert re.findall(r"\d+", told["3"][0][1]) == ["1", "3"]
-        assert [key for key, _words in told["4"]] == ["moved"]
-        assert "atlas" in told["4"][0][1].partition("cms")[0], "from the one to the other"
-        assert [key for key, _words in told["5"] + told["6"]] == ["archived", "restored"]
+        assert [key for key, _words in shown["3"]] == ["shares"]
+        assert re.findall(r"\d+", shown["3"][0][1]) == ["1", "3"]
+        assert [key for key, _words in shown["4"]] == ["moved"]
+        assert "atlas" in shown["4"][0][1].partition("cms")[0], "from the one to the other"
+        assert [key for key, _words in shown["5"] + shown["6"]] == ["archived", "restored"]
         assert "Bob leads." in Page(page).text("[data-revision='3']")
         assert f'href="{HISTORY}diff/?to=3"' in page
         assert f'href="{HISTORY}3/undo/"' in page

@@ -188,7 +188,7 @@ def test_a_file_can_be_imported_with_a_new_source(as_admin: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "fields", "place", "code", "told"),
+    ("content", "fields", "place", "code", "result"),
     [
         (gzip.compress(log(500), mtime=0)[:-20], {}, "file", "corrupt_gzip", r"\d"),  # at which byte
         (b"\x1f\x8bnonsense that only begins like gzip", {}, "file", "corrupt_gzip", r"\d"),
@@ -211,12 +211,12 @@ def test_a_rejected_file_names_the_line_and_stores_nothing(
     fields: dict[str, str],
     place: str,
     code: str,
-    told: str,
+    result: str,
 ) -> None:
     uploads = Path(settings.VAR) / "uploads"
     before = sorted(uploads.glob("*")) if uploads.is_dir() else []
     response = send(as_admin, content, **fields)
-    assert re.search(told, read(response, 422).text(f"#id_{place}_error"))
+    assert re.search(result, read(response, 422).text(f"#id_{place}_error"))
     errors = response.context["form"].errors.as_data()
     assert {name: [error.code for error in found] for name, found in errors.items()} == {place: [code]}
     assert not Import.objects.exists()

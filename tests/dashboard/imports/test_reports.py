@@ -84,7 +84,7 @@ def test_an_import_reports_what_was_added_without_a_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "key", "told"),
+    ("counts", "key", "result"),
     [
         ({"duplicate": 5}, "all_here", []),
         ({"duplicate": 5, "rejected": 1}, "nothing_new", []),
@@ -93,9 +93,9 @@ def test_an_import_reports_what_was_added_without_a_question() -> None:
         ({"new": 2}, "added", ["2"]),
     ],
 )
-def test_the_heading_depends_on_the_counts(counts: dict[str, int], key: str, told: list[str]) -> None:
+def test_the_heading_depends_on_the_counts(counts: dict[str, int], key: str, result: list[str]) -> None:
     found = report(counts=counts)
-    assert (found.key, numbers(found.heading)) == (key, told)
+    assert (found.key, numbers(found.heading)) == (key, result)
 
 
 def test_singular_and_plural_of_records_differ() -> None:
@@ -118,8 +118,8 @@ def test_progress_has_percent_and_remaining_time() -> None:
 
 
 def test_announcements_change_only_at_every_quarter() -> None:
-    said = [report("running", progress_done=n, progress_total=100).announcement for n in range(0, 101, 5)]
-    assert [numbers(text) for text in dict.fromkeys(said)] == [["0"], ["25"], ["50"], ["75"], ["100"]]
+    collected = [report("running", progress_done=n, progress_total=100).announcement for n in range(0, 101, 5)]
+    assert [numbers(text) for text in dict.fromkeys(collected)] == [["0"], ["25"], ["50"], ["75"], ["100"]]
 
 
 def test_an_unknown_size_has_no_percentage() -> None:

@@ -281,8 +281,8 @@ def test_the_sam_ledger_is_the_same_on_the_page_and_by_rest(as_alice: Client) ->
     sample = next(each for each in EXAMPLES if each.name == "sam-weighted").data["text"]
     rest = as_alice.post("/api/v1/jobs/explain", sample, content_type="application/json").json()
     shown = read(as_alice.post("/jobs/", {"text": sample}))
-    for group, told in rest["ledger"]["groups"].items():
+    for group, found in rest["ledger"]["groups"].items():
         row = shown.text(f'[data-testid="ledger"][data-key="{group}"]')
-        assert [each for each in ("before", "booked", "after", "owed") if f"{told[each]:g}" not in row] == []
+        assert [each for each in ("before", "booked", "after", "owed") if f"{found[each]:g}" not in row] == []
     for job in rest["jobs"].values():
         assert f"{job['benefit']:g}" in shown.text(".job-table")

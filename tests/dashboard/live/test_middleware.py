@@ -113,8 +113,8 @@ def test_with_proxy_sign_in_each_request_reaches_the_view(client: Client, tag: s
     assert len([one for one in queries if any(table in one["sql"] for table in ABOUT_WHO)]) > 1
 
 
-def _rewrite(said: dict[str, str]) -> None:
+def _rewrite(found: dict[str, str]) -> None:
     row = Session.objects.get()
     store = SessionStore()
-    row.session_data = store.encode(store.decode(row.session_data) | said)
+    row.session_data = store.encode(store.decode(row.session_data) | found)
     row.save()

@@ -234,9 +234,9 @@ def test_usage_is_credited_after_a_preview_and_shown_wherever_it_counts(
     marked = read(admin.get(f"/policy/{SLUG}/")).all('[role="row"]:has(.adjusted)')
     assert [row.attributes["id"] for row in marked] == [f"e-{grid.uid('/atlas/alice')}"]
     sign_in(client, grid.alice)
-    told = read(client.get("/me/priority/")).items("adjustment")
-    assert "\N{MINUS SIGN}2,400 " in text_of(told[-1])
-    assert "b-cn0417" in text_of(told[-1])
+    answer = read(client.get("/me/priority/")).items("adjustment")
+    assert "\N{MINUS SIGN}2,400 " in text_of(answer[-1])
+    assert "b-cn0417" in text_of(answer[-1])
     assert not read(client.get(page)).has("#adjust")
 
 

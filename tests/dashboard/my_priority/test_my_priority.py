@@ -55,9 +55,9 @@ def page_of(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) 
 def seen(client: Client) -> list[tuple[str, dict[str, Any]]]:
     """What others see: the key of each sentence and what it names; the page shows the same."""
     answer = get(client)
-    said = [(each.key, dict(each.values)) for each in answer.context["seen"]]
-    assert read(answer).values("data-key", ".seen") == [key for key, _values in said]
-    return said
+    collected = [(each.key, dict(each.values)) for each in answer.context["seen"]]
+    assert read(answer).values("data-key", ".seen") == [key for key, _values in collected]
+    return collected
 
 
 def give(grid: Grid, user: User, path: str, role: str) -> None:
@@ -142,15 +142,15 @@ def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) 
     found = page_of(client, WHY, htmx=True, who="carol")
     assert found.texts("#why .who a .break:first-child") == ["carol"]
     answer = get(client, WHY, htmx=True, other="/biomed/carol", who="carol")
-    told = read(answer)
-    keys = [said.key for said in answer.context["why"]["found"].sentences]
+    shown = read(answer)
+    keys = [result.key for result in answer.context["why"]["found"].sentences]
     assert keys[0].startswith("contrast.ahead")
     assert any(key.startswith("contrast.level") for key in keys)
     n_turns = sum(key.startswith("turn.") for key in keys)
     assert n_turns
-    assert len(told.all(".contrast .turns li")) == n_turns
-    assert len(told.all(".contrast .bullet")) == 2
-    assert not told.has('[data-testid="nobody-found"]')
+    assert len(shown.all(".contrast .turns li")) == n_turns
+    assert len(shown.all(".contrast .bullet")) == 2
+    assert not shown.has('[data-testid="nobody-found"]')
     assert page_of(client, WHY, htmx=True, who="xyzzy").has('[data-testid="nobody-found"]')
 
 
@@ -185,9 +185,11 @@ def test_what_others_see_is_listed_by_role_from_current_grants(closed: Grid) -> 
     give(closed, vera, "/", "viewer")
     give(closed, gone, "/cms", "manager")
     client = signed_in(closed.alice)
-    said = [(key, *(values[name] for name in ("n", "name", "role") if name in values)) for key, values in seen(client)]
+    collected = [
+        (key, *(values[name] for name in ("n", "name", "role") if name in values)) for key, values in seen(client)
+    ]
     lead_sees = ("seen.by_name", 1, "atlas", Grant.Role.LEAD.label)
-    assert said == [
+    assert collected == [
         ("seen.closed",),
         lead_sees,
         ("seen.in_sums", 1, "SweGrid", Grant.Role.VIEWER.label),
@@ -198,7 +200,7 @@ def test_what_others_see_is_listed_by_role_from_current_grants(closed: Grid) -> 
     for name in ("lena", "vera"):
         assert name not in get(client).content.decode(), "by role, never by name"
     Grant.objects.filter(user=lena).update(expires_at=clock.now() - timedelta(seconds=1))
-    assert [key for key, _values in seen(client)] == [key for key, *_rest in said if key != "seen.by_name"]
+    assert [key for key, _values in seen(client)] == [key for key, *_rest in collected if key != "seen.by_name"]
 
 
 def test_an_open_subtree_is_labelled(closed: Grid) -> None:
@@ -211,9 +213,9 @@ def test_an_open_subtree_is_labelled(closed: Grid) -> None:
         created_at=closed.at,
         reason="test",
     )
-    said = dict(seen(signed_in(closed.alice)))
-    assert said["seen.by_name_all"]["name"] == "atlas"
-    assert "seen.closed" not in said
+    found = dict(seen(signed_in(closed.alice)))
+    assert found["seen.by_name_all"]["name"] == "atlas"
+    assert "seen.closed" not in found
 
 
 def test_an_open_policy_is_labelled(grid: Grid) -> None:

@@ -72,10 +72,10 @@ def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
     first, last = story.levels
     standings = [level.standing for level in story.messages.levels]
     assert first.decides
-    assert [said.key for said in standings] == ["walk.over", "walk.on_you"]
+    assert [found.key for found in standings] == ["walk.over", "walk.on_you"]
     assert standings[0].values["points"] == pytest.approx(8.2)
     assert standings[1].values == {"name": "dholm", "parent": "VO-A", "target": 0.25, "actual": 0.241}
-    assert [first.sentence, last.sentence] == [said.text for said in standings]
+    assert [first.sentence, last.sentence] == [found.text for found in standings]
     assert [each for each in ("VO-A", "25.0\u00a0%", "24.1\u00a0%") if each not in last.sentence] == []
     assert "8.2" in first.sentence
     assert not re.search(r"\b0\.\d", first.sentence + last.sentence), "no bare ratio"

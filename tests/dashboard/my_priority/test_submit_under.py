@@ -182,7 +182,7 @@ def history(*ranks: int | None, of: int = 20) -> RankHistory:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "said"),
+    ("ranks", "result"),
     [
         ((9, 9, 9, 9, 9, 9, 9, 5), [("trend.better", {"n": 4, "other_rank": 9})]),
         ((4, 9, 9, 9, 9, 9, 9, 5), [("trend.worse", {"n": 1, "other_rank": 4}), ("trend.best", 4)]),
@@ -191,11 +191,11 @@ def history(*ranks: int | None, of: int = 20) -> RankHistory:
     ],
     ids=str,
 )
-def test_the_trend_compares_with_last_week_and_names_the_best_day(ranks: tuple[int, ...], said: Any) -> None:
+def test_the_trend_compares_with_last_week_and_names_the_best_day(ranks: tuple[int, ...], result: Any) -> None:
     drawn = draw_trend(history(*ranks))
     assert drawn is not None
     found = [(one.key, one.values["rank"] if one.key == "trend.best" else dict(one.values)) for one in drawn.sentences]
-    assert found == said
+    assert found == result
 
 
 def test_a_better_rank_is_drawn_higher_and_days_without_one_are_gaps() -> None:

@@ -29,15 +29,15 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
-def told(notices_site: Site) -> Site:
+def notified(notices_site: Site) -> Site:
     """A late source, and a role of pia that ends in twenty days."""
     store.poll()
     return notices_site
 
 
 @pytest.fixture
-def admin(told: Site) -> Client:
-    return signed_in(told.admin)
+def admin(notified: Site) -> Client:
+    return signed_in(notified.admin)
 
 
 def kinds_of(answer: Any) -> list[str | None]:
@@ -55,7 +55,7 @@ def success(answer: Any) -> list[str]:
     return [message.level_tag for message in answer.context["messages"]]
 
 
-def test_the_list_names_open_items_and_links_to_them(told: Site, admin: Client) -> None:
+def test_the_list_names_open_items_and_links_to_them(notified: Site, admin: Client) -> None:
     answer = admin.get("/notices/")
     page = read(answer)
     assert counted(answer) == ("2", "2")
@@ -66,19 +66,19 @@ def test_the_list_names_open_items_and_links_to_them(told: Site, admin: Client) 
     assert text_of(page.one('#nav a[href="/notices/"] .count')).startswith("2 "), "and in words what it counts"
 
 
-def test_each_user_has_their_own_list(told: Site) -> None:
-    assert kinds_of(signed_in(told.pia).get("/notices/")) == ["ending_roles"]
-    assert read(signed_in(told.nobody).get("/notices/")).item("no-notices").attributes["data-key"] == "none_open"
+def test_each_user_has_their_own_list(notified: Site) -> None:
+    assert kinds_of(signed_in(notified.pia).get("/notices/")) == ["ending_roles"]
+    assert read(signed_in(notified.nobody).get("/notices/")).item("no-notices").attributes["data-key"] == "none_open"
 
 
-def test_notices_are_read_snoozed_and_shown_again(told: Site, admin: Client) -> None:
+def test_notices_are_read_snoozed_and_shown_again(notified: Site, admin: Client) -> None:
     late = Notice.objects.get(kind="late_source")
     answer = admin.post("/notices/read/", {"notice": late.pk, "back": "kind=late_source"})
     assert answer["Location"] == "/notices/?kind=late_source"
     assert counted(admin.get("/notices/")) == ("2", "1")
     answer = admin.post("/notices/read/", {"up_to": late.pk + 100}, follow=True)
     assert success(answer) == ["success"]
-    assert Mark.objects.filter(user=told.admin).exclude(read_at=None).count() == 2
+    assert Mark.objects.filter(user=notified.admin).exclude(read_at=None).count() == 2
     assert counted(answer) == ("2", "0")
     admin.post("/notices/snooze/", {"notice": late.pk, "days": "7"})
     assert Mark.objects.get(notice=late).snoozed_until == AT + 7 * DAY
@@ -100,13 +100,15 @@ def test_notices_are_read_snoozed_and_shown_again(told: Site, admin: Client) -> 
         ],
     ),
 )
-def test_incomplete_forms_are_refused(told: Site, admin: Client, path: str, given: dict[str, str], status: int) -> None:
+def test_incomplete_forms_are_refused(
+    notified: Site, admin: Client, path: str, given: dict[str, str], status: int
+) -> None:
     given = {name: value.format(late=Notice.objects.get(kind="late_source").pk) for name, value in given.items()}
     assert admin.post(path, given).status_code == status
     assert not Mark.objects.exists()
 
 
-def test_the_return_address_stays_on_the_site(told: Site, admin: Client) -> None:
+def test_the_return_address_stays_on_the_site(notified: Site, admin: Client) -> None:
     late = Notice.objects.get(kind="late_source").pk
     for back in ("//evil.example.org\r\nX: y", "csrfmiddlewaretoken=abc", "state=" + "x" * 300 + "&next=//evil"):
         answer = admin.post("/notices/read/", {"notice": late, "back": back})
@@ -114,7 +116,7 @@ def test_the_return_address_stays_on_the_site(told: Site, admin: Client) -> None
         assert "evil" not in answer["Location"]
 
 
-def test_the_filter_reduces_the_list_and_has_an_empty_state(told: Site, admin: Client) -> None:
+def test_the_filter_reduces_the_list_and_has_an_empty_state(notified: Site, admin: Client) -> None:
     assert kinds_of(admin.get("/notices/?kind=ending_roles")) == ["ending_roles"]
     page = read(admin.get("/notices/_rows?state=closed", headers=HTMX))
     assert page.item("no-notices").attributes["data-key"] == "none_fit"
@@ -132,7 +134,7 @@ def limits_of(page: Page, kind: str, place: str) -> dict[str | None, str | None]
     raise AssertionError(f"no rule of {kind} for {place}")
 
 
-def test_all_users_read_rules_and_managers_of_the_entry_change_them(told: Site, admin: Client) -> None:
+def test_all_users_read_rules_and_managers_of_the_entry_change_them(notified: Site, admin: Client) -> None:
     page = read(admin.get("/notices/rules/"))
     assert limits_of(page, "drift", "site")["days"] == "7"
     assert limits_of(page, "late_source", "site")["grace_h"] == "1"
@@ -150,7 +152,7 @@ def test_all_users_read_rules_and_managers_of_the_entry_change_them(told: Site, 
     answer = admin.post(path, {"version": 2, "terms_grace_h": "-4"})
     assert (answer.status_code, set(codes_of(answer))) == (422, {"terms_grace_h"})
     assert {"0", "8784"} <= set(re.findall(r"\d+", read(answer, 422).text("#id_terms_grace_h_error")))
-    pia = signed_in(told.pia)
+    pia = signed_in(notified.pia)
     page = read(pia.get(path))
     assert page.has("[data-testid=read-only]")
     assert not page.has("[name=terms_grace_h]")
@@ -158,35 +160,35 @@ def test_all_users_read_rules_and_managers_of_the_entry_change_them(told: Site, 
     assert pia.post(path, {"version": 2, "terms_grace_h": "3"}).status_code == 403
 
 
-def test_a_manager_sets_and_removes_a_rule_below_the_own_entry(told: Site) -> None:
-    pia = signed_in(told.pia)
+def test_a_manager_sets_and_removes_a_rule_below_the_own_entry(notified: Site) -> None:
+    pia = signed_in(notified.pia)
     assert read(pia.get("/notices/rules/new/")).item("rule-step").attributes["data-key"] == "place"
     where = "/notices/rules/new/?kind=drift&policy=grid&entry=/physics"
     place = text_of(read(pia.get(where)).item("rule-place"))
     assert all(part in place for part in ("Grid", "/physics"))
     answer = pia.post(where, {"is_on": "on", "version": 0, "terms_days": "3"}, follow=True)
     assert limits_of(read(answer), "drift", "/physics")["days"] == "3"
-    rule = Rule.objects.get(policy=told.policy)
-    assert rule.entry_uid == told.uid("/physics")
+    rule = Rule.objects.get(policy=notified.policy)
+    assert rule.entry_uid == notified.uid("/physics")
     assert pia.get(where)["Location"] == f"/notices/rules/{rule.pk}/"
     answer = pia.get(where.replace("/physics", "/biology"))
     assert (answer.status_code, set(codes_of(answer))) == (422, {"entry"})
     assert "/biology" in read(answer, 422).text("#id_entry_error")
     answer = pia.get("/notices/rules/new/?kind=drift&policy=grid")
     assert (answer.status_code, codes_of(answer)) == (422, {"__all__": {"not_allowed"}})
-    assert signed_in(told.ben).get(f"/notices/rules/{rule.pk}/").status_code == 404
-    assert signed_in(told.nobody).get("/notices/rules/new/").status_code == 403
+    assert signed_in(notified.ben).get(f"/notices/rules/{rule.pk}/").status_code == 404
+    assert signed_in(notified.nobody).get("/notices/rules/new/").status_code == 403
     pia.post(f"/notices/rules/{rule.pk}/remove/", {"version": 1})
-    assert not Rule.objects.filter(policy=told.policy).exists()
+    assert not Rule.objects.filter(policy=notified.policy).exists()
 
 
-def test_users_choose_how_they_are_notified(told: Site) -> None:
-    User.objects.filter(pk=told.pia.pk).update(email="pia@example.org")
-    pia = signed_in(told.pia)
+def test_users_choose_how_they_are_notified(notified: Site) -> None:
+    User.objects.filter(pk=notified.pia.pk).update(email="pia@example.org")
+    pia = signed_in(notified.pia)
     way = read(pia.get("/notices/mail/")).item("mail-way")
     assert (way.attributes["data-key"], "pia@example.org" in text_of(way)) == ("not_sent", True)
     pia.post("/notices/mail/", {"interval": "weekly", "hour": "6", "kinds": ["drift"]})
-    chosen = Preference.objects.get(user=told.pia)
+    chosen = Preference.objects.get(user=notified.pia)
     assert (chosen.interval, chosen.hour) == ("weekly", 6)
     assert "drift" not in chosen.muted
     assert "late_source" in chosen.muted
@@ -195,7 +197,7 @@ def test_users_choose_how_they_are_notified(told: Site) -> None:
     assert set(answer.context["form"].errors) == {"interval", "hour", "kinds"}
 
 
-def test_a_webhook_is_created_shown_changed_and_removed(told: Site, admin: Client, settings: Any) -> None:
+def test_a_webhook_is_created_shown_changed_and_removed(notified: Site, admin: Client, settings: Any) -> None:
     assert read(admin.get("/notices/webhooks/")).has("[data-testid=no-webhooks]")
     given = {"name": "Chat", "url": "https://hooks.example.org/T0/secret-path", "policy": "", "entry": ""}
     answer = admin.post("/notices/webhooks/new/", given)
@@ -254,14 +256,14 @@ def test_a_forbidden_webhook_address_is_refused_at_its_field(
 ) -> None:
     answer = admin.post("/notices/webhooks/new/", {"name": "Chat", "url": url})
     assert (answer.status_code, codes_of(answer)) == (422, {"url": {code}})
-    said = read(answer, 422).text("#id_url_error")
-    assert named in said
-    assert (ALLOW in said) is may_open
+    text = read(answer, 422).text("#id_url_error")
+    assert named in text
+    assert (ALLOW in text) is may_open
     assert not Webhook.objects.exists()
 
 
-def test_webhooks_of_other_users_are_not_found(told: Site) -> None:
-    pia, ben = signed_in(told.pia), signed_in(told.ben)
+def test_webhooks_of_other_users_are_not_found(notified: Site) -> None:
+    pia, ben = signed_in(notified.pia), signed_in(notified.ben)
     given = {"name": "Physics", "url": "https://hooks.example.org/", "policy": "grid"}
     answer = pia.post("/notices/webhooks/new/", given)
     assert (answer.status_code, codes_of(answer)) == (422, {"__all__": {"not_allowed"}})
@@ -269,8 +271,8 @@ def test_webhooks_of_other_users_are_not_found(told: Site) -> None:
     page = f"/notices/webhooks/{Webhook.objects.get().pk}/"
     place = text_of(read(pia.get(page)).item("webhook-place"))
     assert all(part in place for part in ("Grid", "/physics"))
-    for client in (ben, signed_in(told.nobody)):
+    for client in (ben, signed_in(notified.nobody)):
         assert client.get(page).status_code == 404
         assert client.post(f"{page}act/", {"step": "test"}).status_code == 404
         assert not read(client.get("/notices/webhooks/")).has("[data-testid=webhook]")
-    assert "Physics" in text_of(read(signed_in(told.admin).get("/notices/webhooks/")).item("webhook"))
+    assert "Physics" in text_of(read(signed_in(notified.admin).get("/notices/webhooks/")).item("webhook"))

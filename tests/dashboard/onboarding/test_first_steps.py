@@ -203,8 +203,8 @@ def test_a_configuration_of_slurm_decides_algorithm_decay_and_metric(
     config = (golden_dir / f"slurm/config/{name}.txt").read_bytes()
     assert send_tree(admin, config=config).status_code == 303
     bring_in(admin, ("ada", "physics", days_ago(1), 1))  # the tree is sent again, and the configuration stays
-    said = [text_of(one) for one in shown(admin).items("fact")]
-    assert any("PriorityDecayHalfLife=" in line for line in said)
+    collected = [text_of(one) for one in shown(admin).items("fact")]
+    assert any("PriorityDecayHalfLife=" in line for line in collected)
     form = context(admin)["policy_form"]
     answer = press(admin, "publish", **{key: form.initial[key] for key in ("name", "algorithm", "half_life_days")})
     assert answer.status_code == 303

@@ -59,7 +59,7 @@ def local_only(answer: Any) -> list[str | None]:
     return [each.attributes["data-key"] for each in read(answer).items("local-only")]
 
 
-def said(answer: Any) -> str:
+def local_only_text(answer: Any) -> str:
     return text_of(read(answer).item("local-only"))
 
 
@@ -68,7 +68,7 @@ def test_tree_figure_and_entries_mark_local_only_numbers(alone: Site) -> None:
     for path in ("/policy/grid/", "/policy/grid/icicle/", page_of(alone, "/physics"), page_of(alone, "/physics/bob")):
         answer = client.get(path)
         assert local_only(answer) == ["fallback.below"], path
-        assert [part for part in SAID if part not in said(answer)] == [], path
+        assert [part for part in SAID if part not in local_only_text(answer)] == [], path
     for path in (page_of(alone, "/biology"), page_of(alone, "/biology/carol")):
         assert local_only(client.get(path)) == [], path
 
@@ -90,10 +90,10 @@ def test_a_past_instant_shows_the_fallback_of_that_time(alone: Site, monkeypatch
         assert local_only(client.get(path)) == [], path
         then = client.get(f"{path}?at=2026-11-20T12:30:00Z")
         assert local_only(then) == ["fallback.below_then"], path
-        assert [part for part in SAID if part not in said(then)] == [], path
+        assert [part for part in SAID if part not in local_only_text(then)] == [], path
     fall_back(alone.policy, alone.uid("/biology"), reason="not now", at=AT + HOUR)
     then = client.get("/policy/grid/?at=2026-11-20T12:30:00Z")
-    assert (local_only(then), "not now" in said(then)) == (["fallback.below_then"], False)
+    assert (local_only(then), "not now" in local_only_text(then)) == (["fallback.below_then"], False)
     mine = signed_in(alone.alice)
     assert any(fallen_of(mine.get("/me/priority/?at=2026-11-20T12:30:00Z")))
     assert not any(fallen_of(mine.get("/me/priority/")))
@@ -124,7 +124,7 @@ def attention_keys(answer: Any) -> list[str]:
 def test_the_group_page_shows_the_fallback_to_its_lead(alone: Site) -> None:
     led = signed_in(alone.pia).get(f"/policy/grid/group/{alone.uid('/physics')}/")
     assert local_only(led) == ["fallback.below"]
-    assert [part for part in SAID if part not in said(led)] == []
+    assert [part for part in SAID if part not in local_only_text(led)] == []
     assert local_only(signed_in(alone.ben).get(f"/policy/grid/group/{alone.uid('/biology')}/")) == []
 
 
@@ -137,10 +137,10 @@ def test_my_priority_marks_the_level_of_the_fallback(alone: Site) -> None:
 
 
 def test_rest_marks_the_level_by_key_without_a_reason_for_hidden_entries(alone: Site) -> None:
-    (told,) = Caller(user=alone.alice).get("me/explain").json()["accounts"]
-    keys = [[one["key"] for one in step["sentences"]] for step in told["steps"]]
+    (attention_items,) = Caller(user=alone.alice).get("me/explain").json()["accounts"]
+    keys = [[one["key"] for one in step["sentences"]] for step in attention_items["steps"]]
     assert [["walk.local_only" in each for each in keys]] == [[False, True]]
-    (fallen,) = [one for one in told["steps"][1]["sentences"] if one["key"] == "walk.local_only"]
+    (fallen,) = [one for one in attention_items["steps"][1]["sentences"] if one["key"] == "walk.local_only"]
     assert fallen["values"] == {"at": "2026-11-20T12:00:00Z", "reason": REASON}
     bound: dict[str, Any] = {"policy_slug": "grid", "subtree_uid": alone.uid("/physics/alice")}
     caller = Caller(token=alone.token("priorities:read", **bound))
@@ -173,7 +173,7 @@ def test_convergence_names_the_days_of_the_fallback(alone: Site, days: HandMade)
     for path in ("/policy/grid/convergence/", page_of(alone, "/physics", "convergence/"), bob):
         answer = client.get(path)
         assert local_only(answer) == ["local_only"], path
-        assert [part for part in DAYS if part not in said(answer)] == [], path
+        assert [part for part in DAYS if part not in local_only_text(answer)] == [], path
         assert answer.content.index(b'data-testid="local-only"') < answer.content.index(b'id="panels-'), path
     for path in (
         page_of(alone, "/biology", "convergence/"),
@@ -186,16 +186,16 @@ def test_days_of_an_ended_fallback_are_marked_for_recalculation(alone: Site, day
     recover(alone.policy, alone.uid("/physics"), at=AT + HOUR)
     answer = signed_in(alone.admin).get("/policy/grid/convergence/")
     assert local_only(answer) == ["local_only_until"]
-    assert "20 Nov 2026" in said(answer)
+    assert "20 Nov 2026" in local_only_text(answer)
     assert REASON not in read(answer).text("body")
 
 
 def test_convergence_by_rest_marks_the_fallback_without_hidden_names(alone: Site, days: HandMade) -> None:
     path = "policies/grid/convergence"
-    (told,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
-    assert told["key"] == "local_only"
-    assert [part for part in DAYS if part not in told["text"]] == []
-    assert told["values"] == {"name": "/physics", "since": "2026-11-20", "reason": REASON}
+    (attention_items,) = Caller(user=alone.admin).get(path, {"entry": "/physics"}).json()["local_only"]
+    assert attention_items["key"] == "local_only"
+    assert [part for part in DAYS if part not in attention_items["text"]] == []
+    assert attention_items["values"] == {"name": "/physics", "since": "2026-11-20", "reason": REASON}
     assert Caller(user=alone.admin).get(path, {"entry": "/biology"}).json()["local_only"] == []
     assert Caller(user=alone.ben).get(path).json()["local_only"] == [], "what a sibling does is not ben's to see"
     token = alone.token("policies:read", policy_slug="grid", subtree_uid=alone.uid("/physics/alice"))
@@ -222,8 +222,8 @@ def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, plac
     rows = Mount.objects.filter(pk=mount.pk)
     administrator = signed_in(place.admin)
 
-    def told(**changes: Any) -> tuple[list[str], str]:
-        """Keys of what is said of peers and of usage, and its text."""
+    def attention_items(**changes: Any) -> tuple[list[str], str]:
+        """Keys of the items about peers and of usage, and its text."""
         rows.update(**changes)
         page = read(administrator.get(ATTENTION, headers=HTMX))
         found = [
@@ -233,21 +233,21 @@ def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, plac
         ]
         return [each.attributes["data-key"] or "" for each in found], " ".join(text_of(each) for each in found)
 
-    assert told()[0] == []
-    keys, text = told(good_at=AT - 30 * HOUR)
+    assert attention_items()[0] == []
+    keys, text = attention_items(good_at=AT - 30 * HOUR)
     assert keys == ["peer.stale meanwhile.keep"]
     assert all(part in text for part in ("/vo-a", "vo-a.example", "30 h"))
     card = read(administrator.get(ATTENTION, headers=HTMX))
     assert path_of(mount) in card.values("href", '[data-key^="peer."]')
     assert "vo-a.example" not in signed_in(place.ben).get(ATTENTION, headers=HTMX).content.decode(), "he doesn't see it"
-    assert told(good_at=AT, expires_at=AT - HOUR)[0] == ["peer.expired meanwhile.keep"]
-    keys, text = told(expires_at=None, state=Remote.State.FROZEN)
+    assert attention_items(good_at=AT, expires_at=AT - HOUR)[0] == ["peer.expired meanwhile.keep"]
+    keys, text = attention_items(expires_at=None, state=Remote.State.FROZEN)
     assert (keys, "0 s" in text) == (["peer.frozen meanwhile.freeze"], True)
     make_global(place, "/vo-a")
     fall_back(place.policy, place.uid("/vo-a"), reason=REASON, at=AT)
     place.recompute()
-    keys, text = told(state=Remote.State.ACTIVE, good_at=AT - 30 * HOUR, stale_action="local")
-    assert keys == ["local_only"], "said once"
+    keys, text = attention_items(state=Remote.State.ACTIVE, good_at=AT - 30 * HOUR, stale_action="local")
+    assert keys == ["local_only"], "shown once"
     assert [part for part in (REASON, SINCE, "/vo-a") if part not in text] == []
 
 

@@ -17,7 +17,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.priorities.change_effects import get_request_evidence
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.group.test_group import HTMX, active, give, head, lead, manager, page, said  # noqa: F401 - fixtures
+from tests.dashboard.group.test_group import HTMX, active, give, head, lead, manager, note_of, page  # noqa: F401 - fixtures
 from tests.dashboard.page import read, text_of
 from tests.examples import first
 from tests.series_by_hand import HandMade, put_in_place
@@ -113,7 +113,7 @@ def test_granting_publishes_and_notifies_the_requester(
     lead: Client,  # noqa: F811
     manager: Client,  # noqa: F811
 ) -> None:
-    assert "3" in said(answer(manager, asked, "grant"))
+    assert "3" in note_of(answer(manager, asked, "grant"))
     assert head() == 3
     assert active(grid, "/atlas").shares == 75.0
     assert read(manager.get(INBOX)).has('[data-testid="nothing-waits"]')
@@ -123,7 +123,7 @@ def test_granting_publishes_and_notifies_the_requester(
 
 def test_another_amount_is_granted_with_a_comment(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
     done = answer(manager, asked, "grant-other", shares="66,5", until="2099-01-31", text="Half, for now.")
-    assert (head(), "3" in said(done)) == (3, True)
+    assert (head(), "3" in note_of(done)) == (3, True)
     assert active(grid, "/atlas").shares == 66.5
     seen = read(lead.get(page(grid)))
     assert seen.item("request").attributes["data-state"] == "granted_other"
@@ -172,13 +172,13 @@ def test_invalid_decisions_are_reported_at_the_request_and_kept(
 
 def test_requests_are_declined_or_returned(grid: Grid, asked: ChangeSet, lead: Client, manager: Client) -> None:  # noqa: F811
     back = answer(manager, asked, "say", text="Is half enough?")
-    assert (bool(said(back)), back.context["inbox"].n_waiting) == (True, 1)
+    assert (bool(note_of(back)), back.context["inbox"].n_waiting) == (True, 1)
     seen = read(lead.get(page(grid)))
     assert "Is half enough?" in text_of(seen.item("comment"))
     assert seen.item("request").attributes["data-state"] == "open"
     answer(lead, asked, "say", text="Until January, yes.")
     assert "Until January, yes." in text_of(read(manager.get(INBOX)).items("comment")[-1])
-    assert said(answer(manager, asked, "decline", text="Not this year."))
+    assert note_of(answer(manager, asked, "decline", text="Not this year."))
     line = line_of(lead.get(INBOX), asked)
     assert line.attributes["data-state"] == "declined"
     assert "Not this year." in text_of(line)
@@ -188,7 +188,7 @@ def test_the_requester_can_withdraw_but_not_grant(grid: Grid, asked: ChangeSet, 
     for step in ("grant", "decline"):
         assert answer(lead, asked, step, text="x").status_code == 403
     assert active(grid, "/atlas").shares == 60.0
-    assert said(answer(lead, asked, "withdraw"))
+    assert note_of(answer(lead, asked, "withdraw"))
     asked.refresh_from_db()
     assert asked.state == "withdrawn"
 

@@ -188,9 +188,9 @@ def test_notified_users_get_their_own_numbers_once(grid: Grid, recomputed: Chang
     where = f"/changes/{recomputed.pk}/notify/"
     preview = read(admin.get(where)).all('[data-testid="rank-notice"]')
     assert [one.attributes["data-name"] for one in preview] == ["alice", "carol"]
-    said = {one.attributes["data-name"]: text(one) for one in preview}
-    assert "changed your rank from 4 to 6 of 6" in said["alice"]
-    assert "More for biomed." in said["alice"]
+    result = {one.attributes["data-name"]: text(one) for one in preview}
+    assert "changed your rank from 4 to 6 of 6" in result["alice"]
+    assert "More for biomed." in result["alice"]
     admin.post(where, {"who": "all"})
     assert read(admin.get(where)).all('[data-testid="rank-notice"]') == []
     admin.post(where, {"who": "all"})
@@ -252,10 +252,10 @@ def test_a_watch_notifies_its_owner_and_ends_with_a_summary(grid: Grid, recomput
     admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(biomed), "days": "14"})
     assert "/biomed" in read(admin.get("/notices/rules/")).text("#watches")
     evaluate(at=clock.now())
-    told = list_open_notices(Actor(user=grid.admin, via="page"), clock.now())
-    (said,) = [one.sentence for one in told if one.kind.name == "watched"]
-    assert said.key == "watched.under"
-    assert all(part in said.text for part in ("/biomed", "56.5\xa0%", "92.8\xa0%", "4 Dec 2026"))
+    shown = list_open_notices(Actor(user=grid.admin, via="page"), clock.now())
+    (found,) = [one.sentence for one in shown if one.kind.name == "watched"]
+    assert found.key == "watched.under"
+    assert all(part in found.text for part in ("/biomed", "56.5\xa0%", "92.8\xa0%", "4 Dec 2026"))
     assert not [one for one in list_open_notices(Actor(user=grid.alice, via="page"), clock.now())]
     later = clock.now() + timedelta(days=14, minutes=5)
     evaluate(at=later)

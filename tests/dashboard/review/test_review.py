@@ -137,8 +137,8 @@ def test_rewriting_siblings_is_an_edit_of_each(grid: Grid) -> None:
     change = drafted(grid.admin, {"op": "set_shares", "entry": "/cms", "shares": shares})
     page = read(signed_in(grid.admin).get(f"/changes/{change.pk}/"))
     assert fact(page, "edits") == [3, 0]
-    said = page.texts("#diff tr[data-change] th b")
-    named = [names_in(*each) for each in zip(said, ("cms", "atlas", "biomed"), strict=True)]
+    shown = page.texts("#diff tr[data-change] th b")
+    named = [names_in(*each) for each in zip(shown, ("cms", "atlas", "biomed"), strict=True)]
     assert named == [True, True, True]
     for tab in ("effect", "checks", "discussion"):
         assert signed_in(grid.admin).get(f"/changes/{change.pk}/{tab}/").status_code == 200
@@ -226,9 +226,9 @@ def test_scheduled_publication_shows_both_times_and_can_happen_now(grid: Grid, b
     change_set = drafted(bob, MORE)
     client = signed_in(bob)
     htmx = {"HX-Request": "true"}
-    told = read(client.get(f"/changes/{change_set.pk}/_instant?effective_at=2027-01-01T08:00", headers=htmx))
-    assert "2027-01-01 08:00 UTC" in told.text("#instant")
-    assert not told.has("[data-testid=is-past]")
+    answer = read(client.get(f"/changes/{change_set.pk}/_instant?effective_at=2027-01-01T08:00", headers=htmx))
+    assert "2027-01-01 08:00 UTC" in answer.text("#instant")
+    assert not answer.has("[data-testid=is-past]")
     past = client.get(f"/changes/{change_set.pk}/_instant?effective_at=2020-01-01T08:00", headers=htmx)
     assert read(past).has("[data-testid=is-past]")
     assert read(decide(client, change_set, "schedule", effective_at="soon"), 422).error_codes() == ["no_time"]

@@ -52,9 +52,9 @@ def test_sentences_of_the_review(grid: Grid, snapshot: SnapshotAssertion) -> Non
         change_set = drafted(grid.admin, operation)
         page = page_of(grid, change_set)
         assert page.each("#diff tr[data-change]", "data-key")[:1] == [key]
-        sentences[key] = said = page.texts("#diff tr[data-change] th b")[0]
-        assert names_in(said, *names), (key, said)
-        assert said not in names, (key, "more than a name")
+        sentences[key] = shown = page.texts("#diff tr[data-change] th b")[0]
+        assert names_in(shown, *names), (key, shown)
+        assert shown not in names, (key, "more than a name")
         for tab in ("effect", "checks"):
             assert signed_in(grid.admin).get(f"/changes/{change_set.pk}/{tab}/").status_code == 200, (key, tab)
     assert signed_in(grid.admin).get(f"/changes/{change_set.pk}/discussion/").status_code == 200

@@ -179,10 +179,10 @@ def test_administrators_see_the_reason_of_a_failure_and_others_the_failure(
     spool.rmdir()
     as_admin.post("/usage/sources/abisko/collect/")
     work_run_now(Run.objects.get(kind="usage_collect").pk)
-    told, seen = (read(one.get("/usage/sources/abisko/")) for one in (as_admin, as_bob))
+    found, seen = (read(one.get("/usage/sources/abisko/")) for one in (as_admin, as_bob))
     assert (state_of(as_admin), state_of(as_bob)) == ("failed", "failed")
-    assert str(spool) in told.text('[data-testid="collect-error"]')
-    assert told.has("#collect")
+    assert str(spool) in found.text('[data-testid="collect-error"]')
+    assert found.has("#collect")
     assert str(spool) not in text_of(as_bob.get("/usage/sources/abisko/"))
     assert not seen.has('[data-testid="collect-error"]')
     assert not seen.has("#collect")
@@ -220,9 +220,9 @@ def test_rejected_lines_of_a_collection_are_shown_like_those_of_an_import(as_adm
     assert run.counts.get("rejected") == 1, (run.error, run.result)
     page = read(as_admin.get(f"/usage/imports/{Import.objects.get().pk}/"))
     assert page.item("rejected-line").attributes["data-code"] == "too_few_fields"
-    told = page.text('[data-testid="rejected-line"] small')
-    assert "a.swf" in told
-    assert re.findall(r"\d+", told) == ["3", "3", "18"]
+    text = page.text('[data-testid="rejected-line"] small')
+    assert "a.swf" in text
+    assert re.findall(r"\d+", text) == ["3", "3", "18"]
     assert page.item("undo").attributes["data-code"] == "collected"
     refused = as_admin.post(f"/usage/imports/{Import.objects.get().pk}/undo/", {"reason": "x"})
     assert (refused.status_code, Record.objects.count(), Import.objects.get().undone_run) == (303, 1, None)

@@ -89,7 +89,7 @@ def test_every_reading_of_figure_17_gives_its_bits_and_orders(
 def test_only_the_typical_reading_is_within_one_bit_of_the_paper(figure: dict[str, Any]) -> None:
     typical = by_region(job_size.bits_table(OPERATORS, job_size.TYPICAL))
     for name, expected in figure["paper"].items():
-        assert all(abs((bits or 99) - said) <= 1 for bits, said in zip(typical[name], expected, strict=True))
+        assert all(abs((bits or 99) - found) <= 1 for bits, found in zip(typical[name], expected, strict=True))
     for reading, equal in ((job_size.PLAIN_PRINTED, 1), (job_size.EASIEST_TARGET, 3)):
         table = by_region(job_size.bits_table(OPERATORS, reading))
         same = [a == b for name in SEVEN for a, b in zip(table[name][:3], figure["paper"][name][:3], strict=True)]

@@ -198,13 +198,13 @@ LABELS = {
 def test_every_line_of_an_explanation_adds_up(case: dict[str, Any]) -> None:
     case["jobs"].append({"id": "99", "deadline_in_s": 60, "requests": {"lic": 2, "site": "north"}, "state": "pending"})
     for row in solve(case)["jobs"].values():
-        told = {}
+        collected = {}
         for line in row["explain"]:
             left, right = line.split(" = ", 1)
             label, number = left.rsplit(" ", 1)
-            told[LABELS[label]] = float(number)
+            collected[LABELS[label]] = float(number)
             assert evaluated(right) == pytest.approx(float(number), rel=1e-9, abs=1e-9), line
-        assert told == {name: value for name, value in row.items() if name != "explain"}
+        assert collected == {name: value for name, value in row.items() if name != "explain"}
 
 
 HUGE = st.sampled_from([0, 5e-324, 1e-300, 1e-9, 1, 1e9, 1e15])

@@ -42,13 +42,13 @@ def test_the_ledger_equals_exact_fractions(
     total = sum(received.values()) + sum(benefit for _group, benefit in fair)
     assert ledger["total"] == total
     assert set(ledger["groups"]) == {*CASE["shares"], *(group for group, _benefit in fair)}
-    for group, told in ledger["groups"].items():
+    for group, found in ledger["groups"].items():
         booked = sum(benefit for each, benefit in fair if each == group)
         after = received.get(group, 0) + booked
         share = Fraction(CASE["shares"].get(group, 0), 10)
-        assert (told["before"], told["booked"], told["after"]) == (received.get(group, 0), booked, after)
-        assert told["fraction"] == (None if not total else pytest.approx(float(Fraction(after, total)), rel=1e-12))
-        assert told["owed"] == pytest.approx(float(share * total - after), rel=1e-12, abs=1e-9)
+        assert (found["before"], found["booked"], found["after"]) == (received.get(group, 0), booked, after)
+        assert found["fraction"] == (None if not total else pytest.approx(float(Fraction(after, total)), rel=1e-12))
+        assert found["owed"] == pytest.approx(float(share * total - after), rel=1e-12, abs=1e-9)
     assert ledger["next"] == {"benefit": {group: each["after"] for group, each in ledger["groups"].items()}}
 
 
@@ -73,10 +73,10 @@ def test_each_job_lists_its_group_and_the_benefit_of_each_function() -> None:
     ]
     case = {**CASE, "algorithm": {"name": "sam", "benefit": {"cpu_s": 2, "data_gb": 3}}, "jobs": jobs}
     answer = solve_job_case(case)
-    told = {
+    found = {
         name: (each["group"], each["benefit"], each["booked"], each["parts"]) for name, each in answer["jobs"].items()
     }
-    assert told == {
+    assert found == {
         "j1": ("a", 27, True, {"cpu_s": 12, "data_gb": 15}),
         "j2": ("data-taking", None, False, {}),
         "j3": ("b", 4, True, {}),

@@ -199,8 +199,8 @@ def assert_lines_add_up(lines: list[str]) -> None:
     """Every calculation gives the number before it, and the terms of the sum are those of their own lines."""
     found = {}
     for line in lines:
-        said, is_calculated, calculation = re.sub(r" \([A-Za-z][^()]*\)", "", line).partition(" = ")
-        label, _, number = said.rpartition(" ")
+        result, is_calculated, calculation = re.sub(r" \([A-Za-z][^()]*\)", "", line).partition(" = ")
+        label, _, number = result.rpartition(" ")
         found[label] = float(number)
         if is_calculated:
             assert evaluate(calculation) == pytest.approx(float(number), rel=1e-12, abs=1e-12), line

@@ -59,9 +59,9 @@ def test_a_subtree_survives_the_round_trip_through_signed_bytes() -> None:
 def test_local_settings_of_a_site_are_not_published() -> None:
     rules = read_members([{"people": "anybody", "shares": 1}])
     tree = tree_with(locked=True, scope_sources=("our-slurm",), members=rules)
-    told = write_policy(HEAD, tree, 1)["root"]
-    assert set(told) == {"uid", "name", "kind", "scope", "children"}
-    assert "our-slurm" not in str(told)
+    found = write_policy(HEAD, tree, 1)["root"]
+    assert set(found) == {"uid", "name", "kind", "scope", "children"}
+    assert "our-slurm" not in str(found)
 
 
 def changed(place: str, value: object) -> dict[str, Any]:

@@ -70,9 +70,9 @@ def _with_usage() -> tuple[Site, dict[str, Source]]:
     }
     for n, (name, hours_ago) in enumerate(AGO.items()):
         for ago_h in hours_ago:
-            told_by = peers.get(name)
-            made.job("ada", "p1", 10 + n, ago_h=ago_h, source=told_by)
-            made.job("cleo", "p2", 3 * (n + 1), ago_h=ago_h, source=told_by)
+            sent_by = peers.get(name)
+            made.job("ada", "p1", 10 + n, ago_h=ago_h, source=sent_by)
+            made.job("cleo", "p2", 3 * (n + 1), ago_h=ago_h, source=sent_by)
     made.job("zoe", "x", 40)
     made.recompute()
     return made, peers

@@ -100,7 +100,7 @@ def test_each_site_has_capacity_age_versions_and_held_hours(world: Site, as_eva:
     assert (east.enforced, east.published, east.is_behind) == (40, 41, True)
     assert east.published_at == AS_OF - timedelta(minutes=3)
     assert east.last_contact_at == AS_OF - timedelta(minutes=4)
-    assert (east.held_hours, east.held_core_s) == (1, 90_000.0), "an hour before the window is no longer told"
+    assert (east.held_hours, east.held_core_s) == (1, 90_000.0), "an hour before the window is no longer sent"
     assert east.part_of_capacity == pytest.approx(17 / (2 * 4))
     assert (west.name, west.state, west.capacity_cores, west.part_of_capacity) == ("West", "untold", None, None)
 

@@ -54,10 +54,10 @@ def another(policy: Policy, n: int) -> Subscription:
 
 
 def test_the_newest_fetch_has_its_duration(subscription: Subscription, mounted: Mount, policy: Policy) -> None:
-    told = UsageFeed.objects.create(
+    found = UsageFeed.objects.create(
         policy=policy, entry_uid=mounted.entry_uid, name="ours", capacity_cores=1.0, made_at=AT
     )
-    reading = Reading.objects.create(feed=told, reader="them", version=1, at=AT)
+    reading = Reading.objects.create(feed=found, reader="them", version=1, at=AT)
     keys = [f"mount:{mounted.pk}", f"usage:{subscription.pk}", f"reads:{reading.pk}"]
     looked(mounted, 0.25)
     looked(mounted, 0.084, AT - HOUR)  # noted later: the order of the timeline is that of its rows

@@ -40,7 +40,7 @@ def site() -> TreeColumns:
     )
 
 
-def told(*nodes: Node, scope: str = "") -> PolicyDocument:
+def document_of(*nodes: Node, scope: str = "") -> PolicyDocument:
     tree = columns_of([Node(VO, None, "VO-A", scope=scope), *nodes])
     return read_policy(write_policy(HEAD, tree, 0), PolicyLimits())
 
@@ -57,7 +57,7 @@ def laid(head: TreeColumns, document: PolicyDocument, elsewhere: Collection[UUID
 
 
 def test_document_entries_land_below_the_local_mount_entry() -> None:
-    applied = laid(site(), told(*PROJECTS, scope="global"))
+    applied = laid(site(), document_of(*PROJECTS, scope="global"))
     tree = applied.tree
     assert [tree.path(i) for i in range(len(tree))] == [
         "/",
@@ -75,17 +75,17 @@ def test_document_entries_land_below_the_local_mount_entry() -> None:
 
 
 def test_applying_the_same_document_again_changes_nothing() -> None:
-    once = laid(site(), told(*PROJECTS)).tree
-    again = laid(once, told(*PROJECTS))
+    once = laid(site(), document_of(*PROJECTS)).tree
+    again = laid(once, document_of(*PROJECTS))
     assert again.is_empty
     assert again.tree.same_as(once)
     assert again.furthest_points == 0
 
 
 def test_the_next_version_moves_renames_and_removes_by_uid() -> None:
-    once = laid(site(), told(*PROJECTS)).tree
+    once = laid(site(), document_of(*PROJECTS)).tree
     following = (Node(P2, VO, "P-A2 renamed", "project", 45.0), Node(ANNA, P2, "anna", "user", 1.0, is_group=False))
-    applied = laid(once, told(*following))
+    applied = laid(once, document_of(*following))
     assert (applied.n_added, applied.n_gone, applied.n_changed) == (0, 1, 2)
     assert applied.tree.index_of_path("/vo-a-here/P-A2 renamed/anna") is not None
     assert applied.tree.index_of_uid(P1) is None
@@ -95,13 +95,13 @@ def test_the_next_version_moves_renames_and_removes_by_uid() -> None:
 @pytest.mark.parametrize(("uid", "owner"), [(OTHER, "/local"), (SITE, "/"), (MOUNT, "the mount itself")])
 def test_a_document_cannot_change_entries_of_other_authorities(uid: UUID, owner: str) -> None:
     with pytest.raises(BadDocument, match=f"has the uid of {owner},") as refusal:
-        laid(site(), told(Node(uid, VO, "mine now")))
+        laid(site(), document_of(Node(uid, VO, "mine now")))
     assert refusal.value.code == "foreign_uid"
     assert refusal.value.fields[0].where == "/mine now"
 
 
 def test_a_document_cannot_claim_former_entries_of_this_policy() -> None:
-    document = told(Node(OLD, VO, "back again"))
+    document = document_of(Node(OLD, VO, "back again"))
     assert laid(site(), document).n_added == 1
     with pytest.raises(BadDocument):
         laid(site(), document, elsewhere=[OLD])
@@ -111,7 +111,7 @@ def test_a_document_cannot_claim_former_entries_of_this_policy() -> None:
 def test_a_new_name_with_invisible_characters_is_rejected_with_its_path(name: str) -> None:
     odd = Node(ANNA, P1, name, "user", 1.0, is_group=False)
     with pytest.raises(BadDocument) as refusal:
-        laid(site(), told(*PROJECTS[:2], odd))
+        laid(site(), document_of(*PROJECTS[:2], odd))
     assert (refusal.value.code, [field.where for field in refusal.value.fields]) == ("bad_name", [f"/P-A1/{name}"])
     assert shown(f"/P-A1/{name}") in refusal.value.message
     old = columns_of(
@@ -122,12 +122,12 @@ def test_a_new_name_with_invisible_characters_is_rejected_with_its_path(name: st
             replace(odd, shares=9.0),
         ]
     )
-    assert laid(old, told(*PROJECTS[:2], odd)).n_changed == 1
+    assert laid(old, document_of(*PROJECTS[:2], odd)).n_changed == 1
 
 
 def test_a_missing_or_too_deep_mount_entry_is_an_error() -> None:
     with refused(BadDocument, "mount_gone"):
-        apply_document(site(), UUID(int=99), told(), owned_elsewhere=lambda uids: ())
+        apply_document(site(), UUID(int=99), document_of(), owned_elsewhere=lambda uids: ())
     chain: list[Node] = []
     above = VO
     for n in range(1000, 1032):
@@ -140,7 +140,7 @@ def test_a_missing_or_too_deep_mount_entry_is_an_error() -> None:
         at = UUID(int=n)
     deep.append(Node(MOUNT, at, "mount"))
     with refused(BadDocument, naming=str(MAX_DEPTH)):
-        laid(columns_of(deep), told(*chain))
+        laid(columns_of(deep), document_of(*chain))
 
 
 @examples(50)
@@ -150,7 +150,7 @@ def test_nothing_outside_the_mount_changes(data: st.DataObject) -> None:
     head = site()
     outside = [node for node in head.nodes() if node.uid != MOUNT]
     for _ in range(data.draw(st.integers(1, 3))):
-        head = laid(head, told(*_some(data), scope=data.draw(st.sampled_from(["", "local", "global"])))).tree
+        head = laid(head, document_of(*_some(data), scope=data.draw(st.sampled_from(["", "local", "global"])))).tree
         now: dict[UUID, Any] = {node.uid: node for node in head.nodes()}
         assert [now[node.uid] for node in outside] == outside
         below = head.subtree_mask(head.index_of_uid(MOUNT) or 0)

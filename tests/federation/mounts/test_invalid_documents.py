@@ -56,9 +56,9 @@ def child(document: dict[str, Any], at: int = 0) -> dict[str, Any]:
 def signed(body: bytes, key: SigningKey = KEY) -> bytes:
     """Whatever the bytes are, under a signature that holds."""
     seal = sign_document({}, key).split(b"\n")[1]
-    said = json.loads(seal)
-    said["signature"] = base64.b64encode(key.sign(body)).decode()
-    return body + b"\n" + canonical(said) + b"\n"
+    data = json.loads(seal)
+    data["signature"] = base64.b64encode(key.sign(body)).decode()
+    return body + b"\n" + canonical(data) + b"\n"
 
 
 def _entry(name: str, n: int, **more: Any) -> dict[str, Any]:

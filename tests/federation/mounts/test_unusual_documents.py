@@ -110,9 +110,9 @@ def test_held_hours_are_stored_in_one_batch(
     feed.tell({AT - n * HOUR: {P1: 2e7} for n in range(1, 401)})
     with django_assert_max_num_queries(150):
         look_at(subscription, monkeypatch, AT + HOUR)
-    told = HeldHour.objects.filter(subscription=subscription)
-    assert set(told.values_list("cpu_s", "number", "found_at")) == {(2e7, 2, AT)}
-    assert told.count() == 400
+    found = HeldHour.objects.filter(subscription=subscription)
+    assert set(found.values_list("cpu_s", "number", "found_at")) == {(2e7, 2, AT)}
+    assert found.count() == 400
 
 
 def other_policy(mounted: Mount | None = None) -> Policy:
@@ -201,9 +201,9 @@ def opened(issued: SignedVersion) -> Mapping[str, Any]:
 
 
 def test_the_newest_held_hours_are_shown_and_all_are_counted(subscription: Subscription) -> None:
-    told = {"subscription": subscription, "number": 1, "most_cpu_s": 1.0, "found_at": AT}
+    result = {"subscription": subscription, "number": 1, "most_cpu_s": 1.0, "found_at": AT}
     HeldHour.objects.bulk_create(
-        HeldHour(hour_at=AT - n * HOUR, cpu_s=3_600.0 * (1_000 if n == 90 else 1), **told) for n in range(1, 101)
+        HeldHour(hour_at=AT - n * HOUR, cpu_s=3_600.0 * (1_000 if n == 90 else 1), **result) for n in range(1, 101)
     )
     found = load_reported_usage(subscription)
     assert (found.n_held, found.needed_cores) == (100, 1_000.0)

@@ -142,7 +142,7 @@ def make_teller(*, entry: str = "/VO-A", tree: dict[str, Any] = TREE, **given: A
     return Teller(policy, source, feed)
 
 
-def make_told_of() -> Teller:
+def make_teller_with_jobs() -> Teller:
     """With jobs of all users in the subtree, of one beside it, of one without a place, and of one at the VO itself."""
     made = make_teller()
     made.map(**PLACES)
@@ -171,14 +171,14 @@ class Reader:
     def fetched(self, *, at: datetime = AT) -> bool:
         """One question; whether there is more."""
         seen = self.seen.number if self.seen and self.number else None
-        told = issue_usage(self.feed, since=self.number, seen=seen, known_etag=self.etag, at=at)
-        if told is None:
+        found = issue_usage(self.feed, since=self.number, seen=seen, known_etag=self.etag, at=at)
+        if found is None:
             return False
-        document = opened(told)
-        assert (document.head.since, document.head.number) == (self.number, told.number)
+        document = opened(found)
+        assert (document.head.since, document.head.number) == (self.number, found.number)
         assert document.head.seen == (self.seen if self.number else None), "its line was forked"
         self.documents.append(document)
-        self.data.append(told.data)
+        self.data.append(found.data)
         self.sums |= {hour: {} for hour in document.hours.tolist()}
         rows = zip(document.row_hour.tolist(), document.row_entry.tolist(), document.amounts.tolist(), strict=True)
         for hour, entry, amounts in rows:
@@ -186,7 +186,7 @@ class Reader:
         if document.running is not None:
             jobs = zip(document.running.entry.tolist(), document.running.cpus.tolist(), strict=True)
             self.running = [(document.entries[entry], cpus) for entry, cpus in jobs]
-        self.number, self.seen, self.etag = told.number, document.head.newest, told.etag
+        self.number, self.seen, self.etag = found.number, document.head.newest, found.etag
         return document.head.more
 
     def follow(self, *, at: datetime = AT) -> Sums:
@@ -196,6 +196,6 @@ class Reader:
         return {hour: of for hour, of in self.sums.items() if of}
 
 
-def opened(told: SignedFeed) -> UsageDocument:
+def opened(found: SignedFeed) -> UsageDocument:
     fingerprint = load_keys(at=AT).key.public.fingerprint
-    return read_usage(open_document(told.data, trusted={fingerprint}).document)
+    return read_usage(open_document(found.data, trusted={fingerprint}).document)

@@ -119,10 +119,10 @@ class RestoredSite:
         self._be(ISSUER, SITE)
         self.monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
         asked = dict(parse_qsl(urlsplit(question.url).query))
-        told = Client().get("/api/v1/feeds/vo-a", asked, headers=question.headers)
+        answer = Client().get("/api/v1/feeds/vo-a", asked, headers=question.headers)
         self._go_on()
-        self.side.serves, self.side.status = told.content, told.status_code
-        self.side.etag = told.get("ETag", "")
+        self.side.serves, self.side.status = answer.content, answer.status_code
+        self.side.etag = answer.get("ETag", "")
         self._be("site.example", "site-a")
         found = look_at(row, self.monkeypatch, at)
         if found.outcome in ("applied", "same"):

@@ -69,12 +69,12 @@ def move(teller: Teller) -> None:
 def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
     """First lines of the documents that ended a look, by number before and after. Of a part, later states take hours
     away again."""
-    told: dict[tuple[int, int], set[bytes]] = {}
+    collected: dict[tuple[int, int], set[bytes]] = {}
     for reader in readers:
         for document, data in zip(reader.documents, reader.data, strict=True):
             if not document.head.more:
-                told.setdefault((document.head.since, document.head.number), set()).add(data.split(b"\n")[0])
-    return told
+                collected.setdefault((document.head.since, document.head.number), set()).add(data.split(b"\n")[0])
+    return collected
 
 
 def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytes
             is_over.set()
         found = [*(reader.result() for reader in readers), patient]
     expected = teller.expected()
-    told = finished(found)
-    assert {key: len(contents) for key, contents in told.items() if len(contents) > 1} == {}
-    assert len(told) > 2
+    result = finished(found)
+    assert {key: len(contents) for key, contents in result.items() if len(contents) > 1} == {}
+    assert len(result) > 2
     for reader in found[:3]:
         assert {hour: of for hour, of in reader.sums.items() if of} == expected
     assert Reader(teller.feed).follow() == expected

@@ -59,9 +59,9 @@ def publish(**operation: Any) -> None:
 
 # --- What a reader has ------------------------------------------------------------------------------------------------
 def test_the_first_feed_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
-    told = issue_usage(teller.feed, since=0, at=AT)
-    assert told is not None
-    document = opened(told)
+    found = issue_usage(teller.feed, since=0, at=AT)
+    assert found is not None
+    document = opened(found)
     head = document.head
     assert (head.issuer, head.feed, head.root) == ("site-a.example", "vo-a", teller.uid("/VO-A"))
     assert (head.number, head.since, head.more, head.site, head.capacity_cores) == (1, 0, False, "local", 100.0)
@@ -93,11 +93,11 @@ def test_the_document_contains_no_account_group_or_job_names(teller: Teller) -> 
         qos="secretqos",
     )
     teller.job("secretjob78", "anna", "P-A1", state="running", end_at=None, site="secretsite")
-    told = issue_usage(teller.feed, since=0, at=AT)
-    assert told is not None
+    found = issue_usage(teller.feed, since=0, at=AT)
+    assert found is not None
     assert Reader(teller.feed).follow() == teller.expected()
     for name in ("secret", "Secret", "anna", "bert", "carl", "P-A1", "VO-A", "cluster", "CN="):
-        assert name.encode() not in told.data.split(b"\n")[0], name
+        assert name.encode() not in found.data.split(b"\n")[0], name
 
 
 def late_record(teller: Teller) -> None:
@@ -329,9 +329,9 @@ def test_an_up_to_date_reader_costs_few_queries(teller: Teller, reader: Reader) 
     assert len(queries) <= 13
     assert issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
     assert issue_usage(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
-    asked_anew = issue_usage(teller.feed, since=reader.number, at=AT)
-    assert asked_anew is not None
-    assert not len(opened(asked_anew).hours)
+    asked_again = issue_usage(teller.feed, since=reader.number, at=AT)
+    assert asked_again is not None
+    assert not len(opened(asked_again).hours)
 
 
 def test_a_nonce_is_valid_for_one_number_only(teller: Teller, reader: Reader) -> None:
@@ -371,9 +371,9 @@ def test_changed_metadata_makes_a_new_document_without_a_new_number(
     assert (enforced.issuer, enforced.publication, enforced.version) == ("vo-a.example", "vo-a", 41)
     assert len(reader.documents) == n_documents + 1
     assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 11 * HOUR) is None
-    told = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
-    assert told is not None  # half of its time is over
-    assert opened(told).head.expires_at == AT + 37 * HOUR
+    found = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
+    assert found is not None  # half of its time is over
+    assert opened(found).head.expires_at == AT + 37 * HOUR
     rotate_key(reason="Lost.", at=AT, actor=COMMAND)
     assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT) is not None
     assert UsageFeed.objects.get().number == 1
@@ -404,8 +404,8 @@ def test_each_number_has_one_nonce_even_within_one_change(
     marks = {number: mark.hex for number, mark in FeedMark.objects.values_list("number", "mark")}
     assert sorted(marks) == list(range(1, UsageFeed.objects.get().number + 1))
     assert len(set(marks.values())) == len(marks) > 4
-    told = {document.head.newest for one in (reader, other) for document in one.documents}
-    assert all(marks[state.number] == state.mark for state in told)
+    found = {document.head.newest for one in (reader, other) for document in one.documents}
+    assert all(marks[state.number] == state.mark for state in found)
 
 
 def test_old_nonces_are_deleted_in_bounded_batches(
@@ -428,10 +428,10 @@ def test_a_recreated_feed_continues_its_numbers_in_a_new_history(teller: Teller,
         issue_usage(teller.feed, since=0, at=AT)
     withdrawn(teller)
     reader.feed = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, at=AT, actor=COMMAND)
-    told = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT)
-    assert told is not None
-    head = opened(told).head
-    assert (head.number, len(opened(told).hours)) == (2, len(teller.expected()))
+    found = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT)
+    assert found is not None
+    head = opened(found).head
+    assert (head.number, len(opened(found).hours)) == (2, len(teller.expected()))
     assert head.seen is not None
     assert reader.seen is not None
     assert (head.seen.number, head.seen.mark != reader.seen.mark) == (1, True)

@@ -52,9 +52,9 @@ class Both:
         at = AT + timedelta(minutes=minutes)
         self._be("site-b.example", "site-b")
         self.row.refresh_from_db()
-        told = issue_usage(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
-        assert told is not None
-        self._side.serves = told.data
+        found = issue_usage(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
+        assert found is not None
+        self._side.serves = found.data
         self._be("site.example", "site-a")
         return look_at(self.row, self._monkeypatch, at)
 

@@ -91,8 +91,8 @@ def test_a_subscription_token_is_sent_encrypted_and_never_disclosed(
     look_at(made, monkeypatch, AT)
     assert feed.asked[-1]["authorization"] == f"Bearer {TOKEN}"
     assert TOKEN not in made.sealed_token
-    told = [AuditEvent.objects.values_list("details", "reason"), made.fetches.values_list("message", "code")]
-    assert TOKEN not in json.dumps([list(rows) for rows in told])
+    collected = [AuditEvent.objects.values_list("details", "reason"), made.fetches.values_list("message", "code")]
+    assert TOKEN not in json.dumps([list(rows) for rows in collected])
     preview_feed(url=feed.url, policy_slug="grid", entry="/vo-a-here", token=TOKEN, at=AT, actor=COMMAND)
     assert feed.asked[-1]["authorization"] == f"Bearer {TOKEN}"
     with refused(Invalid, field="token"):

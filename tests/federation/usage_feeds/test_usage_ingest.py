@@ -273,7 +273,7 @@ def test_an_hour_slightly_over_capacity_is_held_until_approved(
     feed.use({H9: {P1: 7 * TENTH}, H10: {P1: 14 * TENTH}, H11: {P1: 5 * TENTH}}, [(P1, H11, 50)])
     found = look_at(subscription, monkeypatch, LATER)
     assert (found.outcome, numbers_in(found)) == ("held", ["3", "1", "1"]), "hours, running jobs, held hours"
-    assert counted(subscription) == {(P1, H9): 7 * TENTH, (P1, H11): 5 * TENTH}, "what was told of it before"
+    assert counted(subscription) == {(P1, H9): 7 * TENTH, (P1, H11): 5 * TENTH}, "as it was sent before"
     assert cores_running(subscription) == 50
     assert list(HeldHour.objects.values_list("hour_at", flat=True)) == [H10]
     assert AuditEvent.objects.filter(verb="federation.usage_held").count() == 1
@@ -299,7 +299,7 @@ def test_usage_after_an_hour_far_over_capacity_is_ignored_until_corrected(
     assert (subscription.running_held, cores_running(subscription)) == (True, 0)
     assert quarantine.doubted_from(subscription) == H10
     assert look_at(subscription, monkeypatch, LATER).outcome == "held"
-    assert feed.asked[-1][":path"].endswith("since=0"), "what was told of later hours before is judged again"
+    assert feed.asked[-1][":path"].endswith("since=0"), "later hours, sent before, are judged again"
     assert counted(subscription) == {(P1, H9): 6 * TENTH}
     assert list(HeldHour.objects.order_by("hour_at").values_list("hour_at", flat=True)) == [H10, H11]
     feed.use({H9: {P1: 8 * TENTH}, AT: {P1: 60}}, [(P1, H11, 20)])

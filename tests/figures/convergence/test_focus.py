@@ -167,9 +167,9 @@ def test_an_invisible_entry_is_answered_like_an_unknown_one(
     hidden, missing = (answer.content.decode().replace(uid, "") for answer, uid in zip(answers, uids, strict=True))
     assert hidden == missing
     assert "biomed" not in hidden
-    told = client.get(FIGURE).content + b"".join(client.get(f"{FIGURE}.csv"))
-    assert b"atlas" in told
-    assert b"biomed" not in told
+    response = client.get(FIGURE).content + b"".join(client.get(f"{FIGURE}.csv"))
+    assert b"atlas" in response
+    assert b"biomed" not in response
 
 
 def test_json_is_fetched_once_and_the_csv_has_every_day_of_the_range(eva: Client) -> None:

@@ -116,8 +116,8 @@ def test_a_returned_change_set_is_a_draft_with_a_comment(policy: Policy, bob: Ac
     assert [comment.text for comment in back.comments.all()] == ["Too much."]
     with pytest.raises(Invalid):
         lifecycle.comment_on(id=asked.pk, text="  ", at=AT, actor=bob)
-    said = lifecycle.comment_on(id=asked.pk, text="Less, then.", operation=0, at=AT, actor=bob)
-    assert said.operation == 0
+    found = lifecycle.comment_on(id=asked.pk, text="Less, then.", operation=0, at=AT, actor=bob)
+    assert found.operation == 0
     with pytest.raises(Invalid, match="operation"):
         lifecycle.comment_on(id=asked.pk, text="Where?", operation=1, at=AT, actor=bob)
 

@@ -142,7 +142,7 @@ def test_a_self_referencing_object_is_rejected_at_the_depth_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "said"),
+    ("text", "name", "found"),
     [
         ("root: {name: a", "yaml", "line 2"),
         ("root: 1\nroot: 2", "yaml", "line 2: the key 'root' is repeated"),
@@ -156,11 +156,11 @@ def test_a_self_referencing_object_is_rejected_at_the_depth_limit() -> None:
         ("\x00", "yaml", "can't be read"),
     ],
 )
-def test_text_that_is_not_a_document_is_rejected_with_its_line(text: str, name: str, said: str) -> None:
+def test_text_that_is_not_a_document_is_rejected_with_its_line(text: str, name: str, found: str) -> None:
     with pytest.raises(Invalid) as refusal:
         get_format(name).read(text)
     assert refusal.value.code == "bad_document"
-    assert said in refusal.value.message
+    assert found in refusal.value.message
 
 
 json_like = st.recursive(

@@ -27,7 +27,7 @@ def asked(name: str, text: str | bytes, tree: TreeColumns, *, keep_missing: bool
     return operations_between(tree, merge_document(read(name, text), tree, fitted=fitted, keep_missing=keep_missing))
 
 
-def said(operations: list[Operation], tree: TreeColumns) -> list[tuple[str, str, object]]:
+def summary_of(operations: list[Operation], tree: TreeColumns) -> list[tuple[str, str, object]]:
     """(operation, path or name, what it sets) of each."""
     found: list[tuple[str, str, object]] = []
     for operation in operations:

@@ -11,7 +11,7 @@ from apps.policies.formats.csv_table import escape_formula, unescape_formula
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
-from tests.policies.formats.round_trip import asked, read, said, text_of_tree
+from tests.policies.formats.round_trip import asked, read, summary_of, text_of_tree
 
 
 def shares_of(text: str) -> dict[str, float | None]:
@@ -153,12 +153,12 @@ def tree() -> TreeColumns:
 def test_missing_columns_keep_their_values(tree: TreeColumns) -> None:
     assert asked("csv", "path\n/physics\n/physics/alice\n/bio\n", tree) == []
     operations = asked("csv", "path,shares\n/physics,40\n/physics/alice,parent\n/bio,20\n", tree)
-    assert said(operations, tree) == [("set_shares", "/physics", 40.0)]
+    assert summary_of(operations, tree) == [("set_shares", "/physics", 40.0)]
 
 
 def test_a_partial_table_changes_its_rows_and_adds_entries(tree: TreeColumns) -> None:
     operations = asked("csv", "path,kind,shares\n/physics/bob,user,2\n/bio,vo,21\n", tree, keep_missing=True)
-    assert said(operations, tree) == [("set_shares", "/bio", 21.0), ("add", "bob", 2.0)]
+    assert summary_of(operations, tree) == [("set_shares", "/bio", 21.0), ("add", "bob", 2.0)]
 
 
 def test_a_path_with_a_missing_parent_is_rejected(tree: TreeColumns) -> None:

@@ -10,7 +10,7 @@ from apps.core.errors import Invalid
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
-from tests.policies.formats.round_trip import asked, read, said, text_of_tree
+from tests.policies.formats.round_trip import asked, read, summary_of, text_of_tree
 
 
 def node(id: int, name: str, children: str = "NONE", shares: object = 1, type: object = 0) -> str:
@@ -92,10 +92,10 @@ def tree() -> TreeColumns:
 def test_importing_an_edited_export_changes_only_the_edits(tree: TreeColumns) -> None:
     text = text_of_tree("ge", tree)
     assert "name=a_b\ntype=0\nshares=1\nchildnodes=NONE\n" in text
-    assert said(asked("ge", text.replace("shares=3", "shares=4"), tree), tree) == [("set_shares", "/q", 4.0)]
+    assert summary_of(asked("ge", text.replace("shares=3", "shares=4"), tree), tree) == [("set_shares", "/q", 4.0)]
     turned = text.replace("name=a_b\ntype=0\nshares=1", "name=a_b\ntype=0\nshares=8")
-    assert said(asked("ge", turned, tree), tree) == [("set_shares", "/p/a b", 8.0)]
-    assert said(asked("ge", text.replace("type=1", "type=0"), tree), tree) == [("set_kind", "/p", "group")]
+    assert summary_of(asked("ge", turned, tree), tree) == [("set_shares", "/p/a b", 8.0)]
+    assert summary_of(asked("ge", text.replace("type=1", "type=0"), tree), tree) == [("set_kind", "/p", "group")]
 
 
 def test_nodes_are_written_depth_first_as_grid_engine_requires(tree: TreeColumns) -> None:

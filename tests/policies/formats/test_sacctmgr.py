@@ -10,7 +10,7 @@ from apps.core.errors import Invalid
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
 from apps.policies.tree.working_tree import columns_of
-from tests.policies.formats.round_trip import asked, read, said, text_of_tree
+from tests.policies.formats.round_trip import asked, read, summary_of, text_of_tree
 
 HEAD = "# comment\nCluster - 'demo':Fairshare=1:QOS='normal'\nParent - 'root'\n"
 
@@ -145,14 +145,14 @@ def test_importing_an_edited_export_changes_only_the_edits(tree: TreeColumns) ->
     operations = asked(
         "sacctmgr", text.replace("DefaultAccount='bio':Fairshare=3", "DefaultAccount='bio':Fairshare=4"), tree
     )
-    assert said(operations, tree) == [("set_shares", "/bio/O'Neil", 4.0)]
+    assert summary_of(operations, tree) == [("set_shares", "/bio/O'Neil", 4.0)]
     operations = asked("sacctmgr", text.replace("Fairshare=2147483647", "Fairshare=6"), tree)
-    assert said(operations, tree) == [("set_shares", "/bio/students", 6.0)]
+    assert summary_of(operations, tree) == [("set_shares", "/bio/students", 6.0)]
 
 
 def test_scaled_shares_change_together_so_that_their_proportions_hold(tree: TreeColumns) -> None:
     text = text_of_tree("sacctmgr", tree).replace("Description='bio':Fairshare=25", "Description='bio':Fairshare=75")
-    operations = said(asked("sacctmgr", text, tree), tree)
+    operations = summary_of(asked("sacctmgr", text, tree), tree)
     assert operations == [
         ("set_shares", "/Physics", 50.0),
         ("set_shares", "/bio", 75.0),
@@ -162,4 +162,4 @@ def test_scaled_shares_change_together_so_that_their_proportions_hold(tree: Tree
 
 def test_a_user_that_is_an_account_in_the_file_becomes_a_group(tree: TreeColumns) -> None:
     text = text_of_tree("sacctmgr", tree).replace("User - 'O_Neil':DefaultAccount='bio'", "Account - 'O_Neil'")
-    assert said(asked("sacctmgr", text, tree), tree) == [("set_kind", "/bio/O'Neil", "group")]
+    assert summary_of(asked("sacctmgr", text, tree), tree) == [("set_kind", "/bio/O'Neil", "group")]

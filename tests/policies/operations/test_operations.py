@@ -281,7 +281,7 @@ def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColu
 
 
 @pytest.mark.parametrize(
-    ("operation", "said"),
+    ("operation", "found"),
     [
         ({"entry": "/physics", "is_group": False}, "has 2 children"),
         ({"entry": "/physics", "kind": "reserve"}, "has 2 children"),
@@ -290,8 +290,8 @@ def test_a_kind_is_changed_and_an_entry_becomes_a_group_or_a_leaf(tree: TreeColu
         ({"entry": "/physics", "kind": ""}, "must not be empty"),
     ],
 )
-def test_an_impossible_kind_is_refused(tree: TreeColumns, operation: dict[str, Any], said: str) -> None:
-    with pytest.raises(Invalid, match=said):
+def test_an_impossible_kind_is_refused(tree: TreeColumns, operation: dict[str, Any], found: str) -> None:
+    with pytest.raises(Invalid, match=found):
         tree_after(tree, [{"op": "set_kind", **operation}])
 
 

@@ -97,20 +97,20 @@ def test_the_revision_active_at_an_instant_is_found(policy: Policy, alice: Actor
 def test_publishing_writes_one_audit_row_and_signals_once_after_commit(
     policy: Policy, alice: Actor, django_capture_on_commit_callbacks: object
 ) -> None:
-    heard: list[int] = []
+    received: list[int] = []
 
     def listen(*, revision: Revision, **_: object) -> None:
-        heard.append(revision.number)
+        received.append(revision.number)
 
     policy_published.connect(listen)
     try:
         with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
             change_set = draft(policy, alice, {"op": "lock", "entry": "/physics"})
             publish(change_set, alice)
-            assert heard == []
+            assert received == []
     finally:
         policy_published.disconnect(listen)
-    assert heard == [3]
+    assert received == [3]
     events = AuditEvent.objects.filter(verb="policy.published", details__revision=3)
     assert [event.actor_name for event in events] == ["alice"]
 

@@ -30,7 +30,7 @@ def diff(before: TreeColumns, after: TreeColumns, *, hidden: tuple[UUID, ...] = 
     return diff_trees(before, after, sees_before=masks[0], sees_after=masks[1])
 
 
-def told(found: TreeDiff) -> dict[UUID, tuple[str, str, str]]:
+def rows_by_uid(found: TreeDiff) -> dict[UUID, tuple[str, str, str]]:
     return {row.uid: (row.change, row.path_before, row.path) for row in found.rows()}
 
 
@@ -42,7 +42,7 @@ def test_each_kind_of_change_has_both_locations() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, A, "b"), Node(C, ROOT, "c", shares=2.0), Node(D, ROOT, "d"))
     after = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, ROOT, "c", shares=3.0), Node(POOL[5], A, "e"))
     found = diff(before, after)
-    assert told(found) == {
+    assert rows_by_uid(found) == {
         B: ("moved", "/a/b", "/b"),
         C: ("changed", "/c", "/c"),
         POOL[5]: ("added", "", "/a/e"),
@@ -74,7 +74,7 @@ def test_invisible_entries_are_counted_but_not_listed() -> None:
     before = tree_of(Node(A, ROOT, "a"), Node(B, ROOT, "b"), Node(C, ROOT, "c"))
     after = tree_of(Node(A, ROOT, "a", shares=5.0), Node(B, ROOT, "b", locked=True))
     found = diff(before, after, hidden=(A, C))
-    assert told(found) == {B: ("changed", "/b", "/b")}
+    assert rows_by_uid(found) == {B: ("changed", "/b", "/b")}
     assert found.n_outside == 2
 
 
@@ -85,7 +85,7 @@ def test_an_entry_visible_at_one_location_only_is_not_listed() -> None:
     assert i is not None
     sees_before[i] = False
     found = diff_trees(before, after, sees_before=sees_before, sees_after=sees_after)
-    assert told(found) == {}
+    assert rows_by_uid(found) == {}
     assert found.n_outside == 1
 
 

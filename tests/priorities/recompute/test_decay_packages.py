@@ -130,9 +130,9 @@ def decayed(brought: object, make_site: Callable[..., Site]) -> Site:
     return site
 
 
-@pytest.mark.parametrize(("mood", "said"), [("nan", "not nan"), ("tenth", "shape (3,)"), ("raises", "KeyError")])
+@pytest.mark.parametrize(("mood", "found"), [("nan", "not nan"), ("tenth", "shape (3,)"), ("raises", "KeyError")])
 def test_a_failing_decay_function_keeps_the_last_priorities(
-    decayed: Site, monkeypatch: pytest.MonkeyPatch, mood: str, said: str
+    decayed: Site, monkeypatch: pytest.MonkeyPatch, mood: str, found: str
 ) -> None:
     before: object = store.newest("grid").lookup(["alice"])
     snapshot = Snapshot.objects.filter(is_live=True).latest("pk")
@@ -146,7 +146,7 @@ def test_a_failing_decay_function_keeps_the_last_priorities(
         store.poll()
         before = store.newest("grid").lookup(["alice"])
     assert (run.state, run.error_code) == ("failed", "package_failed")
-    assert [each for each in ("moody-decay", "'moody'", said) if each not in run.error] == []
+    assert [each for each in ("moody-decay", "'moody'", found) if each not in run.error] == []
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
     store.poll()
     assert store.newest("grid").lookup(["alice"]) == before

@@ -131,8 +131,8 @@ def test_tree_explanation_and_page_of_a_past_instant_agree(old_site: Site, clien
     assert (physics["target"], physics["actual"]) == (view.row(i).target, view.row(i).actual) == (0.6, 0.4)
     assert (found["moment"]["revision"], found["moment"]["snapshot_revision"]) == (2, 2)
     client.force_login(User.objects.create_superuser("eva", "eva@example.org", "a long pass phrase"))
-    told = client.get("/api/v1/policies/grid/tree", {"at": THEN.isoformat()}).json()
-    assert told["moment"]["notes"] == found["moment"]["notes"]
+    body = client.get("/api/v1/policies/grid/tree", {"at": THEN.isoformat()}).json()
+    assert body["moment"]["notes"] == found["moment"]["notes"]
     page = client.get("/policy/grid/", {"at": THEN.isoformat()}).content.decode()
     assert found["moment"]["notes"][0]["text"] in page
 
@@ -224,8 +224,8 @@ def test_an_entry_missing_in_a_revision_is_reported(old_site: Site, client: Clie
     tree = load_tree(old_site.policy, 4)
     gone = tree.index_of_path("/chemistry")
     assert gone is not None
-    for number, said in ((2, "revision 4 added it"), (5, "revision 4 was the last")):
-        with pytest.raises(Invalid, match=said) as refused:
+    for number, found in ((2, "revision 4 added it"), (5, "revision 4 was the last")):
+        with pytest.raises(Invalid, match=found) as refused:
             get_entry_page(policy_slug="grid", uid=tree.uuid(gone), actor=COMMAND, at=number)
         assert refused.value.code == "entry_not_in_revision"
 

@@ -263,12 +263,12 @@ def test_the_path_shows_where_and_why_only_local_usage_counts(grid: Callable[...
     fall_back(site.policy, uid_at(site, "/VO-B"), reason="R2 was not heard for a day.", at=AS_OF)
     site.recompute()
 
-    def said(account: str) -> list[bool]:
-        told = explain(policy_slug=site.slug, account=account, actor=COMMAND)["results"][0]["steps"]
-        return [any(one["key"] == "walk.local_only" for one in step["sentences"]) for step in told]
+    def local_only_steps(account: str) -> list[bool]:
+        found = explain(policy_slug=site.slug, account=account, actor=COMMAND)["results"][0]["steps"]
+        return [any(one["key"] == "walk.local_only" for one in step["sentences"]) for step in found]
 
-    assert said("U-B11") == [False, True, True]
-    assert said("P-A1") == [False, False]
+    assert local_only_steps("U-B11") == [False, True, True]
+    assert local_only_steps("P-A1") == [False, False]
     steps = explain(policy_slug=site.slug, account="U-B11", actor=COMMAND)["results"][0]["steps"]
     last = steps[1]["sentences"][-1]
     assert (last["key"], last["values"]["reason"]) == ("walk.local_only", "R2 was not heard for a day.")
@@ -433,8 +433,8 @@ def test_page_and_rest_of_a_peer_source_offer_no_actions(peer: Source, client: C
     form = client.get("/usage/import/?source=peer")
     assert form.status_code == 200
     assert 'value="peer"' not in form.content.decode()
-    told = client.get("/api/v1/usage/sources/peer").json()
-    assert (told["kind"], told["origin"], told["collecting"]) == ("peer", "peer.example", {})
+    body = client.get("/api/v1/usage/sources/peer").json()
+    assert (body["kind"], body["origin"], body["collecting"]) == ("peer", "peer.example", {})
     made = client.post(
         "/api/v1/usage/sources", {"slug": "x", "name": "x", "kind": "peer"}, content_type="application/json"
     )

@@ -229,8 +229,8 @@ def test_waiting_jobs_are_demand_and_never_usage(make_site: Callable[..., Site])
     ingest_batch(source=site.source, rows=rows, at=AS_OF)
     site.recompute()
     values, tree = store.newest(site.slug).values, store.newest(site.slug).tree
-    told = {tree.name[i]: (bool(values.has_demand[i]), float(values.demand_core_s[i])) for i in range(1, len(tree))}
-    assert told == {"physics": (True, 43_200), "alice": (True, 43_200), "bob": (False, 0)}
+    found = {tree.name[i]: (bool(values.has_demand[i]), float(values.demand_core_s[i])) for i in range(1, len(tree))}
+    assert found == {"physics": (True, 43_200), "alice": (True, 43_200), "bob": (False, 0)}
     assert not values.usage.any()
 
 

@@ -165,15 +165,15 @@ def test_a_week_of_constant_usage_agrees_with_the_projection(make_site: Any) -> 
     site.job("dan", "biology", 5000, ago_h=20)  # ahead of its share for a while, then forgotten
     _steady(site, 0, 14)
     change = {"op": "set_shares", "entry": "/physics", "shares": 10}
-    said = _projection(site.policy, change)
-    where = _by_path(site.policy, said)
+    found = _projection(site.policy, change)
+    where = _by_path(site.policy, found)
     _steady(site, -7, 0)  # the week that follows
     later = AS_OF + timedelta(days=7)
     inputs = load_inputs(site.policy, as_of=later)
     tree = load_tree(site.policy)
     for side, ranks, factors in (
-        (tree, said.rank_without, said.factor_without),
-        (tree_after(tree, [change]), said.rank_with, said.factor_with),
+        (tree, found.rank_without, found.factor_without),
+        (tree_after(tree, [change]), found.rank_with, found.factor_with),
     ):
         really = compute(replace(inputs, tree=side)).result
         for path, n in where.items():
@@ -186,31 +186,31 @@ def test_a_week_of_constant_usage_agrees_with_the_projection(make_site: Any) -> 
 
 
 def test_without_a_change_both_projections_are_equal(site: Site) -> None:
-    said = _projection(site.policy)
-    assert np.array_equal(said.rank_with, said.rank_without)
-    assert np.array_equal(said.factor_with, said.factor_without)
-    assert said.n_moved == 0
+    found = _projection(site.policy)
+    assert np.array_equal(found.rank_with, found.rank_without)
+    assert np.array_equal(found.factor_with, found.factor_without)
+    assert found.n_moved == 0
 
 
 def test_the_projection_starts_from_the_newest_recompute(site: Site) -> None:
     snapshot = site.recompute(AS_OF)
     values = store.load_stored(site.slug, snapshot.pk).values
-    said = _projection(site.policy)
+    found = _projection(site.policy)
     tree = load_tree(site.policy)
-    for path, n in _by_path(site.policy, said).items():
-        assert said.rank_without[0][n] == values.rank[tree.index_of_path(path) or 0]
+    for path, n in _by_path(site.policy, found).items():
+        assert found.rank_without[0][n] == values.rank[tree.index_of_path(path) or 0]
 
 
 def test_added_and_archived_entries_are_on_one_side_only(site: Site) -> None:
-    said = _projection(
+    found = _projection(
         site.policy,
         {"op": "add", "parent": "/biology", "name": "new", "kind": "user"},
         {"op": "archive", "entry": "/physics/bob"},
     )
-    gone = said.rank_with[0] == 0
-    come = said.rank_without[0] == 0
-    assert (int(gone.sum()), int(come.sum()), len(said.uid)) == (1, 1, 5)
-    assert np.isnan(said.factor_with[0][gone]).all()
+    gone = found.rank_with[0] == 0
+    come = found.rank_without[0] == 0
+    assert (int(gone.sum()), int(come.sum()), len(found.uid)) == (1, 1, 5)
+    assert np.isnan(found.factor_with[0][gone]).all()
 
 
 def test_another_window_gives_ranks_under_both(make_site: Any) -> None:
@@ -221,8 +221,8 @@ def test_another_window_gives_ranks_under_both(make_site: Any) -> None:
     site.job("bob", "physics", 100, ago_h=24 * 60)
     site.job("carol", "biology", 1, ago_h=1)
     short = {"window": {"length_s": 10 * 86_400, "aging": "none"}}
-    said = _projection(site.policy, wanted=short)
-    where = _by_path(site.policy, said)
+    found = _projection(site.policy, wanted=short)
+    where = _by_path(site.policy, found)
     bob, alice = where["/physics/bob"], where["/physics/alice"]
-    assert said.rank_without[0][alice] < said.rank_without[0][bob]
-    assert said.rank_with[0][bob] < said.rank_with[0][alice]  # what was long ago doesn't count any more
+    assert found.rank_without[0][alice] < found.rank_without[0][bob]
+    assert found.rank_with[0][bob] < found.rank_with[0][alice]  # what was long ago doesn't count any more

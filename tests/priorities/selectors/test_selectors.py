@@ -259,8 +259,8 @@ def test_my_priority_lists_the_path_with_stored_numbers(site: Site, as_alice: Ac
     standing, ahead = level_messages(alice)
     assert (standing.key, ahead.key) == ("walk.over", "ahead.some")
     assert standing.values["points"] == pytest.approx(22.7, abs=0.05)
-    told = re.findall(r"alice|physics|\d+\.\d(?:\u00a0%)?", standing.text)
-    assert sorted(told) == ["22.7", "50.0\u00a0%", "72.7\u00a0%", "alice", "physics"]
+    text = re.findall(r"alice|physics|\d+\.\d(?:\u00a0%)?", standing.text)
+    assert sorted(text) == ["22.7", "50.0\u00a0%", "72.7\u00a0%", "alice", "physics"]
     assert ahead.values == {"n_ahead": 1, "n_siblings": 1}
 
 
@@ -296,8 +296,8 @@ def test_users_without_an_account_or_snapshot_get_an_empty_answer(site: Site, as
 
 def test_explain_has_numbers_and_a_sentence_for_each_level(site: Site, as_eva: Actor) -> None:
     site.recompute()
-    told = explain(policy_slug="grid", account="alice", actor=as_eva)
-    (result,) = told["results"]
+    found = explain(policy_slug="grid", account="alice", actor=as_eva)
+    (result,) = found["results"]
     assert (result["entry"], result["rank"], result["deciding"]) == ("/physics/alice", 2, "/physics/alice")
     assert result["sentence"] == " ".join(each["text"] for each in result["sentences"])
     assert re.findall(r"\d+|alice", result["sentence"]) == ["2", "4", "alice"]

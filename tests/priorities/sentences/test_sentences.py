@@ -53,25 +53,25 @@ def holes(key: str) -> set[str]:
 def test_every_text_is_filled_by_values_of_its_names(key: str) -> None:
     for n in (1, 2):
         values = {name: sample(name) for name in holes(key)} | {"n": n, "n_siblings": n}
-        said = build_message(key, **values)
-        assert said.text
-        assert "%" not in said.text.replace("\u00a0%", "")
-        assert json.dumps(said.json(), allow_nan=False)
+        found = build_message(key, **values)
+        assert found.text
+        assert "%" not in found.text.replace("\u00a0%", "")
+        assert json.dumps(found.json(), allow_nan=False)
 
 
 def test_every_used_message_key_exists() -> None:
-    said = set()
+    collected = set()
     for path in ROOMS.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if "build_message(" in source else ():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "build_message" and node.args:
-                said |= {
+                collected |= {
                     leaf.value
                     for leaf in ast.walk(node.args[0])
                     if isinstance(leaf, ast.Constant) and re.fullmatch(r"\w+\.\w+", str(leaf.value))
                 }
-    assert len(said) > 20
-    assert {key for key in said if key not in TEXTS} == set()
+    assert len(collected) > 20
+    assert {key for key in collected if key not in TEXTS} == set()
 
 
 def test_singular_and_plural_differ() -> None:
@@ -81,10 +81,10 @@ def test_singular_and_plural_differ() -> None:
 
 
 def test_values_are_unchanged_and_infinity_has_a_name() -> None:
-    said = build_message(
+    found = build_message(
         "x.y", at=AT, most=float("inf"), least=float("-inf"), none=float("nan"), parts=(1, float("inf")), n=3
     )
-    assert _values(said) == {
+    assert _values(found) == {
         "at": "2026-11-20T12:00:00Z",
         "most": "Infinity",
         "least": "-Infinity",
@@ -94,16 +94,16 @@ def test_values_are_unchanged_and_infinity_has_a_name() -> None:
     }
 
 
-def _values(said: Any) -> Any:
+def _values(found: Any) -> Any:
     from apps.priorities.sentences.catalogue import _json_value
 
-    return {name: _json_value(value) for name, value in said.values.items()}
+    return {name: _json_value(value) for name, value in found.values.items()}
 
 
 def test_shares_are_percentages_and_never_bare_ratios() -> None:
-    said = build_message("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
-    assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", said.text) == ["72.7\u00a0%", "physics", "50.0\u00a0%", "22.7"]
-    assert text_of([said, build_message("ahead.alone")]) == f"{said.text} {build_message('ahead.alone').text}"
+    found = build_message("walk.over_you", name="alice", parent="physics", target=0.5, actual=0.7272, points=22.72)
+    assert re.findall(r"physics|\d[\d.]*(?:\u00a0%)?", found.text) == ["72.7\u00a0%", "physics", "50.0\u00a0%", "22.7"]
+    assert text_of([found, build_message("ahead.alone")]) == f"{found.text} {build_message('ahead.alone').text}"
 
 
 def test_snapshot_of_every_sentence(snapshot: SnapshotAssertion) -> None:
@@ -134,7 +134,7 @@ def test_amounts_have_only_significant_digits(value: float, text: str) -> None:
 
 @pytest.mark.parametrize("note", ["", "node failure", "Node failure.", "Was it ours?"])
 def test_a_note_ends_with_one_punctuation_mark(note: str) -> None:
-    said = adjustment_sentence("cpu_s", -3600.0, AT, note)
-    assert said.endswith((".", "?"))
-    assert not said.endswith(("..", "?."))
-    assert note.rstrip(".") in said
+    text = adjustment_sentence("cpu_s", -3600.0, AT, note)
+    assert text.endswith((".", "?"))
+    assert not text.endswith(("..", "?."))
+    assert note.rstrip(".") in text

@@ -349,9 +349,9 @@ def test_a_damaged_snapshot_is_read_once_and_logged_once(site: Site, caplog: pyt
     store.forget()
     for _ in range(3):
         store.poll()
-    said = [record.getMessage() for record in caplog.records if record.name == store.__name__]
-    assert len(said) == 1
-    assert f"Snapshot {newest.pk} of grid can't be read" in said[0]
+    collected = [record.getMessage() for record in caplog.records if record.name == store.__name__]
+    assert len(collected) == 1
+    assert f"Snapshot {newest.pk} of grid can't be read" in collected[0]
 
 
 def test_an_unreadable_database_page_is_a_damaged_snapshot(site: Site) -> None:

@@ -134,8 +134,8 @@ def assert_sound(pieces: list[Parsed]) -> None:
             assert (amounts >= 0).all()
             assert (amounts <= 1e12).all()
         for instants in (batch.submit_us, batch.start_us, batch.end_us):
-            told = instants[instants != NO_TIME]
-            assert ((told >= FIRST_US) & (told <= LAST_US)).all()
+            found = instants[instants != NO_TIME]
+            assert ((found >= FIRST_US) & (found <= LAST_US)).all()
         over = batch.state == FINISHED
         assert (batch.start_us[over] != NO_TIME).all()
         assert (batch.end_us[over] >= batch.start_us[over]).all()

@@ -31,7 +31,7 @@ def parse(records: list[Any], kind: str = "application/x-ndjson") -> Records:
     return parse_records(body.encode(), content_type=kind, zone=None)
 
 
-def told(found: Records) -> tuple[Any, ...]:
+def contents(found: Records) -> tuple[Any, ...]:
     return jobs_of(found.batch), found.rejections, found.batch.is_charge.tolist()
 
 
@@ -70,7 +70,7 @@ records = st.lists(odd_or_usual.map(lambda issues: {**GOOD, **issues}), max_size
 @examples(400)
 @given(records, st.sampled_from(["application/x-ndjson", "application/json"]))
 def test_batch_and_single_parsing_agree(given_records: list[dict[str, Any]], kind: str) -> None:
-    assert told(parse(given_records, kind)) == told(one_by_one(given_records, kind))
+    assert contents(parse(given_records, kind)) == contents(one_by_one(given_records, kind))
 
 
 @pytest.mark.parametrize(

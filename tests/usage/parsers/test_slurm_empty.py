@@ -36,32 +36,32 @@ def document(plugin: str, *errors: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(("name", "plugin"), EMPTY)
 @pytest.mark.parametrize("errors", [(), (NOTHING,)], ids=["empty", "nothing found"])
 def test_a_document_without_jobs_is_recognised_and_read(name: str, plugin: str, errors: tuple[Any, ...]) -> None:
-    told = document(plugin, *errors)
-    found = format_of(AUTO, told)
+    result = document(plugin, *errors)
+    found = format_of(AUTO, result)
     assert found.name == name
-    assert list(found.parse(BytesIO(told), READING)) == []
+    assert list(found.parse(BytesIO(result), READING)) == []
 
 
 @pytest.mark.parametrize("daemon", DOWN)
 def test_an_unavailable_daemon_is_reported_and_retried(daemon: str) -> None:
-    told = document(PLUGINS["sacct-json"][0], NOTHING, DOWN[daemon])
+    found = document(PLUGINS["sacct-json"][0], NOTHING, DOWN[daemon])
     with pytest.raises(Unavailable, match="can't be reached") as refusal:
-        list(format_of(AUTO, told).parse(BytesIO(told), READING))
+        list(format_of(AUTO, found).parse(BytesIO(found), READING))
     assert refusal.value.code == "slurm_unreachable"
 
 
 def test_another_error_is_reported() -> None:
-    told = document(PLUGINS["sacct-json"][0], {"error_number": 2, "error": "No such file"})
+    found = document(PLUGINS["sacct-json"][0], {"error_number": 2, "error": "No such file"})
     with pytest.raises(Invalid, match="No such file"):
-        list(format_of(AUTO, told).parse(BytesIO(told), READING))
+        list(format_of(AUTO, found).parse(BytesIO(found), READING))
 
 
 def test_a_refused_request_is_reported_with_slurms_message() -> None:
     """As sacct 22.05 answers --json -S where SLURM_TIME_FORMAT is %s: without any list of jobs."""
     error = {"description": "Unable to parse time format", "error_number": 9000, "error": "Query empty"}
-    told = document(PLUGINS["sacct-json"][0], error).replace(b', "jobs": []', b"")
+    found = document(PLUGINS["sacct-json"][0], error).replace(b', "jobs": []', b"")
     with pytest.raises(Invalid, match="Unable to parse time format"):
-        list(format_of(AUTO, told).parse(BytesIO(told), READING))
+        list(format_of(AUTO, found).parse(BytesIO(found), READING))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -51,8 +51,8 @@ def running(job_id: int = 4711, **given: Any) -> dict[str, Any]:
 
 def newer(job_id: int = 4711, **given: Any) -> dict[str, Any]:
     """The job as 23.11 and 24.05 list it."""
-    told = {name: number(running()[name]) for name in ("cpus", "end_time", "start_time", "submit_time", "time_limit")}
-    return running(job_id, **told, job_state=["RUNNING"]) | given
+    found = {name: number(running()[name]) for name in ("cpus", "end_time", "start_time", "submit_time", "time_limit")}
+    return running(job_id, **found, job_state=["RUNNING"]) | given
 
 
 WAITING: dict[str, Any] = {"job_state": ["PENDING"], "start_time": T0 + 99999, "end_time": 0, "tres_alloc_str": ""}

@@ -55,9 +55,9 @@ def checked(*arguments: str) -> tuple[int, str]:
 def test_the_sums_of_every_source_are_audited(filled: Source) -> None:
     found = audit_buckets(filled)
     assert (found.n_records, found.n_different, found.first) == (100, 0, [])
-    status, said = checked()
+    status, result = checked()
     assert status == 0
-    assert f"cluster: 100 records, {found.n_buckets} buckets: every bucket is the sum of its records" in said
+    assert f"cluster: 100 records, {found.n_buckets} buckets: every bucket is the sum of its records" in result
 
 
 def test_extra_wrong_and_missing_buckets_are_reported_without_a_change(filled: Source, stored: Stored) -> None:
@@ -66,12 +66,12 @@ def test_extra_wrong_and_missing_buckets_are_reported_without_a_change(filled: S
     Bucket.objects.filter(pk=buckets[1].pk).update(jobs=7)
     Bucket.objects.filter(pk=buckets[2].pk).delete()
     before = stored()
-    status, said = checked("--source", "cluster")
+    status, result = checked("--source", "cluster")
     assert status == 1
-    assert "3 buckets differ" in said
+    assert "3 buckets differ" in result
     first = buckets[0]
-    assert f"{first.hour_at:%Y-%m-%d %H:%M} {first.account.user_name} at north: cpu_s is {first.cpu_s + 1}" in said
-    assert f"its records come to {first.cpu_s}" in said
+    assert f"{first.hour_at:%Y-%m-%d %H:%M} {first.account.user_name} at north: cpu_s is {first.cpu_s + 1}" in result
+    assert f"its records come to {first.cpu_s}" in result
     assert stored() == before
     found = json.loads(checked("--json")[1].splitlines()[0])
     assert (found["source"], found["n_different"]) == ("cluster", 3)
@@ -82,9 +82,9 @@ def test_a_repair_needs_a_reason_rewrites_buckets_from_records_and_is_audited(fi
     Bucket.objects.update(cpu_s=F("cpu_s") + 1)
     Bucket.objects.filter(jobs__gt=0).delete()
     assert checked("--repair")[0] == 2
-    status, said = checked("--repair", "--reason", "disk went bad")
+    status, found = checked("--repair", "--reason", "disk went bad")
     assert status == 0
-    assert "written anew from their records" in said
+    assert "written anew from their records" in found
     assert stored() == before
     event = AuditEvent.objects.get(verb="usage.repaired")
     assert (event.subject, event.details["reason"]) == ("cluster", "disk went bad")
@@ -112,9 +112,9 @@ def test_sealed_hours_and_remaining_records_add_up(
     found = audit_buckets(filled)
     assert found.n_different == 1
     assert (found.first[0].hour_at, found.first[0].amount, found.first[0].account) == (sealed.hour_at, "node_s", "")
-    status, said = checked("--repair", "--reason", "x")
+    status, result = checked("--repair", "--reason", "x")
     assert status == 1
-    assert "can't be repaired" in said
+    assert "can't be repaired" in result
 
 
 @pytest.mark.django_db(transaction=True)
@@ -125,10 +125,10 @@ def test_without_records_no_sum_is_claimed(filled: Source, settings: Any, monkey
     assert run is not None
     assert work_run_now(run.pk).state == "succeeded"
     assert not Record.objects.exists()
-    status, said = checked()
+    status, found = checked()
     assert status == 0
-    assert "nothing could be compared, no finished record is kept" in said
-    assert "sum of its records" not in said
+    assert "nothing could be compared, no finished record is kept" in found
+    assert "sum of its records" not in found
     Bucket.objects.all().delete()
     SealedHour.objects.all().delete()
     assert checked()[1] == "cluster: 0 records, 0 buckets: nothing to compare\n"

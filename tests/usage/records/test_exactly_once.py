@@ -91,11 +91,11 @@ def buckets(source: Source) -> dict[oracle.Bucket, tuple[float, float]]:
 
 
 @HURRIED
-@given(told=steps, seed=st.integers(0, 10**6))
-def test_an_undone_import_leaves_no_trace_in_usage(told: list[tuple[str, list[RecordRow]]], seed: int) -> None:
+@given(found=steps, seed=st.integers(0, 10**6))
+def test_an_undone_import_leaves_no_trace_in_usage(found: list[tuple[str, list[RecordRow]]], seed: int) -> None:
     source, random = fresh_source(), Random(seed)
     kept: list[tuple[Import | None, list[RecordRow]]] = []
-    for deed, rows in told:
+    for deed, rows in found:
         if deed == "push":
             ingest_batch(source=source, rows=rows, at=AT)
             kept.append((None, rows))
@@ -115,10 +115,10 @@ def test_an_undone_import_leaves_no_trace_in_usage(told: list[tuple[str, list[Re
 
 
 @HURRIED
-@given(told=st.lists(batches, max_size=6), seed=st.integers(0, 10**6))
-def test_any_order_repetition_and_listings_equal_one_clean_import(told: list[list[RecordRow]], seed: int) -> None:
+@given(found=st.lists(batches, max_size=6), seed=st.integers(0, 10**6))
+def test_any_order_repetition_and_listings_equal_one_clean_import(found: list[list[RecordRow]], seed: int) -> None:
     random = Random(seed)
-    whole = [row for rows in told for row in rows]
+    whole = [row for rows in found for row in rows]
     clean, mixed = fresh_source(), fresh_source()
     ingest_batch(source=clean, rows=whole, at=AT)
     shuffled = [row for row in whole for _ in range(random.randint(1, 2))]

@@ -71,7 +71,7 @@ def test_a_job_without_length_is_counted_and_uses_nothing(source: Source) -> Non
 
 
 @pytest.mark.django_db
-def test_landing_the_same_document_again_changes_nothing(source: Source, stored: Stored) -> None:
+def test_ingesting_the_same_document_again_changes_nothing(source: Source, stored: Stored) -> None:
     rows = [row(str(n), cpus=n) for n in range(5)]
     assert take(source, *rows) == {"new": 5}
     before = stored()

@@ -83,10 +83,10 @@ def test_reported_hours_are_replaced_and_others_stay(peer: Source) -> None:
 
 
 def test_repeated_sums_change_nothing(peer: Source) -> None:
-    told: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 0.0009765625}}
-    tell(peer, told)
+    found: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 0.0009765625}}
+    tell(peer, found)
     before = (watermark(peer), list(Bucket.objects.order_by("pk").values_list("pk", flat=True)))
-    tell(peer, told, at=AT + timedelta(minutes=5))
+    tell(peer, found, at=AT + timedelta(minutes=5))
     assert (watermark(peer), list(Bucket.objects.order_by("pk").values_list("pk", flat=True))) == before
     peer.refresh_from_db()
     assert peer.last_received_at == AT + timedelta(minutes=5)
@@ -135,15 +135,15 @@ def test_sums_without_a_verified_document_are_rejected(peer: Source, bad: str) -
 
 
 def test_the_audit_finds_a_changed_bucket_and_a_new_report_repairs_it(peer: Source) -> None:
-    told: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 30.0}}
-    tell(peer, told)
+    result: Hours = {0: {0: 10.0, 1: 20.0}, 1: {2: 30.0}}
+    tell(peer, result)
     assert audit_buckets(peer).n_different == 0
     Bucket.objects.filter(source=peer, cpu_s=20.0).update(cpu_s=21.0)
     found = audit_buckets(peer)
     assert [(one.amount, one.stored, one.expected) for one in found.first] == [("cpu_s", 31.0, 30.0)]
-    tell(peer, told)
+    tell(peer, result)
     assert audit_buckets(peer).n_different == 0
-    assert stored_hours(peer) == told
+    assert stored_hours(peer) == result
 
 
 def test_the_audit_finds_a_bucket_in_an_unreported_hour(peer: Source) -> None:
@@ -204,15 +204,15 @@ _JOBS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0]), st.sa
 
 
 @examples(15, suppress=[HealthCheck.function_scoped_fixture])
-@given(told=st.lists(_JOBS, min_size=1, max_size=4))
-def test_the_last_reported_running_jobs_are_current(peer: Source, told: list[list[tuple[int, float, float]]]) -> None:
-    for jobs in told:
+@given(result=st.lists(_JOBS, min_size=1, max_size=4))
+def test_the_last_reported_running_jobs_are_current(peer: Source, result: list[list[tuple[int, float, float]]]) -> None:
+    for jobs in result:
         run_jobs(peer, *jobs)
     opened = load_open_records(sources=[peer.pk])
     names = dict(Account.objects.values_list("pk", "user_name"))
     found = zip(opened.account_id.tolist(), opened.cpus.tolist(), opened.requested_s.tolist(), strict=True)
     assert sorted((names[one], cpus, str(asked)) for one, cpus, asked in found) == sorted(
-        (str(UIDS[n]), cpus, str(asked)) for n, cpus, asked in told[-1]
+        (str(UIDS[n]), cpus, str(asked)) for n, cpus, asked in result[-1]
     )
 
 

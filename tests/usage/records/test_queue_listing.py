@@ -36,8 +36,8 @@ def waiting(job: str = "1", **given: Any) -> RecordRow:
 
 def listed(source: Source, n: float, *rows: RecordRow) -> dict[str, int]:
     counts = ingest_listing(source, rows, hour(n))
-    told = {**counts.as_dict(), "vanished": counts.vanished}
-    return {name: n for name, n in told.items() if n}
+    found = {**counts.as_dict(), "vanished": counts.vanished}
+    return {name: n for name, n in found.items() if n}
 
 
 def states() -> list[tuple[str, str, str, datetime | None]]:

@@ -194,7 +194,7 @@ def test_a_listing_overrides_accounting_for_running_jobs(
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "found"),
     [
         (
             "sys.stderr.write('sacct: error: slurmdbd: down\\n'); sys.exit(1)\n",
@@ -209,7 +209,7 @@ def test_a_listing_overrides_accounting_for_running_jobs(
     ],
 )
 def test_a_failing_hanging_or_flooding_program_is_stopped_and_stored_records_stay(
-    code: str, told: str, program: Program, command: Ask, golden_dir: Path, settings: Any, tmp_path: Path
+    code: str, found: str, program: Program, command: Ask, golden_dir: Path, settings: Any, tmp_path: Path
 ) -> None:
     sample = prints(golden_dir / "slurm/samples/sacct-X-P.txt")
     path = program("sacct", sample)
@@ -219,7 +219,7 @@ def test_a_failing_hanging_or_flooding_program_is_stopped_and_stored_records_sta
     settings.FAIRSHARE_UPLOAD_BYTES = 1024**2
     path.write_text(path.read_text().removesuffix(sample) + code)
     assert collect(source).state == "failed"
-    assert told in error_of(source)
+    assert found in error_of(source)
     assert (Record.objects.count(), Source.objects.get().cursor) == (n_records, cursor)
 
 

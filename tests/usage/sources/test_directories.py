@@ -136,10 +136,10 @@ def test_an_unreadable_file_is_reported_and_blocks_no_other(watch: Watch, tmp_pa
     source.refresh_from_db()
     assert "1.gz: " in source.collect_error
     assert "2.txt: The file's format isn't recognised" in source.collect_error
-    told = source.collect_error
+    found = source.collect_error
     assert counts(collect(source)) == {}
     source.refresh_from_db()
-    assert source.collect_error == told
+    assert source.collect_error == found
     put(tmp_path / "spool/1.gz", gzip.compress(log(1).encode()), age_s=500)
     (tmp_path / "spool/2.txt").unlink()
     assert counts(collect(source)) == {"new": 1, "lines": 2}
@@ -222,7 +222,7 @@ def test_compressed_rotations_of_a_growing_file_are_not_read(watch: Watch, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "found"),
     [
         ("/etc", "FAIRSHARE_COLLECT_FOLDERS"),
         ("spool/../../..", "FAIRSHARE_COLLECT_FOLDERS"),
@@ -230,13 +230,13 @@ def test_compressed_rotations_of_a_growing_file_are_not_read(watch: Watch, tmp_p
     ],
 )
 def test_a_folder_not_permitted_by_the_operator_is_not_read(
-    where: str, said: str, watch: Watch, tmp_path: Path
+    where: str, found: str, watch: Watch, tmp_path: Path
 ) -> None:
     source = watch(folder=where if where.startswith(("/", "rel")) else str(tmp_path / where))
     run = collect(source)
     assert (run.state, run.error_code) == ("failed", "folder_not_allowed")
     source.refresh_from_db()
-    assert said in source.collect_error
+    assert found in source.collect_error
     assert not Record.objects.exists()
 
 

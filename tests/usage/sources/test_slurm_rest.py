@@ -145,7 +145,7 @@ def test_a_readable_or_invalid_token_file_is_not_used(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("path", "status", "body", "told"),
+    ("path", "status", "body", "found"),
     [
         ("slurmdb", 401, b"Authentication failure", "replace it in its file"),
         ("slurmdb", 500, b'{"errors": [{"error": "Unable to connect to database"}]}', "status 500"),
@@ -156,7 +156,7 @@ def test_a_readable_or_invalid_token_file_is_not_used(
     ],
 )
 def test_an_invalid_response_is_reported_and_closes_no_job(
-    path: str, status: int, body: bytes, told: str, daemon: Daemon, clock: Clock
+    path: str, status: int, body: bytes, found: str, daemon: Daemon, clock: Clock
 ) -> None:
     source = slurm(daemon)
     collect(source)
@@ -167,7 +167,7 @@ def test_an_invalid_response_is_reported_and_closes_no_job(
     assert run.state == "failed"
     source.refresh_from_db()
     assert source.collect_error
-    assert told in source.collect_error
+    assert found in source.collect_error
     assert (Record.objects.exclude(state="finished").count(), source.collected_at) == (n_open, AT)
 
 

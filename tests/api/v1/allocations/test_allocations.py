@@ -28,19 +28,19 @@ def pia(site: Site) -> Caller:
 def test_an_allocation_is_created_read_changed_and_withdrawn(site: Site, admin: Caller) -> None:
     made = admin.post("policies/grid/allocations", PHYSICS)
     assert made.status_code == 201, made.content
-    said = made.json()
-    assert (said["path"], said["core_h"], said["author"]) == ("/physics", 5256, "admin")
-    where = f"policies/grid/allocations/{said['uid']}"
-    assert made["ETag"] == said["etag"] == admin.get(where)["ETag"]
-    changed = admin.patch(where, {"core_h": 4000, "reason": "Cut."}, If_Match=said["etag"])
+    body = made.json()
+    assert (body["path"], body["core_h"], body["author"]) == ("/physics", 5256, "admin")
+    where = f"policies/grid/allocations/{body['uid']}"
+    assert made["ETag"] == body["etag"] == admin.get(where)["ETag"]
+    changed = admin.patch(where, {"core_h": 4000, "reason": "Cut."}, If_Match=body["etag"])
     assert (changed.status_code, changed.json()["core_h"]) == (200, 4000)
     assert admin.patch(where, {"core_h": 1, "reason": "x"}).status_code == 428
-    assert admin.patch(where, {"core_h": 1, "reason": "x"}, If_Match=said["etag"]).status_code == 412
+    assert admin.patch(where, {"core_h": 1, "reason": "x"}, If_Match=body["etag"]).status_code == 412
     unexplained = admin.patch(where, {"core_h": 1, "reason": ""}, If_Match=changed["ETag"])
     assert refused(unexplained) == (400, "invalid", ["reason"])
     assert admin.get(where).json() == changed.json()
     assert delete(admin, f"{where}?reason=Over").status_code == 428
-    assert delete(admin, f"{where}?reason=Over", **{"If-Match": said["etag"]}).status_code == 412
+    assert delete(admin, f"{where}?reason=Over", **{"If-Match": body["etag"]}).status_code == 412
     assert delete(admin, f"{where}?reason=Over", **{"If-Match": changed["ETag"]}).status_code == 204
     assert admin.get(where).status_code == 404
     assert Allocation.objects.get().withdrawn_at is not None

@@ -167,8 +167,8 @@ def test_the_effect_in_a_large_policy_is_computed_on_request(computed: Site, mon
 
 def test_comments_are_plain_text_on_the_change_set_or_one_edit(pia: Caller, paul: Caller) -> None:
     number = proposed(pia)
-    said = paul.post(f"{PATH}/{number}/comments", {"text": "<b>Why</b>?", "operation": 0})
-    assert (said.status_code, said.json()["operation"], said.json()["text"]) == (201, 0, "<b>Why</b>?")
+    answer = paul.post(f"{PATH}/{number}/comments", {"text": "<b>Why</b>?", "operation": 0})
+    assert (answer.status_code, answer.json()["operation"], answer.json()["text"]) == (201, 0, "<b>Why</b>?")
     wrong = paul.post(f"{PATH}/{number}/comments", {"text": "x", "operation": 7})
     assert (wrong.status_code, wrong.json()["fields"][0]["where"]) == (422, "operation")
     assert pia.post(f"{PATH}/{number}/comments", {}).status_code == 400

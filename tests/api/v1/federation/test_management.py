@@ -94,22 +94,22 @@ def subscribed(admin: Caller, feed: OtherFeed) -> str:
     return f"federation/subscriptions/{answer.json()['id']}"
 
 
-def said(answer: Any, status: int = 200) -> Any:
+def body_of(answer: Any, status: int = 200) -> Any:
     assert answer.status_code == status, answer.content
     return answer.json()
 
 
 def test_a_publication_is_created_changed_listed_and_deleted(admin: Caller) -> None:
     terms = {"policy": "grid", "entry": "/physics", "name": "vo-a"}
-    made = said(admin.post("federation/publications", terms), 201)
+    made = body_of(admin.post("federation/publications", terms), 201)
     assert (made["path"], made["is_open"], made["document"], made["readings"]) == ("/physics", False, None, [])
-    said(admin.post("federation/publications", {**terms, "is_open": True}), 201)
+    body_of(admin.post("federation/publications", {**terms, "is_open": True}), 201)
     Caller().get("publications/vo-a")
-    (listed,) = said(admin.get("federation/publications"))["results"]
+    (listed,) = body_of(admin.get("federation/publications"))["results"]
     assert listed["is_open"]
     assert (listed["document"]["version"], listed["document"]["n_entries"]) == (1, 3)
     assert [reading["reader"] for reading in listed["readings"]] == [""]
-    assert said(admin.get("federation/publications/vo-a")) == listed
+    assert body_of(admin.get("federation/publications/vo-a")) == listed
     assert Caller(user=None).get("federation/publications").status_code == 401
     gone = admin.client.delete("/api/v1/federation/publications/vo-a?reason=over")
     assert (gone.status_code, Publication.objects.count()) == (204, 0)
@@ -131,29 +131,29 @@ def test_invalid_publication_fields_are_named(admin: Caller, change: dict[str, A
 
 def test_a_feed_is_created_changed_listed_and_deleted(admin: Caller) -> None:
     terms = {"policy": "grid", "entry": "/physics", "name": "vo-a", "capacity_cores": 100}
-    made = said(admin.post("federation/feeds", terms), 201)
+    made = body_of(admin.post("federation/feeds", terms), 201)
     assert (made["path"], made["capacity_cores"], made["sends_running"]) == ("/physics", 100, True)
-    assert said(admin.post("federation/feeds", {**terms, "sends_running": False}), 201)["sends_running"] is False
+    assert body_of(admin.post("federation/feeds", {**terms, "sends_running": False}), 201)["sends_running"] is False
     Caller(user=None).get("feeds/vo-a")
-    (listed,) = said(admin.get("federation/feeds"))["results"]
-    assert said(admin.get("federation/feeds/vo-a")) == listed
-    wrong = said(admin.post("federation/feeds", {**terms, "capacity_cores": 0}), 422)
+    (listed,) = body_of(admin.get("federation/feeds"))["results"]
+    assert body_of(admin.get("federation/feeds/vo-a")) == listed
+    wrong = body_of(admin.post("federation/feeds", {**terms, "capacity_cores": 0}), 422)
     assert [problem["where"] for problem in wrong["fields"]] == ["capacity_cores"]
     assert admin.client.delete("/api/v1/federation/feeds/vo-a").status_code == 204
     assert admin.client.delete("/api/v1/federation/feeds/vo-a").status_code == 404
 
 
 def test_keys_are_listed_and_replaced(admin: Caller, site: Site) -> None:
-    assert said(admin.get("federation/keys"))["results"] == []
-    new = said(admin.post("federation/keys", WHY), 201)
-    told = said(Caller(user=site.nobody).get("federation/keys"))["results"]
-    assert told[-1] == new
+    assert body_of(admin.get("federation/keys"))["results"] == []
+    new = body_of(admin.post("federation/keys", WHY), 201)
+    answer = body_of(Caller(user=site.nobody).get("federation/keys"))["results"]
+    assert answer[-1] == new
     assert new["number"] == 2, "the first one is made, and hands over"
     assert Caller(user=site.pia).post("federation/keys", WHY).status_code == 403
 
 
 def test_a_document_is_previewed_before_it_is_trusted(admin: Caller, side: OtherSide, site: Site) -> None:
-    found = said(admin.post("federation/mounts/preview", {"policy": "grid", "url": side.url}))
+    found = body_of(admin.post("federation/mounts/preview", {"policy": "grid", "url": side.url}))
     assert found["fingerprint"] == KEY.public.fingerprint
     assert (found["issuer"], found["version"], found["n_entries"], found["name"]) == ("vo-a.example", 1, 5, "VO-A")
     assert found["entries"][0] == {"name": "P-A1", "kind": "project", "shares": 50.0, "n_children": 1}
@@ -171,16 +171,16 @@ def test_a_mount_has_limits_and_is_refreshed_by_a_requested_run(
 ) -> None:
     place()
     body = mounting(side, most_points=2.5, every_s=60, token="their-secret")
-    made = said(admin.post("federation/mounts", body), 201)
-    (peer,) = said(admin.get("federation/peers"))["results"]
+    made = body_of(admin.post("federation/mounts", body), 201)
+    (peer,) = body_of(admin.get("federation/peers"))["results"]
     assert (peer["condition"], peer["took_s"]) == ("new", None)
     assert (made["path"], made["most_points"], made["every_s"], made["has_token"]) == ("/vo", 2.5, 60, True)
     assert "their-secret" not in str(made)
     where = f"federation/mounts/{made['id']}"
-    run = said(admin.post(f"{where}/fetch", {}), 202)
+    run = body_of(admin.post(f"{where}/fetch", {}), 202)
     assert work_run_now(run["id"]).state == Run.State.SUCCEEDED
     assert side.asked[-1]["authorization"] == "Bearer their-secret"
-    now = said(admin.get(where))
+    now = body_of(admin.get(where))
     assert (now["version"], now["applied_version"], now["held"], now["trouble"], now["age_s"]) == (
         1,
         1,
@@ -188,24 +188,24 @@ def test_a_mount_has_limits_and_is_refreshed_by_a_requested_run(
         None,
         0.0,
     )
-    (fetch,) = said(admin.get(f"{where}/fetches"))["results"]
+    (fetch,) = body_of(admin.get(f"{where}/fetches"))["results"]
     assert (fetch["outcome"], fetch["version"]) == ("applied", 1)
-    (peer,) = said(admin.get("federation/peers"))["results"]
+    (peer,) = body_of(admin.get("federation/peers"))["results"]
     assert (peer["condition"], peer["took_s"]) == ("fresh", fetch["duration_s"])
     assert peer["took_s"] > 0
-    assert said(admin.get("federation/mounts"))["results"] == [now]
+    assert body_of(admin.get("federation/mounts"))["results"] == [now]
 
 
 def test_settings_are_changed_within_their_ranges(admin: Caller, mounted: str) -> None:
-    changed = said(admin.patch(mounted, {"most_points": 1, "stale_action": "local", **WHY}))
+    changed = body_of(admin.patch(mounted, {"most_points": 1, "stale_action": "local", **WHY}))
     assert (changed["most_points"], changed["stale_action"], changed["most_levels"]) == (1.0, "local", 32)
     answer = admin.patch(mounted, {"every_s": 1, "max_age_s": 1, **WHY})
-    assert said(answer, 422)["code"] == "invalid"
+    assert body_of(answer, 422)["code"] == "invalid"
     assert {problem["where"] for problem in answer.json()["fields"]} == {"every_s", "max_age_s"}
     assert admin.patch(mounted, {"most_points": 3}).status_code == 400, "a reason is asked for"
     assert admin.patch(mounted, {"speed": 3, **WHY}).status_code == 400
-    assert said(admin.patch(mounted, {"token": "abc", **WHY}))["has_token"]
-    assert not said(admin.patch(mounted, {"token": "", **WHY}))["has_token"]
+    assert body_of(admin.patch(mounted, {"token": "abc", **WHY}))["has_token"]
+    assert not body_of(admin.patch(mounted, {"token": "", **WHY}))["has_token"]
 
 
 @pytest.mark.parametrize("what", ["mounted", "subscribed"])
@@ -220,13 +220,13 @@ def test_actions_are_the_same_for_mounts_and_subscriptions(
         ("resume", "active"),
         ("reset-history", "active"),
     ):
-        assert said(admin.post(f"{where}/{step}", WHY))["state"] == state, step
+        assert body_of(admin.post(f"{where}/{step}", WHY))["state"] == state, step
     assert admin.post(f"{where}/pause", {}).status_code == 400, "without a reason"
-    said(admin.post(f"{where}/pause", WHY))
-    assert said(admin.post(f"{where}/fetch", {}), 409)["code"] == "paused"
-    trusted = said(admin.post(f"{where}/trust-key", {"fingerprint": OTHER_KEY.upper(), **WHY}))
+    body_of(admin.post(f"{where}/pause", WHY))
+    assert body_of(admin.post(f"{where}/fetch", {}), 409)["code"] == "paused"
+    trusted = body_of(admin.post(f"{where}/trust-key", {"fingerprint": OTHER_KEY.upper(), **WHY}))
     assert trusted["fingerprint"] == OTHER_KEY
-    assert said(admin.post(f"{where}/trust-key", {"fingerprint": "12", **WHY}), 422)["fields"]
+    assert body_of(admin.post(f"{where}/trust-key", {"fingerprint": "12", **WHY}), 422)["fields"]
     end = "unmount" if what == "mounted" else "unsubscribe"
     assert admin.post(f"{where}/{end}", WHY).status_code == 204
     assert admin.get(where).status_code == 404
@@ -239,7 +239,7 @@ def test_the_fetch_log_is_paged_newest_first(admin: Caller, mounted: str) -> Non
     seen: list[int] = []
     query: dict[str, Any] = {"limit": 2}
     while True:
-        page = said(admin.get(f"{mounted}/fetches", query))
+        page = body_of(admin.get(f"{mounted}/fetches", query))
         seen += [fetch["version"] for fetch in page["results"]]
         if page["next"] is None:
             break
@@ -249,9 +249,9 @@ def test_the_fetch_log_is_paged_newest_first(admin: Caller, mounted: str) -> Non
 
 def test_usage_of_another_site_is_previewed_and_subscribed(admin: Caller, feed: OtherFeed) -> None:
     body = {"policy": "grid", "entry": "/physics", "url": feed.url}
-    found = said(admin.post("federation/subscriptions/preview", body))
+    found = body_of(admin.post("federation/subscriptions/preview", body))
     assert (found["fingerprint"], found["site"], found["capacity_cores"]) == (KEY.public.fingerprint, "site-b", 100.0)
-    made = said(admin.post("federation/subscriptions", subscribing(feed)), 201)
+    made = body_of(admin.post("federation/subscriptions", subscribing(feed)), 201)
     assert (made["issuer"], made["capacity_cores"], made["number"]) == ("site-b.example", 100.0, 0)
     assert admin.get(f"usage/sources/{made['source']}").json()["kind"] == "peer"
 
@@ -259,26 +259,26 @@ def test_usage_of_another_site_is_previewed_and_subscribed(admin: Caller, feed: 
 def test_held_hours_are_listed_and_a_capacity_approved(admin: Caller, subscribed: str) -> None:
     row = Subscription.objects.get()
     HeldHour.objects.create(subscription=row, hour_at=AT, number=3, cpu_s=1e6, most_cpu_s=363_600, found_at=AT)
-    (held,) = said(admin.get(f"{subscribed}/held-hours"))["results"]
+    (held,) = body_of(admin.get(f"{subscribed}/held-hours"))["results"]
     assert (held["cpu_s"], held["most_cpu_s"]) == (1e6, 363_600)
-    assert said(admin.get(subscribed))["n_held_hours"] == 1
-    agreed = said(admin.post(f"{subscribed}/agree-capacity", {"cores": 400, **WHY}))
+    assert body_of(admin.get(subscribed))["n_held_hours"] == 1
+    agreed = body_of(admin.post(f"{subscribed}/agree-capacity", {"cores": 400, **WHY}))
     assert (agreed["capacity_cores"], agreed["number"]) == (400.0, 0)
     assert admin.post(f"{subscribed}/agree-capacity", {"cores": 0, **WHY}).status_code == 422
 
 
 def test_a_reader_token_of_a_peer_manages_nothing(admin: Caller, mounted: str, site: Site) -> None:
     peer = Caller(token=site.token("federation"))
-    assert said(peer.get("federation/mounts"), 403)["code"] == "insufficient_scope"
+    assert body_of(peer.get("federation/mounts"), 403)["code"] == "insufficient_scope"
     assert peer.get(mounted).status_code == 403
     for step in ("pause", "trust-key", "unmount", "fetch"):
         assert peer.post(f"{mounted}/{step}", WHY).status_code == 403, step
     assert peer.post("federation/mounts/preview", {"policy": "grid", "url": "http://x/"}).status_code == 403
     manager = Caller(token=site.token("federation", "policies:write"))
-    assert said(manager.post(f"{mounted}/pause", WHY))["state"] == "paused"
+    assert body_of(manager.post(f"{mounted}/pause", WHY))["state"] == "paused"
     apart = Caller(token=site.token("policies:write"))
     assert apart.get(mounted).status_code == 404
-    assert said(apart.get("federation/mounts"))["results"] == []
+    assert body_of(apart.get("federation/mounts"))["results"] == []
 
 
 def test_a_token_stays_within_its_subtree(admin: Caller, mounted: str, site: Site) -> None:
@@ -290,7 +290,7 @@ def test_a_token_stays_within_its_subtree(admin: Caller, mounted: str, site: Sit
         bound: dict[str, Any] = bounds
         caller = Caller(token=site.token(*scopes, **bound))
         assert caller.get(mounted).status_code == 404, bounds
-        assert said(caller.get("federation/mounts"))["results"] == []
+        assert body_of(caller.get("federation/mounts"))["results"] == []
         assert caller.post(f"{mounted}/pause", WHY).status_code == 404, bounds
     assert Caller(token=site.token(*scopes, policy_slug="grid")).get(mounted).status_code == 200
 
@@ -299,6 +299,6 @@ def test_without_the_mount_right_nothing_is_found(mounted: str, site: Site) -> N
     for user in (site.nobody, site.alice, site.ben):
         caller = Caller(user=user)
         assert caller.get(mounted).status_code == 404
-        assert said(caller.get("federation/mounts"))["results"] == []
+        assert body_of(caller.get("federation/mounts"))["results"] == []
         assert caller.post(f"{mounted}/pause", WHY).status_code == 404
     assert Caller().get(mounted).status_code == 401

@@ -39,7 +39,7 @@ def _named(settings: LazySettings) -> None:
 
 
 @pytest.fixture
-def told(site: Site) -> Site:
+def published(site: Site) -> Site:
     make_publication(policy_slug="grid", entry="/physics", name="vo-a", at=AT, actor=COMMAND)
     return site
 
@@ -54,30 +54,30 @@ def change(site: Site, shares: float = 7) -> None:
     publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT, actor=COMMAND)
 
 
-def test_a_token_with_the_scope_reads_the_signed_bytes(told: Site) -> None:
-    answer = Caller(token=told.token("federation")).get(WHERE)
-    said = document(answer)
-    assert (said["issuer"], said["publication"], said["version"]) == ("vo-a.example", "vo-a", 1)
-    assert [child["name"] for child in said["root"]["children"]] == ["alice", "bob"]
+def test_a_token_with_the_scope_reads_the_signed_bytes(published: Site) -> None:
+    answer = Caller(token=published.token("federation")).get(WHERE)
+    found = document(answer)
+    assert (found["issuer"], found["publication"], found["version"]) == ("vo-a.example", "vo-a", 1)
+    assert [child["name"] for child in found["root"]["children"]] == ["alice", "bob"]
     assert answer["Content-Type"] == "application/vnd.fairshare.signed"
     assert answer["Cache-Control"] == "private, no-store"
     assert set(answer["Vary"].split(", ")) >= {"Accept-Encoding", "Authorization"}
 
 
-def test_reading_needs_the_scope_and_visibility(told: Site) -> None:
-    physics, biology, alice = (told.uid(path) for path in ("/physics", "/biology", "/physics/alice"))
+def test_reading_needs_the_scope_and_visibility(published: Site) -> None:
+    physics, biology, alice = (published.uid(path) for path in ("/physics", "/biology", "/physics/alice"))
     tokens: list[tuple[int, dict[str, Any]]] = [
         (200, {}),
         (200, {"policy_slug": "grid"}),
         (200, {"policy_slug": "grid", "subtree_uid": physics}),
-        (200, {"policy_slug": "grid", "subtree_uid": told.uid("/")}),
-        (200, {"user": told.nobody}),  # only administrators give this scope: whose token it is doesn't matter
+        (200, {"policy_slug": "grid", "subtree_uid": published.uid("/")}),
+        (200, {"user": published.nobody}),  # only administrators give this scope: whose token it is doesn't matter
         (404, {"policy_slug": "grid", "subtree_uid": biology}),
         (404, {"policy_slug": "grid", "subtree_uid": alice}),
         (404, {"policy_slug": "other"}),
     ]
     for status, bounds in tokens:
-        answer = Caller(token=told.token("federation", **bounds)).get(WHERE)
+        answer = Caller(token=published.token("federation", **bounds)).get(WHERE)
         assert answer.status_code == status, bounds
         if status == 200:
             assert document(answer)["root"]["uid"] == str(physics), bounds
@@ -85,29 +85,31 @@ def test_reading_needs_the_scope_and_visibility(told: Site) -> None:
             assert refused(answer) == (404, "not_found", []), bounds
     others = ("policies:read", "priorities:read", "policies:write", "usage:write")
     for scope in others:
-        assert Caller(token=told.token(scope)).get(WHERE).status_code == 404, scope
-    assert Caller(token=told.token("admin")).get(WHERE).status_code == 200
-    assert Caller(token=told.token("admin", policy_slug="other")).get(WHERE).status_code == 404
-    assert Caller(token=told.token("admin", user=told.pia)).get(WHERE).status_code == 404
+        assert Caller(token=published.token(scope)).get(WHERE).status_code == 404, scope
+    assert Caller(token=published.token("admin")).get(WHERE).status_code == 200
+    assert Caller(token=published.token("admin", policy_slug="other")).get(WHERE).status_code == 404
+    assert Caller(token=published.token("admin", user=published.pia)).get(WHERE).status_code == 404
     assert Caller().get(WHERE).status_code == 404
-    for user, status in ((told.admin, 200), (told.pia, 404), (told.nobody, 404)):
+    for user, status in ((published.admin, 200), (published.pia, 404), (published.nobody, 404)):
         assert Caller(user=user).get(WHERE).status_code == status, user
 
 
-def test_a_stopped_publication_is_reported_only_to_its_readers(told: Site, caplog: pytest.LogCaptureFixture) -> None:
-    owner, stranger = (Caller(user=user).get(WHERE) for user in (told.pia, told.nobody))
+def test_a_stopped_publication_is_reported_only_to_its_readers(
+    published: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner, stranger = (Caller(user=user).get(WHERE) for user in (published.pia, published.nobody))
     assert refused(owner) == (404, "closed", [])
     assert "scope federation" in owner.json()["detail"]
-    missing = Caller(user=told.nobody).get("publications/vo-z").json()["detail"].replace("vo-z", "vo-a")
+    missing = Caller(user=published.nobody).get("publications/vo-z").json()["detail"].replace("vo-z", "vo-a")
     assert (refused(stranger)[1], stranger.json()["detail"]) == ("not_found", missing), "as if there were none"
-    assert refused(Caller(token=told.token("admin", user=told.pia)).get(WHERE))[1] == "not_found", (
+    assert refused(Caller(token=published.token("admin", user=published.pia)).get(WHERE))[1] == "not_found", (
         "tokens are given away"
     )
     assert caplog.text.count("is closed, and was asked for") == 1, "once a minute"
 
 
-def test_a_revoked_token_is_refused_as_such(told: Site) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_a_revoked_token_is_refused_as_such(published: Site) -> None:
+    caller = Caller(token=published.token("federation"))
     assert caller.get(WHERE).status_code == 200
     revoke_token(token_id=Token.objects.latest("id").pk, at=AT, actor=SYSTEM)
     answer = caller.get(WHERE)
@@ -115,8 +117,8 @@ def test_a_revoked_token_is_refused_as_such(told: Site) -> None:
     assert "WWW-Authenticate" in answer
 
 
-def test_hidden_publications_are_answered_like_unknown_ones(told: Site) -> None:
-    caller = Caller(user=told.ben)
+def test_hidden_publications_are_answered_like_unknown_ones(published: Site) -> None:
+    caller = Caller(user=published.ben)
     hidden, missing = (caller.get(f"publications/{name}", x_request_id="same").content for name in ("vo-a", "vo-b"))
     assert hidden == missing
     for name in ("VO-A", "%00", "vo-a%20", "a" * 400):
@@ -132,21 +134,21 @@ def test_an_open_publication_needs_no_token(site: Site) -> None:
     assert Caller(user=site.admin).get(WHERE).status_code == 404
 
 
-def test_an_up_to_date_reader_gets_304_until_a_change(told: Site) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_an_up_to_date_reader_gets_304_until_a_change(published: Site) -> None:
+    caller = Caller(token=published.token("federation"))
     first = caller.get(WHERE)
     for known in (first["ETag"], first["ETag"].removeprefix("W/"), f'"x", {first["ETag"]}', "*"):
         again = caller.get(WHERE, if_none_match=known)
         assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"]), known
     assert caller.get(WHERE, if_none_match='"other"').status_code == 200
-    change(told)
+    change(published)
     second = caller.get(WHERE, if_none_match=first["ETag"])
     assert document(second)["version"] == 2
     assert second["ETag"] != first["ETag"]
 
 
-def test_a_conditional_request_loads_no_tree_and_no_document(told: Site) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_a_conditional_request_loads_no_tree_and_no_document(published: Site) -> None:
+    caller = Caller(token=published.token("federation"))
     tag = caller.get(WHERE)["ETag"]
     tree_cache.clear()
     with CaptureQueriesContext(
@@ -160,8 +162,8 @@ def test_a_conditional_request_loads_no_tree_and_no_document(told: Site) -> None
     assert len(queries) <= 6, asked
 
 
-def test_a_change_elsewhere_is_checked_once(told: Site) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_a_change_elsewhere_is_checked_once(published: Site) -> None:
+    caller = Caller(token=published.token("federation"))
     tag = caller.get(WHERE)["ETag"]
     operation = {"op": "set_shares", "entry": "/biology", "shares": 41}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
@@ -173,9 +175,9 @@ def test_a_change_elsewhere_is_checked_once(told: Site) -> None:
 
 
 def test_a_new_key_a_new_name_and_half_the_lifetime_make_a_new_version(
-    told: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
+    published: Site, monkeypatch: pytest.MonkeyPatch, settings: LazySettings
 ) -> None:
-    caller = Caller(token=told.token("federation"))
+    caller = Caller(token=published.token("federation"))
     assert document(caller.get(WHERE))["version"] == 1
     rotate_key(reason="Yearly.", at=AT, actor=COMMAND)
     assert document(caller.get(WHERE))["version"] == 2
@@ -185,19 +187,19 @@ def test_a_new_key_a_new_name_and_half_the_lifetime_make_a_new_version(
     assert document(caller.get(WHERE))["version"] == 4
 
 
-def test_a_document_lists_nested_mounts_to_detect_cycles(told: Site) -> None:
+def test_a_document_lists_nested_mounts_to_detect_cycles(published: Site) -> None:
     operation = {"op": "mount", "entry": "/physics", "mount": {"issuer": "vo-b.example", "publication": "x"}}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
     mount = Mount.objects.create(
-        policy=told.policy,
-        entry_uid=told.uid("/physics"),
+        policy=published.policy,
+        entry_uid=published.uid("/physics"),
         url="https://vo-b.example/x",
         issuer="vo-b.example",
         publication="x",
         fingerprint="0" * 64,
         made_at=AT,
     )
-    caller = Caller(token=told.token("federation"))
+    caller = Caller(token=published.token("federation"))
     assert document(caller.get(WHERE))["issuers"] == ["vo-b.example"]
     mount.issuers = ["vo-c.example", "vo-d.example"]
     mount.save()
@@ -218,8 +220,8 @@ def test_a_document_lists_nested_mounts_to_detect_cycles(told: Site) -> None:
         ("gzip;q=x", ""),
     ],
 )
-def test_the_document_is_compressed_as_requested(told: Site, accepts: str, coding: str) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_the_document_is_compressed_as_requested(published: Site, accepts: str, coding: str) -> None:
+    caller = Caller(token=published.token("federation"))
     plain = caller.get(WHERE).content
     answer = caller.get(WHERE, accept_encoding=accepts)
     unpackers: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": zstandard.decompress}
@@ -228,23 +230,23 @@ def test_the_document_is_compressed_as_requested(told: Site, accepts: str, codin
     assert int(answer["Content-Length"]) == len(answer.content)
 
 
-def test_a_site_without_an_issuer_name_answers_with_retry_after(told: Site, settings: LazySettings) -> None:
+def test_a_site_without_an_issuer_name_answers_with_retry_after(published: Site, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
-    answer = Caller(token=told.token("federation")).get(WHERE)
+    answer = Caller(token=published.token("federation")).get(WHERE)
     assert (answer.status_code, answer.json()["code"]) == (503, "no_issuer")
     assert int(answer["Retry-After"]) > 0
 
 
-def test_only_the_documented_media_types_are_accepted(told: Site) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_only_the_documented_media_types_are_accepted(published: Site) -> None:
+    caller = Caller(token=published.token("federation"))
     for accept in ("application/vnd.fairshare.signed", "*/*"):
         answer = caller.get(WHERE, accept=accept)
         assert (answer.status_code, answer["Content-Type"]) == (200, "application/vnd.fairshare.signed"), accept
     assert refused(caller.get(WHERE, accept="text/html")) == (406, "not_acceptable", [])
 
 
-def test_readers_are_logged_once_a_minute_per_number(told: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    caller = Caller(token=told.token("federation"))
+def test_readers_are_logged_once_a_minute_per_number(published: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller = Caller(token=published.token("federation"))
     caller.get(WHERE)
     (first,) = Reading.objects.all()
     assert (first.reader, first.version, first.at) == ("test", 1, AT)
@@ -252,38 +254,38 @@ def test_readers_are_logged_once_a_minute_per_number(told: Site, monkeypatch: py
         monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(seconds=seconds)).isoformat())
         caller.get(WHERE)
         assert Reading.objects.get().at == at
-    change(told)
+    change(published)
     caller.get(WHERE)
     assert Reading.objects.get().version == 2, "a new number is noted at once"
-    Caller(user=told.admin).get(WHERE)
+    Caller(user=published.admin).get(WHERE)
     assert Reading.objects.count() == 1, "an administrator who looks is no peer"
 
 
 @pytest.fixture
-def fed(told: Site) -> Site:
+def fed(published: Site) -> Site:
     make_feed(policy_slug="grid", entry="/physics", name="vo-a", capacity_cores=100, at=AT, actor=COMMAND)
-    return told
+    return published
 
 
 def test_a_feed_is_read_since_a_number_with_304_if_current(fed: Site) -> None:
     caller = Caller(token=fed.token("federation"))
     first = caller.get("feeds/vo-a")
-    said = document(first)
-    assert (said["format"], said["feed"], said["root"], said["since"]) == (
+    found = document(first)
+    assert (found["format"], found["feed"], found["root"], found["since"]) == (
         "fairshare-usage/1",
         "vo-a",
         str(fed.uid("/physics")),
         0,
     )
-    assert sum(sum(hour["cpu_s"]) for hour in said["hours"]) == 7 * 3600, "alice had 6 hours, bob one"
-    assert "alice" not in str(said)
+    assert sum(sum(hour["cpu_s"]) for hour in found["hours"]) == 7 * 3600, "alice had 6 hours, bob one"
+    assert "alice" not in str(found)
     assert caller.get("feeds/vo-a", if_none_match=first["ETag"]).status_code == 304
-    later = caller.get("feeds/vo-a", {"since": said["number"]})
+    later = caller.get("feeds/vo-a", {"since": found["number"]})
     assert document(later)["hours"] == []
-    assert caller.get("feeds/vo-a", {"since": said["number"]}, if_none_match=later["ETag"]).status_code == 304
+    assert caller.get("feeds/vo-a", {"since": found["number"]}, if_none_match=later["ETag"]).status_code == 304
     push(fed, [record("9", "alice", "physics", 2, at=AT)])
-    more = document(caller.get("feeds/vo-a", {"since": said["number"]}, if_none_match=later["ETag"]))
-    assert more["number"] > said["number"]
+    more = document(caller.get("feeds/vo-a", {"since": found["number"]}, if_none_match=later["ETag"]))
+    assert more["number"] > found["number"]
     assert len(more["hours"]) >= 2
     packed = caller.get("feeds/vo-a", accept_encoding="gzip")
     assert packed["Content-Encoding"] == "gzip"

@@ -31,8 +31,8 @@ def test_an_account_is_attached_listed_and_detached(site: Site) -> None:
     }
     made = call("post", "/mappings", token, body)
     assert made.status_code == 201, made.content
-    told = made.json()
-    assert told["account"] == {
+    data = made.json()
+    assert data["account"] == {
         "namespace": "a",
         "user": "guest",
         "group": "visitors",
@@ -40,7 +40,7 @@ def test_an_account_is_attached_listed_and_detached(site: Site) -> None:
         "fqan": "",
         "project": "",
     }
-    assert (told["path"], told["entry"], told["reason"], told["author"]) == (
+    assert (data["path"], data["entry"], data["reason"], data["author"]) == (
         "/physics/bob",
         str(site.uid("/physics/bob")),
         "Ours.",
@@ -49,11 +49,11 @@ def test_an_account_is_attached_listed_and_detached(site: Site) -> None:
     site.recompute()
     found = call("get", "/priorities?account=guest", site.token("priorities:read")).json()["results"]
     assert [one["entry"] for one in found] == ["/physics/bob"]
-    assert call("get", "/mappings?entry=/physics", token).json() == {"results": [told], "next": None}
+    assert call("get", "/mappings?entry=/physics", token).json() == {"results": [data], "next": None}
     assert call("get", "/mappings?entry=/physics/alice", token).json()["results"] == []
     assert call("get", "/mappings", site.token("policies:read", user=site.ben)).json()["results"] == []
-    one = f"/mappings/{told['id']}"
-    assert call("get", one, token).json() == told
+    one = f"/mappings/{data['id']}"
+    assert call("get", one, token).json() == data
     assert call("get", one, site.token("policies:read", user=site.ben)).status_code == 404
     assert call("delete", one, site.token("policies:write", user=site.ben), {"reason": "x"}).status_code == 404
     assert call("delete", one, token, {}).status_code == 400
@@ -84,9 +84,9 @@ def test_adjustments_are_listed_with_their_current_effect(site: Site) -> None:
         assert made.status_code == 201, made.content
         assert call("post", f"/changesets/{made.json()['id']}/publish", token, {}).status_code == 200
     site.recompute()
-    told = call("get", "/adjustments", token).json()
-    assert [one["path"] for one in told["results"]] == ["/biology", "/physics/alice"]
-    second = told["results"][1]
+    data = call("get", "/adjustments", token).json()
+    assert [one["path"] for one in data["results"]] == ["/biology", "/physics/alice"]
+    second = data["results"][1]
     assert (second["amount_s"], second["counted_s"], second["note"], second["reason"], second["author"]) == (
         -7200.0,
         pytest.approx(-7200.0 * 2 ** (-1 / 168)),
@@ -98,7 +98,7 @@ def test_adjustments_are_listed_with_their_current_effect(site: Site) -> None:
     mine = call("get", "/adjustments?entry=/physics", site.token("policies:read", user=site.pia)).json()["results"]
     assert [one["uid"] for one in mine] == [second["uid"]]
     assert (
-        call("get", "/adjustments", site.token("policies:read", user=site.ben)).json()["results"] == told["results"][:1]
+        call("get", "/adjustments", site.token("policies:read", user=site.ben)).json()["results"] == data["results"][:1]
     )
     assert call("get", "/adjustments?entry=/biology", site.token("policies:read", user=site.pia)).status_code == 404
     revoke = {"op": "adjust_usage", "entry": "/physics/alice", "revokes": second["uid"]}

@@ -38,9 +38,9 @@ def version(token: str) -> int:
 
 def test_rules_are_listed_with_their_current_matches(site: Site, token: str) -> None:
     answer = call("get", RULES, token)
-    told = answer.json()
-    assert answer["ETag"] == f'"{told["version"]}"'
-    (rule,) = told["results"]
+    body = answer.json()
+    assert answer["ETag"] == f'"{body["version"]}"'
+    (rule,) = body["results"]
     assert (rule["position"], rule["kind"], rule["group"], rule["path"]) == (1, "glob", "*", "/")
     assert rule["accounts"] > 0
     assert rule["core_s"] > 0
@@ -66,10 +66,10 @@ def test_each_rule_change_is_a_version(site: Site, token: str) -> None:
     replaced = call("put", RULES, token, {"rules": [GUESTS], "reason": "r"}, seen=first + 4)
     assert replaced.status_code == 200
     assert [rule["user"] for rule in call("get", RULES, token).json()["results"]] == ["guest*"]
-    told = call("get", "/mappings/versions", token).json()["results"]
-    assert [one["version"] for one in told][:5] == [first + 5, first + 4, first + 3, first + 2, first + 1]
-    assert told[3]["reordered"] is True
-    assert (told[4]["reason"], [rule["user"] for rule in told[4]["added"]]) == ("Guests.", ["guest*"])
+    body = call("get", "/mappings/versions", token).json()["results"]
+    assert [one["version"] for one in body][:5] == [first + 5, first + 4, first + 3, first + 2, first + 1]
+    assert body[3]["reordered"] is True
+    assert (body[4]["reason"], [rule["user"] for rule in body[4]["added"]]) == ("Guests.", ["guest*"])
     back = call("post", f"/mappings/versions/{first}/restore", token, {"reason": "No."}, seen=first + 5)
     assert back.status_code == 201
     one = call("get", f"/mappings/versions/{first + 6}", token).json()
@@ -115,9 +115,9 @@ def test_an_invalid_rule_is_refused_with_its_location(
 def test_a_preview_lists_moved_accounts_and_changes_nothing(site: Site, token: str) -> None:
     before = version(token)
     rules = [{"kind": "glob", "group": "*", "entry": "/", "suffix": "/{group}/{user}"}, GUESTS]
-    told = call("post", "/mappings/trial", token, {"rules": rules}).json()
-    assert (told["accounts"], told["core_s"], told["refusal"]) == (1, 2 * 3600.0, "")
-    assert [(one["account"]["user"], one["before"], one["after"]) for one in told["moves"]] == [
+    body = call("post", "/mappings/trial", token, {"rules": rules}).json()
+    assert (body["accounts"], body["core_s"], body["refusal"]) == (1, 2 * 3600.0, "")
+    assert [(one["account"]["user"], one["before"], one["after"]) for one in body["moves"]] == [
         ("guest", None, "/physics/bob")
     ]
     assert version(token) == before
@@ -126,14 +126,14 @@ def test_a_preview_lists_moved_accounts_and_changes_nothing(site: Site, token: s
 
 
 def test_unmapped_accounts_have_suggestions_and_are_mapped_together(site: Site, token: str) -> None:
-    told = call("get", "/mappings/unmapped", token).json()["results"]
-    assert [(one["account"]["user"], one["core_s"]) for one in told] == [("carol@x.org", 10800.0), ("guest", 7200.0)]
-    (guess,) = told[0]["suggestions"]
+    data = call("get", "/mappings/unmapped", token).json()["results"]
+    assert [(one["account"]["user"], one["core_s"]) for one in data] == [("carol@x.org", 10800.0), ("guest", 7200.0)]
+    (guess,) = data[0]["suggestions"]
     assert (guess["path"], guess["why"]) == ("/biology/carol", "without_realm")
     body = {
         "assignments": [
-            {"account": told[0]["account"], "entry": guess["entry"]},
-            {"account": told[1]["account"], "entry": "/physics/bob"},
+            {"account": data[0]["account"], "entry": guess["entry"]},
+            {"account": data[1]["account"], "entry": "/physics/bob"},
         ],
         "reason": "As suggested.",
     }
@@ -167,8 +167,8 @@ def test_the_mapping_version_of_an_instant_is_found(site: Site, token: str) -> N
     first = MappingVersion.objects.order_by("number").first()
     assert first is not None
     later = (first.at + timedelta(seconds=1)).isoformat().replace("+00:00", "Z")
-    told = call("get", f"/mappings/versions?at={later}", token).json()["results"]
-    assert told[0]["version"] >= first.number
+    body = call("get", f"/mappings/versions?at={later}", token).json()["results"]
+    assert body[0]["version"] >= first.number
     long_ago = call("get", "/mappings/versions?at=2001-01-01T00:00:00Z", token)
     assert long_ago.json()["results"] == []
     assert call("get", "/mappings/versions?at=yesterday", token).status_code == 400

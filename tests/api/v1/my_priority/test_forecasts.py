@@ -30,10 +30,10 @@ def test_levels_have_numbers_outcomes_and_sentences_by_key(computed: Site) -> No
     for level in found["levels"]:
         assert set(level["to_target"]) == {"soonest", "middle", "latest"}
         assert level["daily_usage"]["least"] <= level["daily_usage"]["p50"] <= level["daily_usage"]["most"]
-        (said, *_more) = level["sentences"]
-        assert said["key"].startswith("forecast.")
-        assert said["text"] in level["sentence"]
-        assert {"name", "target", "actual"} <= set(said["values"])
+        (result, *_more) = level["sentences"]
+        assert result["key"].startswith("forecast.")
+        assert result["text"] in level["sentence"]
+        assert {"name", "target", "actual"} <= set(result["values"])
     assert found["curve"][0]["at"] == found["as_of"]
     assert len(found["curve"]) > 10
 
@@ -56,11 +56,11 @@ def test_me_lists_only_own_accounts(computed: Site) -> None:
 
 def test_a_scenario_is_returned_with_the_current_values_and_not_stored(computed: Site) -> None:
     n_snapshots = Snapshot.objects.count()
-    told = _get(computed, f"{WHAT_IF}?account=alice&core_h=5000&days=3").json()
-    assert told["is_estimate"] is True
-    assert told["supposed"] == {"core_h": 5000.0, "days": 3.0, "load": 1.0, "level": None, "target": None}
-    assert told["with"]["then"]["rank"] >= told["without"]["then"]["rank"]
-    assert told["with"]["now"] == told["without"]["now"]
+    body = _get(computed, f"{WHAT_IF}?account=alice&core_h=5000&days=3").json()
+    assert body["is_estimate"] is True
+    assert body["supposed"] == {"core_h": 5000.0, "days": 3.0, "load": 1.0, "level": None, "target": None}
+    assert body["with"]["then"]["rank"] >= body["without"]["then"]["rank"]
+    assert body["with"]["now"] == body["without"]["now"]
     assert Snapshot.objects.count() == n_snapshots
     raised = _get(computed, f"{WHAT_IF}?account=alice&level=/physics/alice&target=99").json()
     assert raised["with"]["now"]["rank"] <= raised["without"]["now"]["rank"]

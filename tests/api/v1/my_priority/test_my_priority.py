@@ -32,18 +32,18 @@ def test_other_scopes_are_refused(computed: Site) -> None:
 
 
 def test_every_sentence_has_key_values_and_text(computed: Site) -> None:
-    (told,) = Caller(user=computed.alice).get("me/explain").json()["accounts"]
-    levels = [one for step in told["steps"] for one in step["sentences"]]
-    said = [*told["sentences"], *told["when"], *told["changes"], told["number"], *levels]
+    (found,) = Caller(user=computed.alice).get("me/explain").json()["accounts"]
+    levels = [one for step in found["steps"] for one in step["sentences"]]
+    collected = [*found["sentences"], *found["when"], *found["changes"], found["number"], *levels]
     kinds = {"verdict", "reason", "own", "when", "change", "number", "walk", "ahead"}
-    assert {one["key"].split(".")[0] for one in said} == kinds
-    assert all(set(one) == {"key", "values", "text"} and "%(" not in one["text"] for one in said)
-    physics, alice = told["steps"]
+    assert {one["key"].split(".")[0] for one in collected} == kinds
+    assert all(set(one) == {"key", "values", "text"} and "%(" not in one["text"] for one in collected)
+    physics, alice = found["steps"]
     assert (physics["entry"], physics["decides"], alice["decides"]) == ("/physics", True, False)
     assert physics["target"] == 0.6
     assert physics["deviation_points"] == pytest.approx((physics["actual"] - 0.6) * 100)
     assert alice["sentences"][0]["key"].endswith("_you")
-    assert json.dumps(told, allow_nan=False)
+    assert json.dumps(found, allow_nan=False)
 
 
 def test_one_account_can_be_chosen(computed: Site) -> None:
@@ -54,17 +54,17 @@ def test_one_account_can_be_chosen(computed: Site) -> None:
 
 
 def test_an_unknown_user_gets_a_hint(computed: Site) -> None:
-    (told,) = Caller(user=computed.nobody).get("me", {"policy": "grid"}).json()["accounts"]
-    assert (told["error"], told["entry"]) == ("unmapped", None)
-    assert [one["key"] for one in [*told["when"], *told["changes"]]] == ["when.unmapped", "change.unmapped"]
+    (found,) = Caller(user=computed.nobody).get("me", {"policy": "grid"}).json()["accounts"]
+    assert (found["error"], found["entry"]) == ("unmapped", None)
+    assert [one["key"] for one in [*found["when"], *found["changes"]]] == ["when.unmapped", "change.unmapped"]
 
 
 def test_a_past_instant_uses_its_snapshot(computed: Site) -> None:
     caller = Caller(user=computed.alice)
     then = (AT + timedelta(hours=1)).isoformat()
-    (told,) = caller.get("me", {"at": then}).json()["accounts"]
-    assert (told["rank"], told["moment"]["revision"], told["moment"]["reconstructed"]) == (3, 2, False)
-    assert [told["when"], told["changes"]] == [[], []], "the past can't be changed"
+    (found,) = caller.get("me", {"at": then}).json()["accounts"]
+    assert (found["rank"], found["moment"]["revision"], found["moment"]["reconstructed"]) == (3, 2, False)
+    assert [found["when"], found["changes"]] == [[], []], "the past can't be changed"
     (before,) = caller.get("me", {"at": (AT - timedelta(days=400)).isoformat(), "policy": "grid"}).json()["accounts"]
     assert (before["error"], before["rank"]) == ("no_snapshot", None)
 
@@ -82,8 +82,8 @@ def test_a_revision_without_policy_and_a_time_without_zone_are_refused(computed:
 def test_a_token_of_a_subtree_sees_no_levels_above(computed: Site) -> None:
     bound = {"policy_slug": "grid", "subtree_uid": computed.uid("/physics/alice")}
     caller = Caller(token=computed.token("self:read", user=computed.alice, **bound))
-    (told,) = caller.get("me/explain").json()["accounts"]
-    assert [step["entry"] for step in told["steps"]] == ["/physics/alice"]
+    (found,) = caller.get("me/explain").json()["accounts"]
+    assert [step["entry"] for step in found["steps"]] == ["/physics/alice"]
     other = {"policy_slug": "grid", "subtree_uid": computed.uid("/biology")}
     caller = Caller(token=computed.token("self:read", user=computed.alice, **other))
     assert [one["error"] for one in caller.get("me").json()["accounts"]] == ["unmapped"]

@@ -35,10 +35,10 @@ def test_a_policy_is_created_with_its_settings(admin: Caller) -> None:
     made = admin.post("policies", body)
     assert made.status_code == 201, made.content
     assert made.headers["Location"] == "/api/v1/policies/lab"
-    told = made.json()
-    assert (told["slug"], told["name"], told["visibility"], told["head_revision"]) == ("lab", "The lab", "tree", 1)
-    assert told["settings"]["fallback_factor"] == 0.25
-    assert admin.get("policies/lab").json() == told
+    data = made.json()
+    assert (data["slug"], data["name"], data["visibility"], data["head_revision"]) == ("lab", "The lab", "tree", 1)
+    assert data["settings"]["fallback_factor"] == 0.25
+    assert admin.get("policies/lab").json() == data
     assert AuditEvent.objects.filter(policy_slug="lab").exists()
 
 
@@ -73,14 +73,14 @@ def test_a_dry_run_answers_with_the_difference_and_stores_nothing(admin: Caller)
     table = "path,shares\n/physics/bob,30\n/physics/zoe,1\n"
     answer = admin.put(f"{DOCUMENT}?dry_run=1&keep_missing=1", table, content_type="text/csv")
     assert answer.status_code == 200, answer.content
-    told = answer.json()
-    assert (told["is_same"], told["change_set"], told["counts"]["added"], told["counts"]["shares"]) == (
+    body = answer.json()
+    assert (body["is_same"], body["change_set"], body["counts"]["added"], body["counts"]["shares"]) == (
         False,
         None,
         1,
         1,
     )
-    assert {each["path"]: each["changes"] for each in told["entries"]}["/physics/zoe"] == ["added"]
+    assert {each["path"]: each["changes"] for each in body["entries"]}["/physics/zoe"] == ["added"]
     assert ChangeSet.objects.count() == n_before
 
 
@@ -203,6 +203,6 @@ def _deliver(pipeline: Caller, reviewer: Caller, commit: str, slug: str, text: s
 
 
 def _drift(pipeline: Caller, slug: str, text: str) -> list[str]:
-    told = pipeline.put(f"policies/{slug}/document?dry_run=1", text, content_type=YAML).json()
-    assert told["is_same"] == (not told["entries"])
-    return sorted(each["path"] for each in told["entries"])
+    body = pipeline.put(f"policies/{slug}/document?dry_run=1", text, content_type=YAML).json()
+    assert body["is_same"] == (not body["entries"])
+    return sorted(each["path"] for each in body["entries"])

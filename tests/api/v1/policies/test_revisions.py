@@ -124,8 +124,8 @@ def test_the_history_of_an_entry_has_author_change_and_reason(site: Site, admin:
     assert undone.status_code == 201, undone.content
     answer = admin.get(f"policies/grid/entries/{uid}").json()
     assert answer["entry"]["path"] == "/biology/bob"
-    told = [(line["reason"], line["author"], line["changes"]) for line in answer["history"]]
-    assert told[:4] == [
+    collected = [(line["reason"], line["author"], line["changes"]) for line in answer["history"]]
+    assert collected[:4] == [
         ("He is back.", "admin", [{"field": "archived", "before": True, "after": False}]),
         ("He left.", "admin", [{"field": "archived", "before": False, "after": True}]),
         ("He changed sides.", "admin", [{"field": "parent", "before": "physics", "after": "biology"}]),

@@ -146,9 +146,9 @@ def test_totals_use_completed_days_for_every_parameter(computed: Site, monkeypat
     go_on(computed, monkeypatch, 1)
     viewer = Caller(user=computed.nobody)
     found = changes(viewer, first)
-    told = [entry for entry in found["entries"] if entry["path"] != "/"]
-    assert [entry["path"] for entry in told] == ["/biology", "/physics"]
-    assert not any(entry["usage_core_s"] or entry["actual"] or entry["priority"] for entry in told)
+    collected = [entry for entry in found["entries"] if entry["path"] != "/"]
+    assert [entry["path"] for entry in collected] == ["/biology", "/physics"]
+    assert not any(entry["usage_core_s"] or entry["actual"] or entry["priority"] for entry in collected)
 
 
 def test_a_snapshot_that_is_no_longer_kept_is_gone(computed: Site, admin: Caller) -> None:

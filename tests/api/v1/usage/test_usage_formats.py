@@ -10,12 +10,12 @@ from tests.api.small_site import Site
 def test_every_format_lists_its_fields_and_a_sample(site: Site) -> None:
     answer = Caller(token=site.token("usage:write", source_slug="cluster-a")).get("usage/formats")
     assert answer.status_code == 200
-    told = {one["name"]: one for one in answer.json()["results"]}
-    assert list(told) == list(FORMATS)
+    body = {one["name"]: one for one in answer.json()["results"]}
+    assert list(body) == list(FORMATS)
     for name, collector in FORMATS.items():
-        assert told[name]["fields"] == [{"name": each.name, "meaning": each.meaning} for each in collector.fields]
-        assert told[name]["sample"] == collector.sample
-        assert (told[name]["needs_zone"], told[name]["is_listing"]) == (collector.needs_zone, collector.is_listing)
+        assert body[name]["fields"] == [{"name": each.name, "meaning": each.meaning} for each in collector.fields]
+        assert body[name]["sample"] == collector.sample
+        assert (body[name]["needs_zone"], body[name]["is_listing"]) == (collector.needs_zone, collector.is_listing)
 
 
 def test_anonymous_requests_are_refused(db: None) -> None:
