@@ -306,9 +306,7 @@ def test_variables_use_standard_words() -> None:
 
 
 def test_names_of_tests_use_standard_words() -> None:
-    named = re.compile(
-        r"\b(?:def +|for |as )?(\w*(?<![a-z])(?:told|said)(?![a-z])\w*)(?: *[:=][^=]| in |\()"
-    )
+    named = re.compile(r"\b(?:def +|for |as )?(\w*(?<![a-z])(?:told|said)(?![a-z])\w*)(?: *[:=][^=]| in |\()")
     found = (
         f"{path.relative_to(ROOT)}: {match[1]}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
