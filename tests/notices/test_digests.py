@@ -41,7 +41,7 @@ def to(name: str) -> list[Any]:
     return [each for each in mail.outbox if each.to == [f"{name}@example.org"]]
 
 
-def test_a_digest_is_sent_once_a_day_and_only_with_news(found: Site) -> None:
+def test_a_digest_is_sent_once_a_day_and_only_with_news(notified: Site) -> None:
     assert deliver(AT) == 2
     assert deliver(AT) == 0
     assert deliver(AT + HOUR) == 0
@@ -50,28 +50,28 @@ def test_a_digest_is_sent_once_a_day_and_only_with_news(found: Site) -> None:
     assert "Cluster A" not in to("pia")[0].body
 
 
-def test_a_digest_waits_for_its_hour(found: Site) -> None:
-    set_preference(interval="daily", hour=15, muted=[], actor=Actor(found.pia, "page"))
+def test_a_digest_waits_for_its_hour(notified: Site) -> None:
+    set_preference(interval="daily", hour=15, muted=[], actor=Actor(notified.pia, "page"))
     deliver(AT)
     assert to("pia") == []
     deliver(AT + 3 * HOUR)
     assert len(to("pia")) == 1
 
 
-def test_a_reported_notice_is_not_repeated_the_next_day(found: Site) -> None:
+def test_a_reported_notice_is_not_repeated_the_next_day(notified: Site) -> None:
     deliver(AT)
     deliver(AT + DAY)
     assert len(to("pia")) == 1
     held = Grant.objects.create(
-        policy=found.policy,
-        entry_uid=found.uid("/physics/bob"),
-        user=found.nobody,
+        policy=notified.policy,
+        entry_uid=notified.uid("/physics/bob"),
+        user=notified.nobody,
         role="viewer",
         verbs=["view_aggregate"],
         created_at=AT,
         expires_at=AT + 9 * DAY,
         reason="r",
-        granted_by=found.pia,
+        granted_by=notified.pia,
     )
     evaluate(at=AT + DAY)
     deliver(AT + 2 * DAY)
@@ -82,18 +82,18 @@ def test_a_reported_notice_is_not_repeated_the_next_day(found: Site) -> None:
     assert held.pk
 
 
-def test_read_notices_and_muted_kinds_are_omitted(found: Site) -> None:
+def test_read_notices_and_muted_kinds_are_omitted(notified: Site) -> None:
     notice = Notice.objects.get(kind="ending_roles")
-    selectors.mark_read(ids=[notice.pk], at=AT, actor=Actor(found.pia, "page"))
-    set_preference(interval="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(found.admin, "page"))
+    selectors.mark_read(ids=[notice.pk], at=AT, actor=Actor(notified.pia, "page"))
+    set_preference(interval="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(notified.admin, "page"))
     assert deliver(AT) == 0
     assert set(Mail.objects.values_list("state", flat=True)) == {"empty"}
 
 
-def test_weekly_is_once_a_week(found: Site) -> None:
-    set_preference(interval="weekly", hour=8, muted=[], actor=Actor(found.pia, "page"))
+def test_weekly_is_once_a_week(notified: Site) -> None:
+    set_preference(interval="weekly", hour=8, muted=[], actor=Actor(notified.pia, "page"))
     deliver(AT)
-    assert Mail.objects.get(user=found.pia).period == "2026-W47"
+    assert Mail.objects.get(user=notified.pia).period == "2026-W47"
     Notice.objects.filter(kind="ending_roles").update(news_at=AT + HOUR)
     deliver(AT + DAY)
     assert len(to("pia")) == 1
@@ -101,28 +101,28 @@ def test_weekly_is_once_a_week(found: Site) -> None:
     assert len(to("pia")) == 2
 
 
-def test_immediate_mail_combines_simultaneous_notices(found: Site) -> None:
-    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(found.admin, "page"))
+def test_immediate_mail_combines_simultaneous_notices(notified: Site) -> None:
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(notified.admin, "page"))
     deliver(AT)
     deliver(AT + timedelta(seconds=30))
     assert len(to("admin")) == 1
     assert "2" in re.findall(r"\d+", to("admin")[0].subject), "how many are new"
 
 
-def test_users_who_chose_never_get_no_mail(found: Site) -> None:
-    set_preference(interval="off", hour=8, muted=[], actor=Actor(found.pia, "page"))
+def test_users_who_chose_never_get_no_mail(notified: Site) -> None:
+    set_preference(interval="off", hour=8, muted=[], actor=Actor(notified.pia, "page"))
     deliver(AT)
     assert to("pia") == []
 
 
-def test_a_site_that_sends_no_mail_plans_none(found: Site, settings: Any) -> None:
+def test_a_site_that_sends_no_mail_plans_none(notified: Site, settings: Any) -> None:
     settings.FAIRSHARE_EMAIL = "off"
     assert deliver(AT) == 0
     assert not Mail.objects.exists()
 
 
 def test_a_worker_that_dies_after_sending_repeats_the_same_message(
-    found: Site, monkeypatch: pytest.MonkeyPatch
+    notified: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the mail server's yes and the database's: at least once, under one Message-ID."""
     monkeypatch.setattr("django.core.signing.TimestampSigner.timestamp", lambda _self: "1xVSsA")  # of its link
@@ -139,7 +139,7 @@ def test_a_worker_that_dies_after_sending_repeats_the_same_message(
     assert send_mails(at=AT) == 0
 
 
-def test_a_refusing_mail_server_is_retried_and_then_abandoned(result: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusing_mail_server_is_retried_and_then_abandoned(notified: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_given: Any) -> int:
         raise ConnectionRefusedError("password=hunter2")
 
@@ -151,19 +151,19 @@ def test_a_refusing_mail_server_is_retried_and_then_abandoned(result: Site, monk
             assert send_mails(at=at) == 0
             assert send_mails(at=at) == 0  # not again in the same minute
             at = max(Mail.objects.values_list("due_at", flat=True))
-    found = Mail.objects.filter(user=result.pia).get()
+    found = Mail.objects.filter(user=notified.pia).get()
     assert (found.state, found.attempts, found.error) == ("failed", digests.MOST_ATTEMPTS, "ConnectionRefusedError")
 
 
-def test_rights_are_checked_when_sending(found: Site) -> None:
+def test_rights_are_checked_when_sending(notified: Site) -> None:
     plan_mails(at=AT)
-    Grant.objects.filter(user=found.pia).delete()
+    Grant.objects.filter(user=notified.pia).delete()
     send_mails(at=AT)
     assert to("pia") == []
-    assert Mail.objects.get(user=found.pia).state == "empty"
+    assert Mail.objects.get(user=notified.pia).state == "empty"
 
 
-def test_user_supplied_names_cannot_inject_headers_or_lines(found: Site, settings: Any) -> None:
+def test_user_supplied_names_cannot_inject_headers_or_lines(notified: Site, settings: Any) -> None:
     settings.FAIRSHARE_SITE = "abisko\r\nBcc: evil@example.org"
     notice = Notice.objects.get(kind="late_source")
     notice.facts = {**notice.facts, "source": "X\n\nYour password expired: https://evil.example.org\u2028y"}
@@ -177,15 +177,15 @@ def test_user_supplied_names_cannot_inject_headers_or_lines(found: Site, setting
 
 
 @pytest.mark.parametrize("address", first(1, ["x@example.org\r\nBcc: evil@example.org", "no address", "a@b\0c"]))
-def test_an_invalid_address_gets_no_mail(found: Site, address: str) -> None:
+def test_an_invalid_address_gets_no_mail(notified: Site, address: str) -> None:
     if "\0" not in address:
-        User.objects.filter(pk=found.pia.pk).update(email=address)
+        User.objects.filter(pk=notified.pia.pk).update(email=address)
         deliver(AT)
-        assert Mail.objects.get(user=found.pia).state == "failed"
+        assert Mail.objects.get(user=notified.pia).state == "failed"
     assert all("evil" not in str(each.to) for each in mail.outbox)
 
 
-def test_a_message_has_an_unsubscribe_link(found: Site) -> None:
+def test_a_message_has_an_unsubscribe_link(notified: Site) -> None:
     deliver(AT)
     sent = to("pia")[0]
     assert sent.extra_headers["List-Unsubscribe"].startswith("<https://fairshare.example.org/notices/unsubscribe/")
@@ -199,9 +199,9 @@ def test_a_message_has_an_unsubscribe_link(found: Site) -> None:
 
 
 @pytest.mark.parametrize("given", first(2, [{"interval": "hourly"}, {"hour": 24}, {"hour": True}, {"muted": ["x"]}]))
-def test_invalid_preferences_are_refused(found: Site, given: dict[str, Any]) -> None:
+def test_invalid_preferences_are_refused(notified: Site, given: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        set_preference(**{"interval": "daily", "hour": 8, "muted": [], **given}, actor=Actor(found.pia, "page"))
+        set_preference(**{"interval": "daily", "hour": 8, "muted": [], **given}, actor=Actor(notified.pia, "page"))
     assert not Preference.objects.exists()
 
 
@@ -249,9 +249,9 @@ def news_in(sent: list[Any]) -> list[str]:
     ],
 )
 def test_a_two_hour_outage_loses_and_repeats_nothing(
-    found: Site, server: Server, error: Exception, interval: str
+    notified: Site, server: Server, error: Exception, interval: str
 ) -> None:
-    set_preference(interval=interval, hour=8, muted=[], actor=Actor(found.pia, "page"))
+    set_preference(interval=interval, hour=8, muted=[], actor=Actor(notified.pia, "page"))
     server.fails = lambda _message: error
     run(AT, 2 * HOUR)
     assert mail.outbox == []
@@ -261,7 +261,7 @@ def test_a_two_hour_outage_loses_and_repeats_nothing(
     assert [len(to(name)) for name in ("admin", "pia", "ben")] == [1, 1, 0]
 
 
-def test_notices_of_a_failed_digest_are_in_the_next_one_once(found: Site, server: Server) -> None:
+def test_notices_of_a_failed_digest_are_in_the_next_one_once(notified: Site, server: Server) -> None:
     server.fails = lambda _message: ConnectionRefusedError()
     run(AT, 4 * HOUR)
     assert set(Mail.objects.values_list("state", flat=True)) == {"failed"} | {"empty"}
@@ -271,14 +271,14 @@ def test_notices_of_a_failed_digest_are_in_the_next_one_once(found: Site, server
     assert [len(news_in(to(name))) for name in ("admin", "pia")] == [2, 1]
 
 
-def test_a_refused_recipient_does_not_block_others(found: Site, server: Server) -> None:
+def test_a_refused_recipient_does_not_block_others(notified: Site, server: Server) -> None:
     refused = SMTPRecipientsRefused({"admin@example.org": (550, b"no such user")})
     server.fails = lambda message: refused if "admin" in message.to[0] else None
     assert deliver(AT) == 1
     assert [len(to(name)) for name in ("admin", "pia")] == [0, 1]
 
 
-def test_a_hanging_server_is_contacted_once_per_round(found: Site, server: Server) -> None:
+def test_a_hanging_server_is_contacted_once_per_round(notified: Site, server: Server) -> None:
     server.fails = lambda _message: TimeoutError()
     deliver(AT)
     assert server.n_asked == 1
@@ -286,8 +286,8 @@ def test_a_hanging_server_is_contacted_once_per_round(found: Site, server: Serve
     assert server.n_asked == 2, "the next round tries the next message"
 
 
-def test_failed_immediate_mail_is_sent_with_the_next_notice_or_a_day_later(found: Site, server: Server) -> None:
-    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(found.pia, "page"))
+def test_failed_immediate_mail_is_sent_with_the_next_notice_or_a_day_later(notified: Site, server: Server) -> None:
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(notified.pia, "page"))
     server.fails = lambda _message: ConnectionRefusedError()
     run(AT, 3 * HOUR, timedelta(minutes=5))  # a round that fails ends: others wait for the next one
     server.fails = lambda _message: None
@@ -297,8 +297,8 @@ def test_failed_immediate_mail_is_sent_with_the_next_notice_or_a_day_later(found
     assert len(news_in(to("pia"))) == 1
 
 
-def test_immediate_mail_contains_only_new_notices(found: Site) -> None:
-    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(found.admin, "page"))
+def test_immediate_mail_contains_only_new_notices(notified: Site) -> None:
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(notified.admin, "page"))
     deliver(AT)
     Notice.objects.filter(kind="late_source").update(news_at=AT + HOUR)
     deliver(AT + HOUR)
@@ -308,25 +308,25 @@ def test_immediate_mail_contains_only_new_notices(found: Site) -> None:
     assert re.findall(r"/notices/\d+/", second.body) == [f"/notices/{late.pk}/"]
 
 
-def test_the_subject_names_the_notice_and_lines_link_to_it(found: Site, client: Client) -> None:
+def test_the_subject_names_the_notice_and_lines_link_to_it(notified: Site, client: Client) -> None:
     deliver(AT)
     sent = to("pia")[0]
-    (line,) = selectors.list_open_notices(Actor(found.pia, "page"), AT)
+    (line,) = selectors.list_open_notices(Actor(notified.pia, "page"), AT)
     assert sent.subject == f"[abisko] {line.sentence.text}"
     assert f"- {line.sentence.text}\n  https://fairshare.example.org/notices/{line.notice.pk}/\n" in sent.body
-    sign_in(client, found.pia)
+    sign_in(client, notified.pia)
     answer = client.get(f"/notices/{line.notice.pk}/")
     assert (answer.status_code, answer["Location"]) == (303, "/policy/grid/access/")
 
 
-def test_one_click_stops_mail_without_sign_in_or_form_token(found: Site) -> None:
+def test_one_click_stops_mail_without_sign_in_or_form_token(notified: Site) -> None:
     deliver(AT)
     link = to("pia")[0].extra_headers["List-Unsubscribe"].strip("<>").removeprefix("https://fairshare.example.org")
     client = Client(enforce_csrf_checks=True)
     assert client.get(link).status_code == 200
-    assert digests.preference_of(found.pia).interval == "daily", "programs follow links: only a post stops anything"
+    assert digests.preference_of(notified.pia).interval == "daily", "programs follow links: only a post stops anything"
     assert client.post(link, {"List-Unsubscribe": "One-Click"}).status_code == 200
-    assert digests.preference_of(found.pia).interval == "off"
-    assert digests.preference_of(found.admin).interval == "daily"
+    assert digests.preference_of(notified.pia).interval == "off"
+    assert digests.preference_of(notified.admin).interval == "daily"
     forged = link.rstrip("/")[:-1] + "/"
     assert client.post(forged, {"List-Unsubscribe": "One-Click"}).status_code == 404

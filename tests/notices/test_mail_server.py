@@ -79,8 +79,8 @@ def assert_complete(server: MailServer) -> None:
 
 
 @pytest.mark.parametrize("interval", [pytest.param("daily", marks=pytest.mark.deep), "at_once"])
-def test_a_two_hour_outage(found: Site, server: MailServer, schedule: Schedule, interval: str) -> None:
-    set_preference(interval=interval, hour=8, muted=[], actor=Actor(found.pia, "page"))
+def test_a_two_hour_outage(notified: Site, server: MailServer, schedule: Schedule, interval: str) -> None:
+    set_preference(interval=interval, hour=8, muted=[], actor=Actor(notified.pia, "page"))
     server.stop()
     schedule.go_on(2 * HOUR)
     assert server.accepted == []
@@ -90,7 +90,9 @@ def test_a_two_hour_outage(found: Site, server: MailServer, schedule: Schedule, 
 
 
 @pytest.mark.parametrize("code", [451, 550])
-def test_refused_recipients_do_not_block_others(found: Site, server: MailServer, schedule: Schedule, code: int) -> None:
+def test_refused_recipients_do_not_block_others(
+    notified: Site, server: MailServer, schedule: Schedule, code: int
+) -> None:
     server.refused = {"admin@example.org": code}
     assert schedule.round(AT) == 1
     assert [len(server.to(name)) for name in ("admin", "pia")] == [0, 1]
@@ -100,7 +102,7 @@ def test_refused_recipients_do_not_block_others(found: Site, server: MailServer,
     assert_complete(server)
 
 
-def test_a_closing_server_is_contacted_once_per_round(found: Site, server: MailServer, schedule: Schedule) -> None:
+def test_a_closing_server_is_contacted_once_per_round(notified: Site, server: MailServer, schedule: Schedule) -> None:
     """421 is no refusal of one message: it would be the answer to each."""
     server.refused = {"admin@example.org": 421, "pia@example.org": 421}
     assert schedule.round(AT) == 0
@@ -121,7 +123,7 @@ def test_a_closing_server_is_contacted_once_per_round(found: Site, server: MailS
     ],
 )
 def test_a_hanging_server_times_out(
-    found: Site, server: MailServer, schedule: Schedule, command: str, trickles: bool
+    notified: Site, server: MailServer, schedule: Schedule, command: str, trickles: bool
 ) -> None:
     server.hangs_at, server.trickles = command, trickles
     began_s = time.monotonic()
@@ -136,7 +138,7 @@ def test_a_hanging_server_times_out(
 
 @pytest.mark.parametrize("trickles", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["silent", "trickles"])
 def test_accepted_messages_count_as_sent_despite_later_errors(
-    found: Site, server: MailServer, schedule: Schedule, trickles: bool
+    notified: Site, server: MailServer, schedule: Schedule, trickles: bool
 ) -> None:
     server.hangs_at, server.trickles = "QUIT", trickles
     schedule.go_on(20 * MINUTE)
@@ -144,9 +146,9 @@ def test_accepted_messages_count_as_sent_despite_later_errors(
     assert set(Mail.objects.exclude(state="empty").values_list("state", "attempts")) == {("sent", 0)}
 
 
-def test_an_afternoon_of_mixed_failures(found: Site, server: MailServer, schedule: Schedule) -> None:
+def test_an_afternoon_of_mixed_failures(notified: Site, server: MailServer, schedule: Schedule) -> None:
     """Dead, then refusing one, then hanging, then dead for two hours: more than a message is tried for."""
-    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(found.admin, "page"))
+    set_preference(interval="at_once", hour=8, muted=[], actor=Actor(notified.admin, "page"))
     server.stop()
     schedule.go_on(HOUR)
     server.refused = {"pia@example.org": 451, "admin@example.org": 451}
@@ -163,7 +165,7 @@ def test_an_afternoon_of_mixed_failures(found: Site, server: MailServer, schedul
 
 
 def test_a_slow_server_gets_few_messages_per_round(
-    found: Site, server: MailServer, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+    notified: Site, server: MailServer, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A round holds a worker that also computes priorities."""
     monkeypatch.setattr(digests, "MOST_S", 0.0)
@@ -174,7 +176,7 @@ def test_a_slow_server_gets_few_messages_per_round(
     assert send_notices() == 2
 
 
-def test_one_worker_at_a_time_talks_to_the_server(found: Site, server: MailServer, schedule: Schedule) -> None:
+def test_one_worker_at_a_time_talks_to_the_server(notified: Site, server: MailServer, schedule: Schedule) -> None:
     given = connection.settings_dict
     named = {"host": given["HOST"], "port": given["PORT"] or None, "user": given["USER"], "password": given["PASSWORD"]}
     with psycopg.connect(dbname=given["NAME"], **{k: v for k, v in named.items() if v}) as other:
@@ -185,7 +187,7 @@ def test_one_worker_at_a_time_talks_to_the_server(found: Site, server: MailServe
 
 
 def test_password_links_contact_a_hanging_server_once_per_round(
-    found: Site, server: MailServer, monkeypatch: pytest.MonkeyPatch
+    notified: Site, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("admin", "pia", "ben"):
         user = User.objects.get(username=name)
