@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import signal
 import subprocess
 import sys
@@ -111,7 +112,8 @@ def _run(command: Sequence[str]) -> int:
         started.append(process)
         if requested:
             process.terminate()
-        status = process.wait()
+        # A signal between Python's last look and a wait without limit would be seen only when the command has ended.
+        status = process.wait(timeout=math.inf)  # looks every 50 ms
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
