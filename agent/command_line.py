@@ -1,10 +1,10 @@
 """fairshare-agent: gives the jobs of this host's scheduler the priorities that Fairshare has for them.
 
-run        carries priorities into the scheduler, as the site orders it
-check      says what in the scheduler's configuration is in the way
+run           carries priorities into the scheduler, as the site orders it
+check         says what in the scheduler's configuration is in the way
 reset-values  resets what the agent set; needs neither site nor network
-status     the last pass, and how many jobs have a value
-setup      sends the site what Slurm's commands print, to begin with; --print: only prints it
+status        the last pass, and how many jobs have a value
+setup         sends the site what Slurm's commands print, to begin with; --print: only prints it
 
 Exit status: 0 done, 1 nothing was sent or an error was found, 2 wrong usage.
 """

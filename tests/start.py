@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
@@ -11,11 +10,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from apps.cli.stack.paths import InsecureDirectory
+from apps.cli.stack.postgres import VarLock
+
 _ENGINE = Path(__file__).parent / "engine"
 _ROOM_BYTES = 1 << 30  # two workers' databases, browser profiles and imports
-_VAR = "fairshare-tests-"
+_VAR, _LOCK = "fairshare-tests-", "postgres.lock"
 _MEMORY = "/dev/shm"
 _MEMORY_BYTES = 4 << 30  # more than the databases of six workers take
+_locks: list[VarLock] = []  # held until the process ends
 
 
 def find_room() -> None:
@@ -32,12 +35,24 @@ def find_room() -> None:
 
 def make_var() -> str:
     """In memory where there is plenty: each database is a thousand files, which a disk takes longer to create."""
-    for lock in Path(_MEMORY).glob(f"{_VAR}*/postgres.lock"):
-        with suppress(OSError), lock.open() as held:  # of a run that was killed: nothing else would remove it
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+    _remove_abandoned()
     is_large = _free_bytes(_MEMORY) >= _MEMORY_BYTES
-    return tempfile.mkdtemp(prefix=_VAR, dir=_MEMORY if is_large else None)
+    while True:
+        folder = tempfile.mkdtemp(prefix=_VAR, dir=_MEMORY if is_large else None)
+        lock = VarLock(Path(folder), _LOCK)
+        if lock.take():  # else another run has just removed it
+            _locks.append(lock)
+            return folder
+
+
+def _remove_abandoned() -> None:
+    """Of runs that were killed: in memory, nothing else would remove them. The kernel has released their locks."""
+    for path in Path(_MEMORY).glob(f"{_VAR}*/{_LOCK}"):
+        with suppress(OSError, InsecureDirectory):
+            lock = VarLock(path.parent, _LOCK)
+            if lock.take():
+                shutil.rmtree(path.parent, ignore_errors=True)
+                lock.release()
 
 
 def _free_bytes(folder: str) -> int:

@@ -91,9 +91,9 @@ def test_compose_names_settings_that_exist() -> None:
 
 def test_the_example_has_every_variable_of_compose() -> None:
     asked = set(re.findall(r"\$\{(\w+)", (DOCKER / "compose.yaml").read_text(encoding="utf-8")))
-    text = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
-    assert asked - text == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default
-    assert text - asked == set()
+    documented = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    assert asked - documented == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default
+    assert documented - asked == set()
 
 
 def test_compose_runs_each_role_once_without_a_writable_root() -> None:

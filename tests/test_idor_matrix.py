@@ -87,9 +87,9 @@ DAYS = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
 
 FEDERATED = "302 403 403 403 403 200 302 302 302 302 302"
 TAKEN = "federation/usage/<int:subscription_id>/"
-TOLD = "federation/published/"
-TOLD_SUBTREE = TOLD + "subtrees/<str:name>/"
-TOLD_FEED = TOLD + "feeds/<str:name>/"
+PUBLISHED = "federation/published/"
+PUBLISHED_SUBTREE = PUBLISHED + "subtrees/<str:name>/"
+PUBLISHED_FEED = PUBLISHED + "feeds/<str:name>/"
 
 ROWS = [
     # --- Health
@@ -827,25 +827,27 @@ ROWS = [
         "302 404 404 404 404 200 302 302 302 302 302", word="Without site-b", readers="admin"),
     Row(TAKEN + "act/", "/federation/usage/{taken}/act/", "302 404 404 404 404 303 302 302 302 302 302", "post",
         {"what": "fetch"}),
-    Row(TOLD, "/federation/published/", FEDERATED, word="open.bob", readers="admin"),
-    Row(TOLD + "key/", "/federation/published/key/", FEDERATED),
-    Row(TOLD + "key/", "/federation/published/key/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+    Row(PUBLISHED, "/federation/published/", FEDERATED, word="open.bob", readers="admin"),
+    Row(PUBLISHED + "key/", "/federation/published/key/", FEDERATED),
+    Row(PUBLISHED + "key/", "/federation/published/key/", "302 403 403 403 403 303 302 302 302 302 302", "post",
         {"reason": "a year is over"}),
-    Row(TOLD + "new/", "/federation/published/new/", FEDERATED),
-    Row(TOLD + "new/", "/federation/published/new/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+    Row(PUBLISHED + "new/", "/federation/published/new/", FEDERATED),
+    Row(PUBLISHED + "new/", "/federation/published/new/", "302 403 403 403 403 303 302 302 302 302 302", "post",
         {"policy": "grid", "entry": "/physics/alice", "name": "alice", "expires": "7"}),
-    Row(TOLD + "new-feed/", "/federation/published/new-feed/", FEDERATED),
-    Row(TOLD + "new-feed/", "/federation/published/new-feed/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+    Row(PUBLISHED + "new-feed/", "/federation/published/new-feed/", FEDERATED),
+    Row(PUBLISHED + "new-feed/", "/federation/published/new-feed/",
+        "302 403 403 403 403 303 302 302 302 302 302", "post",
         {"policy": "grid", "entry": "/physics/alice", "name": "alice", "capacity": "8", "keeps": "9", "expires": "24"}),
-    Row(TOLD_SUBTREE, "/federation/published/subtrees/open.bob/", FEDERATED, word="/physics/bob", readers="admin"),
-    Row(TOLD_SUBTREE, "/federation/published/subtrees/open.bob/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+    Row(PUBLISHED_SUBTREE, "/federation/published/subtrees/open.bob/", FEDERATED, word="/physics/bob", readers="admin"),
+    Row(PUBLISHED_SUBTREE, "/federation/published/subtrees/open.bob/",
+        "302 403 403 403 403 303 302 302 302 302 302", "post",
         {"name": "open.bob", "expires": "6", "is_open": "on"}),
-    Row(TOLD_SUBTREE + "drop/", "/federation/published/subtrees/dropped/drop/",
+    Row(PUBLISHED_SUBTREE + "drop/", "/federation/published/subtrees/dropped/drop/",
         "302 403 403 403 403 303 302 302 302 302 302", "post", {"reason": "no longer"}, remakes="publications"),
-    Row(TOLD_FEED, "/federation/published/feeds/usage.bob/", FEDERATED, word="/physics/bob", readers="admin"),
-    Row(TOLD_FEED, "/federation/published/feeds/usage.bob/", "302 403 403 403 403 303 302 302 302 302 302", "post",
+    Row(PUBLISHED_FEED, "/federation/published/feeds/usage.bob/", FEDERATED, word="/physics/bob", readers="admin"),
+    Row(PUBLISHED_FEED, "/federation/published/feeds/usage.bob/", "302 403 403 403 403 303 302 302 302 302 302", "post",
         {"name": "usage.bob", "capacity": "9", "keeps": "9", "expires": "24"}, remakes="publications"),
-    Row(TOLD_FEED + "drop/", "/federation/published/feeds/dropped/drop/",
+    Row(PUBLISHED_FEED + "drop/", "/federation/published/feeds/dropped/drop/",
         "302 403 403 403 403 303 302 302 302 302 302", "post", {}, remakes="publications"),
     Row(STATEMENTS + "/", "/policy/grid/n/{bob}/bob/statements/", "302 404 404 200 404 200 302 302 302 302 302",
         besides="dora 200"),

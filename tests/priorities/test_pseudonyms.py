@@ -86,8 +86,8 @@ def test_only_administrators_do_it_with_a_reason_and_a_sensible_age(left: Site, 
 def test_the_command_reports_its_result(left: Site) -> None:
     out = StringIO()
     call_command("pseudonymise", "--idle-days", "365", "--reason", "They left.", "--namespace", "c1", stdout=out)
-    found = "2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1"
-    assert out.getvalue().strip() == found
+    message = "2 accounts without usage for 365 days have pseudonyms now; places in policies written down: 1"
+    assert out.getvalue().strip() == message
 
 
 def test_one_person_can_be_pseudonymised_regardless_of_recent_jobs(left: Site) -> None:

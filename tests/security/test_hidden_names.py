@@ -60,8 +60,8 @@ def answer(do: Any, name: str) -> tuple[Any, ...]:
     try:
         return ("done", str(do(name)).replace(name, "NAME"))
     except DomainError as error:
-        text = (type(error).__name__, error.code, error.message, error.fields)
-        return tuple(str(each).replace(name, "NAME") for each in text)
+        refusal = (type(error).__name__, error.code, error.message, error.fields)
+        return tuple(str(each).replace(name, "NAME") for each in refusal)
 
 
 @pytest.mark.parametrize("way", WAYS)

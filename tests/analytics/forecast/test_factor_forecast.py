@@ -91,9 +91,9 @@ def test_the_forecast_starts_from_the_served_factor(make_site: Any, algorithm: s
     assert by_day[0].factor == tried.now.factor
     assert by_day[7].factor == pytest.approx(tried.then.factor, rel=1e-12)
     assert by_day[7].at == tried.then_at
-    text = {one.key: one.values for one in found.messages}
-    assert text["forecast.factor_goes"]["week_factor"] == by_day[7].factor
-    assert text["forecast.factor_goes"]["month_factor"] == by_day[28].factor
+    values_by_key = {one.key: one.values for one in found.messages}
+    assert values_by_key["forecast.factor_goes"]["week_factor"] == by_day[7].factor
+    assert values_by_key["forecast.factor_goes"]["month_factor"] == by_day[28].factor
 
 
 @pytest.mark.parametrize("algorithm", RATIO)

@@ -30,7 +30,11 @@ AS_OF_S = AS_OF.timestamp()
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
 CLASSES = {1: JobClassRow(1, "", "", ""), 2: JobClassRow(2, "batch", "", "debug"), 3: JobClassRow(3, "gpu", "a100", "")}
 SOURCES = (SourceRow(1, "here", ""), SourceRow(2, "also-here", ""), SourceRow(3, "peer", "elsewhere"))
-TOLD_S = {1: math.inf, 2: math.inf, 3: AS_OF_S - 5_000}  # by source, up to when its jobs are known to have gone on
+KNOWN_UNTIL_S = {
+    1: math.inf,
+    2: math.inf,
+    3: AS_OF_S - 5_000,
+}  # by source, up to when its jobs are known to have gone on
 SITES = ("fast", "slow")  # codes 1 and 2; 0 is any other
 _OPEN_NUMBERS = ("start_epoch", "cpus", "gpus", "mem_gb", "nodes", "billing", "requested_s")
 GROUPS, USERS = ("physics", "biology", "empty"), ("alice", "bob", "carol")
@@ -85,7 +89,7 @@ def _inputs(case: Case) -> Inputs:
             **{name: floats(name, case.opened) for name in _OPEN_NUMBERS},
             site_code=ints("site", case.opened),
             sites=SITES,
-            known_until_epoch=np.array([TOLD_S[row["source_id"]] for row in case.opened], dtype=np.float64),
+            known_until_epoch=np.array([KNOWN_UNTIL_S[row["source_id"]] for row in case.opened], dtype=np.float64),
         ),
     )
 
@@ -150,7 +154,7 @@ def _counted(case: Case, policy: PolicySettings, approach: str) -> dict[tuple[in
         return used
     names = dict(zip(RESOURCES, ("cpus", "gpus", "mem_gb", "nodes", "billing"), strict=True))
     for row in case.opened:
-        until_s = min(AS_OF_S, TOLD_S[row["source_id"]])
+        until_s = min(AS_OF_S, KNOWN_UNTIL_S[row["source_id"]])
         if not row["is_running"] or row["start_epoch"] >= until_s:
             continue
         rate = sum(weights.get(name, 0.0) * row[names[name]] for name in RESOURCES)
