@@ -268,7 +268,7 @@ def _basis(row: Publication) -> str:
     mounts = Mount.objects.filter(policy=row.policy).order_by("pk").values_list("entry_uid", "issuers")
     key = SiteKey.objects.order_by("-number").values_list("fingerprint", flat=True).first()
     head = [own_name(), row.name, str(row.entry_uid), row.policy_id, row.policy.head_number, key or ""]
-    return digest_of({"told": head, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
+    return digest_of({"publication": head, "mounts": [[str(uid), issuers] for uid, issuers in mounts]})
 
 
 def _still_holds(last: PublishedDocument, content: str, keys: OwnKeys, at: datetime) -> bool:

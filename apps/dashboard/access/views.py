@@ -178,13 +178,13 @@ def assign(request: HttpRequest, policy: str) -> HttpResponse:
         raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
         initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
-        return _give_page(request, found, GrantForm(initial=initial))
+        return _assignment_page(request, found, GrantForm(initial=initial))
     form = GrantForm(request.POST)
     if form.is_valid() and (made := _add_grant(request, found, form, now)):
         words = {"role": Grant.Role(made.role).label, "who": access.name_of(made), "path": form.cleaned_data["entry"]}
         messages.success(request, _("%(who)s is now %(role)s at %(path)s and below.") % words)
         return SeeOther(page_url(policy))
-    return _give_page(request, found, form, status=422)
+    return _assignment_page(request, found, form, status=422)
 
 
 def _add_grant(request: HttpRequest, policy: Policy, form: GrantForm, now: datetime) -> Grant | None:
@@ -306,7 +306,7 @@ def _extend_one(request: HttpRequest, policy: str, number: int) -> None:
     )
 
 
-def _give_page(request: HttpRequest, policy: Policy, form: GrantForm, *, status: int = 200) -> HttpResponse:
+def _assignment_page(request: HttpRequest, policy: Policy, form: GrantForm, *, status: int = 200) -> HttpResponse:
     lines = access.list_grants(policy_slug=policy.slug, at=clock.now(), actor=actor_of(request))
     context = {
         "policy": policy.slug,

@@ -168,7 +168,7 @@ SENTENCES = {
     "federation.resumed": _RESUMED,
     "federation.fetch_asked": _FETCH,
     "federation.settings_changed": _CHANGED,
-    "federation.key_followed": gettext_lazy("accepted the handed-over key of %(what)s"),
+    "federation.key_followed": gettext_lazy("accepted the new key of %(what)s"),
     "federation.key_trusted": gettext_lazy("trusted another key of %(what)s"),
     "federation.begun_anew": gettext_lazy("reset the document history of %(what)s"),
     "federation.subscribed": gettext_lazy("subscribed to usage of %(what)s"),

@@ -98,8 +98,8 @@ def load_feed_accounts(policy: Policy, tree: TreeColumns, i: int, *, remembers: 
 
 
 _LOAD = f"""
-SELECT array_agg(told.entry), array_agg(hour_at), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
-FROM usage_bucket JOIN unnest(%s::int8[], %s::int8[]) AS told(account, entry) ON told.account = account_id
+SELECT array_agg(wanted.entry), array_agg(hour_at), {", ".join(f"array_agg({name})" for name in AMOUNTS)}
+FROM usage_bucket JOIN unnest(%s::int8[], %s::int8[]) AS wanted(account, entry) ON wanted.account = account_id
 WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %s::timestamptz{{more}}
 """  # noqa: S608 - constants only
 _ONLY = " AND hour_at = ANY(%s::timestamptz[])"

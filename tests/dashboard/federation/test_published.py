@@ -149,8 +149,8 @@ def test_the_key_has_sixteen_groups_and_is_replaced_with_a_reason(client: Client
     assert SiteKey.objects.count() == 2
     page = read(client.get(PAGE))
     keys = dict(zip(page.values("data-state", "[data-testid=key]"), page.texts("[data-testid=key]"), strict=True))
-    assert first.fingerprint[:4] in keys["handed_over"]
-    assert first.fingerprint[:4] not in keys["signs"]
+    assert first.fingerprint[:4] in keys["replaced"]
+    assert first.fingerprint[:4] not in keys["active"]
 
 
 def test_a_site_without_an_issuer_name_sees_how_to_set_one(client: Client, settings: Any) -> None:
