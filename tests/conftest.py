@@ -24,6 +24,7 @@ from tests.core.outbound_servers import certified, connects, serve  # noqa: F401
 from tests.databases import Databases, World, copied
 from tests.examples import register_profiles
 from tests.frames import call_with_room
+from tests.instants import AT
 from tests.start import (
     find_room,
     forget_other_databases,
@@ -258,7 +259,7 @@ def world_of_test(
     with django_db_blocker.unblock():
         if named:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
+                patch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
                 worlds.forget_process()  # of the last test, and afterwards of the making
                 world = databases.world(named, worlds.MAKERS[named], is_shared=named in worlds.SHARED)
             worlds.forget_process()
@@ -307,7 +308,7 @@ def _give_worlds() -> None:
         @pytest.fixture(name=name)
         def made(db: None, world_of_test: World, monkeypatch: pytest.MonkeyPatch) -> Any:
             if "FAIRSHARE_CLOCK" not in os.environ:  # else the test is at another instant
-                monkeypatch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
+                monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
             return copied(world_of_test.made)
 
         globals()[f"_{name}"] = made

@@ -37,7 +37,6 @@ from apps.notices.models import Rule as NoticeRule
 from apps.notices.rules import Place, set_rule
 from apps.notices.watches import watch_entry
 from apps.notices.webhooks import make_webhook
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import tag_of
 from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
@@ -58,8 +57,10 @@ from apps.schedulers.passes import record_pass
 from apps.schedulers.services import connect_scheduler
 from apps.usage.models import Record
 from apps.usage.services import NewImport, start_import
-from tests.api.small_site import AT, Site
+from tests.api.small_site import Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.schedulers.reports import report
 
 ISSUER = "vo-a.example"  # what the site is called where it publishes
@@ -215,10 +216,8 @@ class World:
         return re.sub(r"\{(\w+)\}", lambda match: str(self.objects[match[1]]), text)
 
     def _grant(self, name: str, path: str, role: str, *, reason: str = "test", **more: Any) -> Grant:
-        return Grant.objects.create(
-            policy=self.site.policy, entry_uid=self.site.uid(path), user=self.people[name], role=role, reason=reason,
-            verbs=list(VERBS_OF_ROLE[role]), created_at=AT - timedelta(days=9), **more,
-        )  # fmt: skip
+        more = {"policy": self.site.policy, "at": AT - timedelta(days=9), "reason": reason, **more}
+        return make_grant(self.people[name], self.site.uid(path), role, **more)
 
     def _guest(self) -> int:
         Grant.objects.filter(user=self.people["guest"]).delete()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from apps.accounts.models import AuditEvent, User
 from apps.policies.models import Grant, Policy, Revision
 from apps.policies.services import make_policy
 from apps.policies.tree.stored import load_tree
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 OURS = [model for model in admin.site._registry if model.__module__.startswith("apps.")]
 pytestmark = pytest.mark.django_db
 

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from tests import worlds
 from tests.databases import Databases
+from tests.instants import AT
 
 Rows = dict[str, list[tuple[object, ...]]]
 
@@ -19,7 +20,7 @@ Rows = dict[str, list[tuple[object, ...]]]
 def source(
     databases: Databases, django_db_blocker: pytest_django.DjangoDbBlocker, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", worlds.AT.isoformat())
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     with django_db_blocker.unblock():
         yield databases.world("small_site", worlds.small_site).database
         databases.use(databases.empty)

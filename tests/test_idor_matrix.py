@@ -18,10 +18,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import AuditEvent
 from apps.dashboard.members.presenters import seen_tag
-from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 from tests.schedulers.reports import report
-from tests.worlds import restore_caches
+from tests.worlds import fresh_process, restore_caches  # noqa: F401 - fixture
 
 ACTORS = (
     "anonymous",

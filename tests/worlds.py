@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
+import pytest
 from cachetools import Cache
 from django.test import override_settings
 
@@ -25,7 +26,7 @@ from apps.notices.evaluation import evaluate
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
-from tests.api.small_site import AT, Site, build_site
+from tests.api.small_site import Site, build_site
 from tests.dashboard.federation.mounted import make_mounted, make_placed
 from tests.dashboard.grid import Grid, make_grid
 from tests.federation import worlds as federation_worlds
@@ -33,6 +34,7 @@ from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
 from tests.federation.usage_feeds.feed_site import Teller, make_teller_with_jobs
 from tests.federation.usage_feeds.restored_site import make_restored
+from tests.instants import AT
 from tests.notices.notices_site import make_notified
 from tests.notices.statements.hall import make_hall
 from tests.priority_site import Site as PrioritySite
@@ -40,7 +42,7 @@ from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import ISSUER, World
 
-__all__ = ["AT", "MAKERS", "SHARED", "forget_process", "named_by"]
+__all__ = ["MAKERS", "SHARED", "forget_process", "fresh_process", "named_by"]
 
 MAKERS: dict[str, Callable[[], Any]] = {}
 SHARED: set[str] = set()
@@ -69,6 +71,15 @@ def forget_process() -> None:
     _forget_state()
     for kept in _caches(len(sys.modules)):
         kept.clear()
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For folders and files that import it: each test at AT, in a process without memory of the one before."""
+    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    forget_process()
+    yield
+    forget_process()
 
 
 def _forget_state() -> None:

@@ -11,8 +11,8 @@ from django.db import connection, transaction
 from apps.accounts import account_ids as account_index
 from apps.accounts.account_ids import AccountIndex, AccountKey, account_ids, load_account_index
 from apps.accounts.models import Account
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db(transaction=True)
 
 

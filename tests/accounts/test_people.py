@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ from django.contrib.auth.models import Group
 from apps.accounts.models import AuditEvent, Identity, User
 from apps.accounts.people import LONGEST_GROUP, Person, normalise_group, update_or_create_user
 from apps.core.errors import Invalid, NotAllowed
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def eva(**changed: Any) -> Person:

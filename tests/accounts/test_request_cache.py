@@ -10,8 +10,9 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
 from apps.accounts.request_cache import cache_for_request, once_per_request
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from tests.dashboard.grid import Grid
+from tests.grants import make_grant
 
 
 def test_a_result_is_cached_until_the_outer_block_ends() -> None:
@@ -49,13 +50,7 @@ def test_the_next_request_sees_a_new_grant(closed_grid: Grid, client: Client) ->
     client.force_login(zoe, backend="django.contrib.auth.backends.ModelBackend")
     page = f"/policy/{policy.slug}/n/{closed_grid.uid('/atlas')}/atlas/"
     assert client.get(page).status_code == 404
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=closed_grid.uid("/"),
-        user=zoe,
-        role="viewer",
-        reason="sums",
-        verbs=["view_aggregate"],
-        created_at=closed_grid.at,
+    make_grant(
+        zoe, closed_grid.uid("/"), "viewer", policy=policy, verbs=["view_aggregate"], at=closed_grid.at, reason="sums"
     )
     assert client.get(page).status_code == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,11 @@ from apps.priorities.serving import store
 from apps.schedulers import models
 from apps.schedulers.services import connect_scheduler
 from tests.agent.fakes import FakeScheduler
-from tests.api.small_site import AT, Site
-from tests.worlds import forget_process
+from tests.api.small_site import Site
+from tests.instants import AT
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 JOBS = {"alice": "physics", "bob": "physics", "carol": "biology", "stranger": "nowhere"}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 def test_factors_of_a_site_arrive_in_the_scheduler(

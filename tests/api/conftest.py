@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from django.test import Client
 from apps.accounts.models import User
 from apps.priorities.serving import store
 from tests.api.small_site import Site
-from tests.worlds import AT, forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 
 class Caller:
@@ -49,14 +48,6 @@ def refused(answer: Any) -> tuple[int, str, list[str]]:
 
 def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 @pytest.fixture

@@ -19,16 +19,15 @@ from apps.accounts.models import User
 from apps.accounts.services import NewToken, make_token
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
 from apps.usage.services import NewSource, PushedRecords, make_source, push_records
+from tests.grants import make_grant
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TREE: dict[str, Any] = {
     "name": "grid",
     "kind": "vo",
@@ -89,15 +88,7 @@ def build_site(at: datetime) -> Site:
     site = Site(at=at, admin=admin, policy=policy, other=other, **people)
     for name in ("pia", "ben"):
         path = "/physics" if name == "pia" else "/biology"
-        Grant.objects.create(
-            policy=policy,
-            entry_uid=site.uid(path),
-            user=people[name],
-            role="manager",
-            verbs=list(VERBS_OF_ROLE["manager"]),
-            created_at=at,
-            reason="test",
-        )
+        make_grant(people[name], site.uid(path), policy=policy, at=at, reason="test")
     rules = [Rule(kind="glob", target_uid=site.uid("/"), group_pattern="*", suffix="/{group}/{user}")]
     make_source(NewSource(slug="cluster-a", name="Cluster A", namespace="a", site="s1"), at=at, actor=SYSTEM)
     push(site, [record(*job, at=at) for job in JOBS])

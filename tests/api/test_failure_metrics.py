@@ -21,7 +21,7 @@ from apps.runs.tasks import sweep_runs, work_runs
 from apps.usage.models import Source
 from fairshare_web.beat import check_workers
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 MINUTE = timedelta(minutes=1)
 

@@ -28,7 +28,8 @@ from apps.policies.models import Grant, Policy
 from apps.priorities.serving import store
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
 
 PERIOD = {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
 ALL = "policies/grid/priorities/all"
@@ -98,13 +99,12 @@ def test_each_route_with_formats_is_compared_here() -> None:
 def people(computed: Site) -> Site:
     """vera sees all users by name, ria the sums, and the scheduler's account is made by the documented commands."""
     for name, verb in (("vera", "view_members"), ("ria", "view_aggregate")):
-        Grant.objects.create(
+        make_grant(
+            User.objects.create_user(name),
+            computed.uid("/"),
+            "viewer",
             policy=computed.policy,
-            entry_uid=computed.uid("/"),
-            user=User.objects.create_user(name),
-            role="viewer",
             verbs=[verb],
-            created_at=AT,
             reason="test",
         )
     User.objects.create_user("slurm")

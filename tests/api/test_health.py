@@ -17,7 +17,7 @@ from apps.priorities.serving import store
 from apps.usage.models import Source
 from tests.api.conftest import refused
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 ELSEWHERE = "192.0.2.7"
 

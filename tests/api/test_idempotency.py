@@ -17,7 +17,7 @@ from apps.federation.models import Publication
 from apps.policies.models import ChangeSet
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 PATH = "policies/grid/changesets"
 BODY: dict[str, Any] = {

@@ -20,7 +20,7 @@ from apps.accounts.token_cache import TokenCache
 from apps.priorities.serving import store
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.instants import AT
 
 ONE = "policies/grid/priorities"
 BULK = "policies/grid/priorities/lookup"

@@ -31,7 +31,7 @@ from apps.usage.models import Source
 from tests.api.conftest import refused
 from tests.api.exposition import Family, read_exposition
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.instants import AT
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ELSEWHERE = "192.0.2.7"

@@ -21,7 +21,7 @@ from apps.usage.models import Record, Source
 from apps.usage.quality.findings import list_data_issues
 from apps.usage.timeliness import Timeliness, lateness, timeliness
 from tests.api.small_site import Site, record
-from tests.worlds import AT
+from tests.instants import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -16,7 +16,7 @@ from tests.browser.axe import IMPACTS, load_axe, run_axe
 from tests.browser.contexts import Contexts, Taken
 from tests.browser.secrets_seen import SecretsSeen
 from tests.dashboard.grid import PASSWORD, Grid
-from tests.worlds import AT, forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 # Says so where a control that has the focus is taken out of the page and nothing else gets it.
 FOCUS_WATCH = """
@@ -66,14 +66,6 @@ def in_windows_of_all(test: Callable[..., None]) -> Callable[..., None]:
 
 
 at_widths = pytest.mark.parametrize("width", [WIDE, *(pytest.param(n, marks=pytest.mark.deep) for n in (NARROW, 1024))])
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from playwright.sync_api import expect
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 PAGE = f"/policy/{SLUG}/access/"
 SHOW = "form:has(#person) button[type=submit]"
@@ -30,15 +30,14 @@ def maria(grid: Grid) -> User:
     ]
     for user, people, path, role, days in given:
         ends = None if days is None else clock.now() + timedelta(days=days)
-        Grant.objects.create(
+        make_grant(
+            user,
+            grid.uid(path),
+            role,
             policy=policy,
-            entry_uid=grid.uid(path),
-            user=user,
+            at=clock.now(),
             people=people,
-            role=role,
-            verbs=list(VERBS_OF_ROLE[role]),
             reason="authority of atlas" if user == maria else "works on it",
-            created_at=clock.now(),
             expires_at=ends,
             granted_by=grid.admin if user == maria else maria,
         )

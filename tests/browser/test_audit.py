@@ -13,12 +13,12 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE, GrantTerms
+from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import create_grant
-from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.shell.test_time_travel import publish
+from tests.grants import make_grant
 
 PAGE = "/audit/"
 
@@ -29,14 +29,7 @@ def log(grid: Grid) -> Grid:
     now, eva = clock.now(), Actor(user=grid.admin, via="page", request_id="0f3a", address="192.0.2.7")
     shares = {"op": "set_shares", "entry": "/atlas", "shares": 77}
     publish(grid, shares, {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, reason="Atlas bought nodes.")
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/cms"),
-        user=User.objects.create_user("maria"),
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=now,
-    )
+    make_grant(User.objects.create_user("maria"), grid.uid("/cms"), at=now)
     create_grant(
         policy_slug=SLUG,
         entry_uid=grid.uid("/atlas"),

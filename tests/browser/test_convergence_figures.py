@@ -19,8 +19,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows
 from tests.dashboard.grid import SLUG, Grid
+from tests.instants import AT
 from tests.series_by_hand import HandMade, put_in_place
-from tests.worlds import AT
 
 PAGE = f"/policy/{SLUG}/convergence/"
 FIGURE = "#fig-focus"

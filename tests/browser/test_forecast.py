@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from playwright.sync_api import expect
 
 from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.policies.services import change_settings
-from apps.usage.models import Source
-from apps.usage.parsers.base import RecordRow
-from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, at_widths
-from tests.dashboard.grid import SLUG, Grid
-
-USERS = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
+from tests.dashboard.grid import SLUG, Grid, send_mixed_days
 
 
 @pytest.fixture
 def weeks(grid: Grid) -> Grid:
     """Twenty days before the one of the grid, more on some than on others."""
-    rows = [
-        RecordRow(
-            job=f"{user}-{day}",
-            user=user,
-            group=vo,
-            submit_at=grid.at - timedelta(days=day + 2),
-            start_at=grid.at - timedelta(days=day + 2),
-            end_at=grid.at - timedelta(days=day + 1),
-            cpus=cpus * (1 + (day * 7 % 5) / 4),
-        )
-        for vo, user, cpus in USERS
-        for day in range(20)
-    ]
-    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
-    grid.recompute()
+    send_mixed_days(grid)
     return grid
 
 

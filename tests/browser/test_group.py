@@ -12,12 +12,12 @@ from playwright.sync_api import Page
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.requests.share_requests import RequestTerms, request_shares
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import PASSWORD, SLUG, Grid
+from tests.grants import make_grant
 
 
 @pytest.fixture
@@ -26,14 +26,7 @@ def people(grid: Grid) -> Grid:
     policy = Policy.objects.get(slug=SLUG)
     maria = User.objects.create_user("maria", "", PASSWORD, first_name="Maria", last_name="Hedin")
     for user, path, role in ((grid.alice, "/atlas", "lead"), (grid.alice, "/cms", "lead"), (maria, "/", "manager")):
-        Grant.objects.create(
-            policy=policy,
-            entry_uid=grid.uid(path),
-            user=user,
-            role=role,
-            verbs=list(VERBS_OF_ROLE[role]),
-            created_at=grid.at,
-        )
+        make_grant(user, grid.uid(path), role, policy=policy, at=grid.at)
     return grid
 
 

@@ -11,7 +11,7 @@ from apps.policies.changesets.drafts import open_draft
 from apps.policies.services import make_policy, publish_document
 from apps.priorities.selectors.tree import WINDOW
 from tests.browser.conftest import Open
-from tests.worlds import AT
+from tests.instants import AT
 
 N_GROUPS, N_USERS = 100, 1_000
 MOST_NODES = 1_500

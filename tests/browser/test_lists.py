@@ -12,7 +12,7 @@ from apps.usage.models import Source
 from tests.browser.conftest import Open
 from tests.browser.test_live import recompute_with
 from tests.dashboard.grid import Grid
-from tests.worlds import AT
+from tests.instants import AT
 
 PAGE = "/usage/sources/"
 LIST = "section:has(.list-tools)"

@@ -17,7 +17,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open
 from tests.dashboard.grid import SLUG, Grid
-from tests.worlds import AT
+from tests.instants import AT
 
 TREE = f"/policy/{SLUG}/"
 HIDE = """on => {

@@ -20,7 +20,7 @@ from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import BY_HAND, HANDS
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.my_priority.test_my_priority import second_account
-from tests.worlds import AT
+from tests.instants import AT
 
 PAGE = "/me/priority/"
 OWN_USAGE = "[data-testid=own-usage]"

@@ -15,12 +15,13 @@ from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice
 from apps.notices.rules import NEW, Place, set_rule
 from apps.notices.webhooks import make_webhook
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.browser.conftest import THEMES, Open, at_widths
 from tests.browser.hands import BY_HAND, HANDS
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -32,13 +33,13 @@ def notified(grid: Grid) -> Grid:
     Source.objects.update(expected_every_s=60, last_received_at=at - 30 * HOUR)
     User.objects.update(email="someone@example.org")
     for path, days in (("/atlas", 3), ("/biomed", 20)):
-        Grant.objects.create(
+        make_grant(
+            grid.alice,
+            grid.uid(path),
+            "lead",
             policy=policy,
-            entry_uid=grid.uid(path),
-            user=grid.alice,
-            role="lead",
             verbs=["view_members"],
-            created_at=at,
+            at=at,
             expires_at=at + days * DAY,
             reason="test",
         )

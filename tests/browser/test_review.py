@@ -10,27 +10,20 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet
 from apps.policies.records import NewChangeSet
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 FEWER = {"op": "set_shares", "entry": "/atlas", "shares": 20}
 
 
 def manager(grid: Grid, name: str) -> User:
     user = User.objects.create_user(name, "", "x")
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/"),
-        user=user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=clock.now(),
-    )
+    make_grant(user, grid.uid("/"), at=clock.now())
     return user
 
 

@@ -14,15 +14,15 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import drafts
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.services import publish_document
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 
 @pytest.fixture
@@ -475,14 +475,7 @@ def test_a_hundred_siblings_are_reached_and_predicted(many: Grid, visit: Open, d
 def test_unchangeable_entries_have_no_border_and_a_reason(grid: Grid, visit: Open) -> None:
     policy = Policy.objects.get(slug=SLUG)
     lead = User.objects.create_user("lead")
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=grid.uid("/atlas"),
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        user=lead,
-        created_at=clock.now(),
-    )
+    make_grant(lead, grid.uid("/atlas"), policy=policy, at=clock.now())
     locking = drafts.open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=grid.admin, via="page"))
     operation = {"op": "lock", "entry": str(grid.uid("/atlas/bob")), "locked": True}
     drafts.add_operations(

@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.models import User
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from tests.browser.conftest import Open, at_widths
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 
 @pytest.mark.deep
@@ -20,14 +21,13 @@ def test_suppressed_values_have_a_reason(grid: Grid, visit: Open, width: int) ->
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
     Snapshot.objects.update(computed_at=grid.at - timedelta(days=1))  # the last of a day that is over
     store.forget()
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/"),
-        user=User.objects.create_user("vera"),
-        role="viewer",
+    make_grant(
+        User.objects.create_user("vera"),
+        grid.uid("/"),
+        "viewer",
         verbs=["view_aggregate"],
+        at=grid.at,
         reason="sums",
-        created_at=grid.at,
     )
     window = visit(width=width)
     window.sign_in("vera")

@@ -18,7 +18,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import
 from tests.browser.conftest import NARROW, Open
 from tests.dashboard.grid import SLUG, Grid
-from tests.worlds import AT
+from tests.instants import AT
 
 pytestmark = pytest.mark.deep
 MY_PRIORITY = "/me/priority/"

@@ -11,11 +11,11 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.core import clock
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.models import ChangeSet, Policy, Revision
 from tests.browser.conftest import Open, Visit
 from tests.browser.hands import HANDS, Hand
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 pytestmark = (
     pytest.mark.deep
@@ -32,13 +32,11 @@ def managers(grid: Grid) -> Grid:
     """maria and lars manage the whole."""
     policy = Policy.objects.get(slug=SLUG)
     for name, first, last in (("maria", "Maria", "Hedin"), ("lars", "Lars", "Ek")):
-        Grant.objects.create(
+        make_grant(
+            User.objects.create_user(name, first_name=first, last_name=last),
+            grid.uid("/"),
             policy=policy,
-            entry_uid=grid.uid("/"),
-            role="manager",
-            verbs=list(VERBS_OF_ROLE["manager"]),
-            user=User.objects.create_user(name, first_name=first, last_name=last),
-            created_at=clock.now(),
+            at=clock.now(),
         )
     return grid
 

@@ -5,6 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.federation.conftest import side
+
+__all__ = ["environment_without", "side"]
+
 
 @pytest.fixture
 def environment_without() -> Callable[..., dict[str, str]]:

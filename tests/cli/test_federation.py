@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,9 @@ from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_policy, publish_document
-from tests.federation.conftest import AT, VO
+from tests.federation.conftest import VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+from tests.instants import AT
 
 OutputOf = Callable[..., str]
 
@@ -33,14 +34,6 @@ def policy(db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) ->
     operation = {"op": "add", "parent": "/", "name": "here", "kind": "vo", "shares": 30}
     publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
     return Policy.objects.get(slug="grid")
-
-
-@pytest.fixture
-def side(settings: LazySettings) -> Iterator[OtherSide]:
-    with serving(OtherSide(at=AT)) as found:
-        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
-        found.publish()
-        yield found
 
 
 @pytest.fixture

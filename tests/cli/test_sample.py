@@ -29,8 +29,8 @@ from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.timeliness import Timeliness, timeliness
+from tests.instants import AT
 from tests.oracles import analysis as oracles_analysis
-from tests.worlds import AT
 
 END_AT = datetime(2026, 11, 20, 12, 34, tzinfo=UTC)
 

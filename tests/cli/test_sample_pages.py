@@ -16,10 +16,10 @@ from apps.cli.sample.grid import POLICY_SLUG
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.dashboard.page import Page, text_of
 from tests.examples import first
 from tests.pages.test_every_page import DOWNLOAD, PAGES, is_opened
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 MOST_OF_A_ROUTE = 3  # addresses that are opened until one has something to show

@@ -25,7 +25,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.usage.models import Bucket
-from tests.worlds import AT
+from tests.instants import AT
 
 BEGINS = peers.begins_at(AT)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
@@ -20,9 +19,9 @@ from apps.accounts.audit_log import check_chain, last_check
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.accounts.tasks import verify_audit as verify_by_the_clock
 from tests.examples import examples
+from tests.instants import AT
 
 Tamper = Callable[..., None]
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.dashboard.grid import Grid
-from tests.worlds import AT
+from tests.instants import AT
 
 
 @pytest.fixture(autouse=True)

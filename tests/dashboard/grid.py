@@ -36,6 +36,7 @@ VOS: dict[str, tuple[float, dict[str, tuple[float, float]]]] = {
     "biomed": (30, {"carol": (1, 500), TRICKY: (1, 20)}),
     "cms": (10, {"dave": (1, 0), "erin": (1, 0)}),
 }
+_MIXED = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,25 @@ def send_usage(at: datetime) -> None:
         if cores
     ]
     ingest_batch(source=source, rows=rows, at=at)
+
+
+def send_mixed_days(grid: Grid, days: int = 20) -> None:
+    """So many days before the grid's own, each with another mix of its people."""
+    rows = [
+        RecordRow(
+            job=f"{user}-{day}",
+            user=user,
+            group=vo,
+            submit_at=grid.at - timedelta(days=day + 2),
+            start_at=grid.at - timedelta(days=day + 2),
+            end_at=grid.at - timedelta(days=day + 1),
+            cpus=cpus * (1 + (day * 7 % 5) / 4),
+        )
+        for vo, user, cpus in _MIXED
+        for day in range(days)
+    ]
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
+    grid.recompute()
 
 
 def _root(extra_users: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.dashboard.page import Page, read
+from tests.instants import AT
 from tests.sign_in import sign_in
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 URL = "/usage/quality/"

@@ -9,7 +9,7 @@ import pytest
 
 from apps.cli.stack.paths import REPOSITORY
 from tests.docsite.consoles import Shell, is_answer, steps_of
-from tests.worlds import AT
+from tests.instants import AT
 
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 

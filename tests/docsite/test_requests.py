@@ -17,7 +17,7 @@ from django.test import Client
 
 from apps.cli.stack.paths import REPOSITORY
 from apps.usage.parsers.registry import FORMATS
-from tests.worlds import AT
+from tests.instants import AT
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -23,8 +23,9 @@ from apps.federation.models import Mount, Subscription, UsageFeed
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_policy, publish_document
-from tests.federation.conftest import AT, VO
+from tests.federation.conftest import VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+from tests.instants import AT
 from tests.material import missing
 
 _SH = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

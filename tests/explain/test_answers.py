@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,8 +15,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.walk import WalkStep
 from apps.priorities.records import Moment
 from apps.priorities.snapshots import State
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+from tests.instants import AT
 
 
 def step(name: str, parent: str, state: State, **more: Any) -> WalkStep:

@@ -10,15 +10,25 @@ from django.conf import LazySettings
 from apps.federation.models import Mount, Subscription
 from apps.policies.models import Policy
 from tests.federation.other_side import OtherFeed, OtherSide, serving
-from tests.federation.worlds import AT, VO, as_site
+from tests.federation.worlds import VO, as_site
+from tests.instants import AT
 
-__all__ = ["AT", "VO", "feed", "mounted", "policy", "subscription", "vo"]
+__all__ = ["AT", "VO", "feed", "mounted", "policy", "side", "subscription", "vo"]
 
 
 @pytest.fixture
 def policy(vo_policy: object, settings: LazySettings) -> Policy:
     settings.FAIRSHARE_ISSUER = "vo-a.example"
     return Policy.objects.get(slug="grid")
+
+
+@pytest.fixture
+def side(settings: LazySettings) -> Iterator[OtherSide]:
+    """The authority of a VO, with its first version published; nothing is mounted here."""
+    with serving(OtherSide(at=AT)) as found:
+        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
+        found.publish()
+        yield found
 
 
 @pytest.fixture

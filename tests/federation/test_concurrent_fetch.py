@@ -15,9 +15,9 @@ from apps.runs import services
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
-from tests.federation.conftest import AT
 from tests.federation.fetches import counted
 from tests.federation.other_side import P1, OtherFeed, OtherSide
+from tests.instants import AT
 
 H11 = AT - timedelta(hours=1)
 LONG_S = 20.0

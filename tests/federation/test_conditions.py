@@ -18,7 +18,8 @@ from apps.federation.staleness import (
     usage_with_held,
 )
 from apps.policies.models import ChangeSet, Policy
-from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
+from tests.federation.conftest import feed, mounted, policy, subscription, vo
+from tests.instants import AT
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

@@ -21,9 +21,9 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.federation.conftest import AT
 from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
+from tests.instants import AT
 from tests.refusals import refused
 
 HOUR = timedelta(hours=1)

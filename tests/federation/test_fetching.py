@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -22,44 +21,26 @@ from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.services import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
 from apps.federation.publishing import drop_publication, make_publication
-from apps.policies.models import ChangeSet, Grant, Policy, Revision
+from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.federation.conftest import AT
-from tests.federation.other_side import KEY, P1, P3, OtherSide, projects, serving
+from tests.federation.other_side import KEY, P1, P3, OtherSide, projects
+from tests.federation.worlds import mount_side
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.refusals import refused
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def side(settings: LazySettings) -> Iterator[OtherSide]:
-    with serving(OtherSide(at=AT)) as found:
-        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
-        found.publish()
-        yield found
-
-
-@pytest.fixture
 def mount(policy: Policy, side: OtherSide, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Mount:
     settings.FAIRSHARE_ISSUER = "site.example"
-    operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
-    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
-    return make_mount(
-        policy_slug="grid",
-        entry="/vo-a-here",
-        url=side.url,
-        issuer="vo-a.example",
-        publication="vo-a",
-        fingerprint=KEY.public.fingerprint,
-        reason="We granted VO-A 30 shares.",
-        at=AT,
-        actor=COMMAND,
-    )
+    return mount_side(side)
 
 
 def fetched(mount: Mount, monkeypatch: pytest.MonkeyPatch, at: Any = AT) -> Fetch:
@@ -342,9 +323,7 @@ def test_only_holders_of_the_mount_right_above_see_and_create_mounts(
     with pytest.raises((NotAllowed, NotFound)):
         unmount(mount_id=mount.pk, reason="x", at=AT, actor=anna)
     root = tree_now().uuid(0)
-    Grant.objects.create(
-        policy=policy, entry_uid=root, user=anna.user, role="manager", verbs=["mount", "publish"], created_at=AT
-    )
+    make_grant(anna.user, root, policy=policy, verbs=["mount", "publish"])
     assert [one.pk for one in list_mounts(actor=anna, at=AT)] == [mount.pk]
     with refused(Conflict, "mounted"):
         make_mount(

@@ -43,9 +43,9 @@ from apps.usage.sources.collection import enqueue_collection as ask_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.core.hostile_addresses import METADATA, NAMES, URLS
 from tests.core.outbound_servers import Serve, answering, redirect
-from tests.federation.conftest import AT
 from tests.federation.fetches import everything, look_at
 from tests.federation.other_side import KEY, OtherSide
+from tests.instants import AT
 
 APPS = Path(outbound.__file__).parent.parent
 _CALL = re.compile(r"\bfetch\s*\(")

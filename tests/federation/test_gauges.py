@@ -8,7 +8,7 @@ import pytest
 
 from apps.api.monitoring.gauges import federation_families
 from apps.federation.models import HeldHour, Mount, Subscription
-from tests.federation.conftest import AT
+from tests.instants import AT
 
 MOUNT = ("mount", "grid", "vo-a.example", "vo-a")
 

@@ -14,8 +14,8 @@ from apps.federation.models import Mount, Subscription
 from apps.federation.publishing import make_publication
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.federation.conftest import AT
 from tests.federation.other_side import OtherFeed
+from tests.instants import AT
 
 MINUTE = timedelta(minutes=1)
 OURS = "/api/v1/publications/vo-b"

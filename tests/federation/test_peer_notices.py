@@ -17,12 +17,13 @@ from apps.federation.models import Mount, Subscription
 from apps.notices import selectors
 from apps.notices.evaluation import evaluate
 from apps.notices.kinds import kinds
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
-from tests.federation.conftest import AT
 from tests.federation.fetches import look_at
 from tests.federation.other_side import P1, OtherFeed, OtherSide, projects
+from tests.grants import make_grant
+from tests.instants import AT
 
 H11 = AT - timedelta(hours=1)
 DAY_LATER = AT + timedelta(days=1, hours=2)
@@ -33,7 +34,7 @@ def pia(policy: Policy) -> Actor:
     """A manager who may mount anywhere in the policy."""
     person = User.objects.create_user(username="pia")
     root = load_tree(policy).uuid(0)
-    Grant.objects.create(policy=policy, entry_uid=root, user=person, role="manager", verbs=["mount"], created_at=AT)
+    make_grant(person, root, policy=policy, verbs=["mount"])
     return Actor(user=person, via="page")
 
 

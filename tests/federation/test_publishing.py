@@ -24,7 +24,7 @@ from apps.federation.publishing import SignedVersion, current_document, make_pub
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
-from tests.federation.conftest import AT
+from tests.instants import AT
 from tests.refusals import refused
 
 DAY = timedelta(days=1)

@@ -16,9 +16,9 @@ from apps.federation.staleness import act_on_stale, is_stale
 from apps.federation.usage_feeds.subscriptions import subscribe, unsubscribe
 from apps.priorities.local_only import load_fallbacks
 from apps.runs.models import Run
-from tests.federation.conftest import AT
 from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
+from tests.instants import AT
 
 H11 = AT - timedelta(hours=1)
 TOO_LATE = AT + timedelta(days=1)

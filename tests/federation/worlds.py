@@ -6,7 +6,7 @@ The servers of the other side have another port in each test: the fixtures write
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from django.test import override_settings
 
@@ -20,8 +20,8 @@ from apps.policies import services
 from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
 from tests.federation.other_side import KEY, P1, P2, OtherFeed, OtherSide, projects, serving
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 VO = {
     "root": {
@@ -50,24 +50,29 @@ def make_policy_of_vos() -> None:
         services.publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
 
 
+def mount_side(side: OtherSide) -> Mount:
+    """At a new entry, /vo-a-here."""
+    operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
+    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+    return make_mount(
+        policy_slug="grid",
+        entry="/vo-a-here",
+        url=side.url,
+        issuer="vo-a.example",
+        publication="vo-a",
+        fingerprint=KEY.public.fingerprint,
+        reason="We granted VO-A 30 shares.",
+        at=AT,
+        actor=COMMAND,
+    )
+
+
 def make_mounted() -> OtherSide:
     """The policy of a VO is mounted at /vo-a-here, and its first version is active."""
     make_policy_of_vos()
     with serving(OtherSide(at=AT)) as side, override_settings(**as_site(side)):
         side.publish()
-        operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
-        publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
-        made = make_mount(
-            policy_slug="grid",
-            entry="/vo-a-here",
-            url=side.url,
-            issuer="vo-a.example",
-            publication="vo-a",
-            fingerprint=KEY.public.fingerprint,
-            reason="We granted VO-A 30 shares.",
-            at=AT,
-            actor=COMMAND,
-        )
+        made = mount_side(side)
         assert work_run_now(request_fetch(made, at=AT).pk).result["outcome"] == "applied"
     return side
 

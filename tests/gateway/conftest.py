@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,17 +7,9 @@ import pytest
 from apps.priorities.serving import store
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
-from tests.worlds import AT, forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 POLICY = "policies/grid/sam"
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 class Gateway:

@@ -23,7 +23,7 @@ from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.gateway.conftest import POLICY, Gateway
-from tests.worlds import AT
+from tests.instants import AT
 
 STEPS = ("decide", "started", "finished", "cancelled")
 

@@ -13,8 +13,8 @@ from apps.gateway.models import Job, Received
 from apps.gateway.services import JobReport, Rules, set_rules
 from apps.priorities.serving import store
 from tests.api.small_site import Site
+from tests.instants import AT
 from tests.killed_process import work_until_killed
-from tests.worlds import AT
 
 PLACES = ("after_lock", "after_job", "after_booking", "before_commit", "after_commit")
 WHO: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}

@@ -33,7 +33,7 @@ from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_due_collections
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.instants import AT
 
 WHY: dict[str, Any] = {"reason": "A test tree", "at": AT, "actor": COMMAND}
 

@@ -16,11 +16,10 @@ from apps.mapping import attachments
 from apps.mapping.attachments import attach_account, detach_account, list_attachments
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.permissions import rights_in
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import get_members_page, preview_members
 from apps.priorities.serving import store
+from tests.grants import make_grant
 from tests.mapping.test_membership import set_members, uid_of
 from tests.priority_site import AS_OF, Site
 
@@ -29,15 +28,7 @@ from tests.priority_site import AS_OF, Site
 def lead(site: Site) -> Actor:
     """Leads physics."""
     user = User.objects.create_user("lena")
-    Grant.objects.create(
-        policy=site.policy,
-        entry_uid=uid_of(site, "/physics"),
-        user=user,
-        role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]),
-        created_at=AS_OF - timedelta(days=9),
-        reason="test",
-    )
+    make_grant(user, uid_of(site, "/physics"), "lead", policy=site.policy, at=AS_OF - timedelta(days=9), reason="test")
     return Actor(user=user, via="page")
 
 
@@ -191,15 +182,7 @@ def test_a_preview_counts_new_members_and_names_visible_ones(site: Site, as_eva:
     assert (found.n_joined, found.n_back, found.n_matched, found.n_taken) == (3, 0, 3, 1)
     assert list(found.names) == ["carol", "yan", "zoe"]
     manager = User.objects.create_user("max")
-    Grant.objects.create(
-        policy=site.policy,
-        entry_uid=uid,
-        user=manager,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AS_OF - timedelta(days=9),
-        reason="test",
-    )
+    make_grant(manager, uid, policy=site.policy, at=AS_OF - timedelta(days=9), reason="test")
     found = preview_members(
         policy_slug=site.slug, entry_uid=uid, members=rules, at=AS_OF, actor=Actor(user=manager, via="page")
     )

@@ -33,23 +33,23 @@ from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.versions import MappingState, current_mapping, get_version, mapping_at_version, version_at, version_of
 from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import store
 from apps.runs.models import Run
+from tests.grants import make_grant
 from tests.mapping.test_membership import uid_of
 from tests.priority_site import AS_OF, Site
 
 
 def actor_at(site: Site, name: str, path: str, role: str = "lead", verbs: list[str] | None = None) -> Actor:
     user = User.objects.create_user(name)
-    Grant.objects.create(
+    make_grant(
+        user,
+        uid_of(site, path),
+        role,
         policy=site.policy,
-        entry_uid=uid_of(site, path),
-        user=user,
-        role=role,
         verbs=verbs or list(VERBS_OF_ROLE[role]),
-        created_at=AS_OF - timedelta(days=9),
+        at=AS_OF - timedelta(days=9),
         reason="test",
     )
     return Actor(user=user, via="page")

@@ -28,7 +28,7 @@ from apps.usage.models import Import, Source
 from apps.usage.services import NewSource, make_source
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 WHY = {"reason": "A typing error", "at": AT, "actor": COMMAND}
 

@@ -19,8 +19,9 @@ from apps.priorities.tasks import recompute_stale
 from apps.runs.tasks import sweep_runs, work_runs
 from apps.usage.tasks import collect_due_usage
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
+from tests.instants import AT
 from tests.monitoring.daemons import Watchers, watching
-from tests.worlds import AT, forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
 
@@ -81,14 +82,6 @@ class Web:
             self.server.shutdown()
             self.server.server_close()
             self.thread.join()
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,15 +7,7 @@ import pytest
 from apps.priorities.serving import store
 from tests.api.small_site import Site
 from tests.notices.notices_site import forget_queued_runs
-from tests.worlds import AT, forget_process
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 
 @pytest.fixture

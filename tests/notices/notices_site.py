@@ -9,7 +9,8 @@ from apps.notices.evaluation import evaluate
 from apps.policies.models import Grant
 from apps.runs.models import Run
 from apps.usage.models import Source
-from tests.api.small_site import AT, Site, build_site
+from tests.api.small_site import Site, build_site
+from tests.instants import AT
 
 
 def make_notified() -> Site:

@@ -26,8 +26,9 @@ from apps.notices.models import Mail, Notice, Preference
 from apps.policies.models import Grant
 from tests.api.small_site import Site
 from tests.examples import first
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.sign_in import sign_in
-from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -62,13 +63,12 @@ def test_a_reported_notice_is_not_repeated_the_next_day(notified: Site) -> None:
     deliver(AT)
     deliver(AT + DAY)
     assert len(to("pia")) == 1
-    held = Grant.objects.create(
+    held = make_grant(
+        notified.nobody,
+        notified.uid("/physics/bob"),
+        "viewer",
         policy=notified.policy,
-        entry_uid=notified.uid("/physics/bob"),
-        user=notified.nobody,
-        role="viewer",
         verbs=["view_aggregate"],
-        created_at=AT,
         expires_at=AT + 9 * DAY,
         reason="r",
         granted_by=notified.pia,

@@ -18,8 +18,8 @@ from apps.notices.models import Notice
 from apps.notices.rules import NEW, Place, set_rule
 from apps.policies.models import Policy
 from tests.api.small_site import Site
+from tests.instants import AT
 from tests.notices.made_series import made_series
-from tests.worlds import AT
 
 TOLERANCE = {"relative": 0.1, "points": 1.0}
 

@@ -20,8 +20,9 @@ from apps.notices.rules import NEW, Place, set_rule
 from apps.policies.models import Grant, Policy
 from apps.usage.models import Source
 from tests.api.small_site import Site
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.refusals import refused
-from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -142,15 +143,8 @@ def test_a_rule_at_an_entry_applies_below_it(site: Site) -> None:
 
 
 def grant(site: Site, path: str, user: User, expires_at: Any, role: str = "viewer") -> Grant:
-    return Grant.objects.create(
-        policy=site.policy,
-        entry_uid=site.uid(path),
-        user=user,
-        role=role,
-        verbs=["view_aggregate"],
-        created_at=AT,
-        expires_at=expires_at,
-        reason="test",
+    return make_grant(
+        user, site.uid(path), role, policy=site.policy, verbs=["view_aggregate"], expires_at=expires_at, reason="test"
     )
 
 

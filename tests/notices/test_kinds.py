@@ -30,7 +30,7 @@ from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.usage.models import Import, Source
 from tests.api.small_site import Site, build_site, push, record
-from tests.worlds import AT
+from tests.instants import AT
 
 DAY = timedelta(days=1)
 TODAY = AT.date()

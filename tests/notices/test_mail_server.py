@@ -23,8 +23,8 @@ from apps.notices.digests import set_preference
 from apps.notices.models import Mail
 from apps.notices.tasks import send_notices
 from tests.api.small_site import Site
+from tests.instants import AT
 from tests.notices.mail_server import MailServer, mail_server
-from tests.worlds import AT
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 BOUND_S = 0.3  # twenty seconds in production

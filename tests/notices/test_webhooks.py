@@ -29,7 +29,8 @@ from apps.runs.models import Run
 from apps.usage.models import Source
 from tests.api.small_site import Site
 from tests.core.hostile_addresses import NAMES, URLS
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -273,13 +274,12 @@ def test_a_webhook_delivers_only_what_its_owner_may_see(computed: Site, receiver
     make(computed, receiver.url, user=computed.pia, place=place)
     late()
     for path in ("/physics/bob", "/biology"):
-        Grant.objects.create(
+        make_grant(
+            computed.nobody,
+            computed.uid(path),
+            "viewer",
             policy=computed.policy,
-            entry_uid=computed.uid(path),
-            user=computed.nobody,
-            role="viewer",
             verbs=["view_aggregate"],
-            created_at=AT,
             expires_at=AT + 9 * DAY,
             reason="r",
         )

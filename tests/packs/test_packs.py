@@ -28,9 +28,9 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from tests.dashboard.page import read
 from tests.examples import first
+from tests.instants import AT
 from tests.packs.pdf_text import PdfText
 from tests.sign_in import sign_in
-from tests.worlds import AT
 
 pytestmark = pytest.mark.django_db
 OCTOBER = {"from": "2026-10", "to": "2026-10"}

@@ -16,10 +16,10 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Page
 
-from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.browser.conftest import SET_THEME, THEMES, Open, Visit
 from tests.rights_world import Row, World
 from tests.test_idor_matrix import ACTORS, ROWS
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = pytest.mark.timeout(600)
 WIDTHS = (1440, 1024, 390)

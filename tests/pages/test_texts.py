@@ -11,11 +11,11 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.dashboard.page import Page
 from tests.pages.markup import findings
 from tests.pages.test_every_page import PARTS, pages_of
 from tests.rights_world import World
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 # Ports, uids, keys, secrets and the beginnings of them, what took how long, and when a session ends.
 DIFFERING = re.compile(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from tests.grants import make_grant
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GRID = {
     "root": {
         "name": "grid",
@@ -67,14 +65,7 @@ def bob(policy: Policy, tree: TreeColumns) -> Actor:
     physics = tree.index_of_path("/physics")
     assert physics is not None
     assert actor.user is not None
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=tree.uuid(physics),
-        user=actor.user,
-        role=Grant.Role.MANAGER,
-        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
-        created_at=AT,
-    )
+    make_grant(actor.user, tree.uuid(physics), policy=policy)
     return actor
 
 

@@ -17,7 +17,8 @@ from apps.policies.audit_reading import AuditCount, AuditFilter, AuditReader
 from apps.policies.models import Grant, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
-from tests.policies.conftest import AT
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.policies.publishing.test_revert import publish, uid_of
 
 
@@ -46,9 +47,7 @@ def test_a_manager_reads_audit_rows_of_the_own_subtree(bob: Actor) -> None:
 
 @pytest.mark.usefixtures("history")
 def test_a_role_at_the_root_reads_the_whole_policy(policy: Policy, tree: TreeColumns, charlie: Actor) -> None:
-    Grant.objects.create(
-        policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="lead", verbs=["view_members"], created_at=AT
-    )
+    make_grant(charlie.user, tree.uuid(0), "lead", policy=policy, verbs=["view_members"])
     assert {"inside", "outside", "both", "settings"} <= set(reasons_read_by(charlie))
 
 
@@ -197,9 +196,7 @@ def test_token_limits_above_the_grant_do_not_extend_it(policy: Policy, tree: Tre
 
 @pytest.mark.usefixtures("history")
 def test_a_viewer_of_totals_cannot_read_the_log(policy: Policy, tree: TreeColumns, charlie: Actor) -> None:
-    grant = Grant.objects.create(
-        policy=policy, entry_uid=tree.uuid(0), user=charlie.user, role="viewer", verbs=["view_aggregate"], created_at=AT
-    )
+    grant = make_grant(charlie.user, tree.uuid(0), "viewer", policy=policy, verbs=["view_aggregate"])
     assert reasons_read_by(charlie) == []
     Grant.objects.filter(pk=grant.pk).update(verbs=["view_aggregate", "view_members"])
     assert "inside" in reasons_read_by(charlie)

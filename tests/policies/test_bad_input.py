@@ -24,7 +24,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.names import MAX_DEPTH
 from apps.policies.tree.stored import load_tree
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 # Written in a file as they are; none of them may become a name.
 NAMES = {

@@ -11,7 +11,7 @@ from django.db import IntegrityError, connection, transaction
 
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.tree.columns import TreeColumns
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 Statement = Callable[[], None]

@@ -22,7 +22,7 @@ from apps.policies.tree.difference import operations_between
 from apps.policies.tree.document_merge import next_revision
 from apps.policies.tree.stored import load_tree, node_of
 from apps.policies.tree.terms import MountedPublication
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 VO_A = MountedPublication("vo-a.example", "vo-a")
 MOUNT = {"op": "mount", "entry": "/physics", "mount": VO_A.to_json()}

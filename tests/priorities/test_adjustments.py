@@ -13,10 +13,10 @@ from apps.accounts.models import User
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Adjustment, Grant
+from apps.policies.models import Adjustment
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
+from tests.grants import make_grant
 from tests.mapping.test_membership import uid_of
 from tests.priority_site import AS_OF, PROJECTS, Site
 
@@ -119,15 +119,7 @@ def test_an_entry_lists_its_own_adjustments_and_those_below_and_above(site: Site
 
 def test_adjustments_need_the_right_above_the_entry(site: Site) -> None:
     max_ = User.objects.create_user("max")
-    Grant.objects.create(
-        policy=site.policy,
-        entry_uid=uid_of(site, "/physics"),
-        user=max_,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AS_OF - timedelta(days=9),
-        reason="test",
-    )
+    make_grant(max_, uid_of(site, "/physics"), policy=site.policy, at=AS_OF - timedelta(days=9), reason="test")
     actor = Actor(user=max_, via="page")
     may = {
         path: get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=actor).may_adjust

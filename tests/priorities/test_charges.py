@@ -11,8 +11,6 @@ import pytest
 from apps.accounts.actor import Actor, TokenBounds
 from apps.accounts.models import User
 from apps.core.errors import NotFound
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from apps.policies.tree.stored import load_tree
 from apps.priorities.charges import HEADER, charge_rows, get_charge, list_charges, list_newest_charges
 from apps.priorities.metering import site_factors
@@ -20,6 +18,7 @@ from apps.priorities.serving import store
 from apps.usage.models import Overlap, Record
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, PROJECTS, Site
 
 SETTINGS = {
@@ -53,15 +52,7 @@ def _manager(site: Site, path: str, role: str = "manager") -> Actor:
     entry = tree.index_of_path(path)
     assert entry is not None
     user = User.objects.create_user(f"lead-{role}", "lead@example.org", "a long pass phrase")
-    Grant.objects.create(
-        policy=site.policy,
-        entry_uid=tree.uuid(entry),
-        user=user,
-        role=role,
-        verbs=list(VERBS_OF_ROLE[role]),
-        created_at=AS_OF,
-        reason="test",
-    )
+    make_grant(user, tree.uuid(entry), role, policy=site.policy, at=AS_OF, reason="test")
     return Actor(user=user, via="page")
 
 

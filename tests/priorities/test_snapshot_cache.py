@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from apps.priorities import visibility as settled
+from tests.instants import AT
 from tests.worlds import _caches
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(

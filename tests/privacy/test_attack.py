@@ -25,8 +25,7 @@ from apps.analytics.series.stored_series import load_children, load_series
 from apps.analytics.series.visible_days import as_visible, visible_days
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
@@ -36,7 +35,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from tests.api.conftest import _fresh_process  # noqa: F401 - a fixture
+from tests.grants import make_grant
 
 FROM = datetime(2026, 11, 9, tzinfo=UTC)
 N_DAYS = 5
@@ -125,15 +124,7 @@ def life(db: None) -> Life:
     root = {"name": "p", "kind": "root", "children": children}
     publish_document(policy_slug="p", document={"root": root}, reason="first", at=FROM, actor=SYSTEM)
     policy = Policy.objects.get(slug="p")
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=load_tree(policy).uuid(0),
-        user=vera,
-        role="viewer",
-        reason="sums",
-        created_at=FROM,
-        verbs=list(VERBS_OF_ROLE["viewer"]),
-    )
+    make_grant(vera, load_tree(policy).uuid(0), "viewer", policy=policy, at=FROM, reason="sums")
     everywhere = Rule(kind="glob", target_uid=load_tree(policy).uuid(0), suffix="/{group}/{user}")
     set_rules(policy_slug="p", rules=[everywhere], at=FROM, actor=SYSTEM)
     Source.objects.create(slug="c", name="C", namespace="c", created_at=FROM)

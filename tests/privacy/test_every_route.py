@@ -21,11 +21,11 @@ from django.urls import get_resolver
 from apps.dashboard.shell import presentation
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
-from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
+from tests.instants import AT
 from tests.privacy.known_site import ISSUER, JOBS
 from tests.rights_world import REFUSALS, Row, World, cache_navigation_counts
 from tests.test_idor_matrix import ROWS, answer_text, routes, wanted_of
-from tests.worlds import AT
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 # Of whom each of them may know nothing; and whose names they may not read anywhere.
 STRANGERS = {

@@ -11,10 +11,11 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.dashboard.shell.presentation import why_not_shown
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Grant
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.grants import make_grant
 
 
 @pytest.fixture
@@ -26,14 +27,13 @@ def grid(closed_grid: Grid) -> Grid:
 def vera(grid: Grid, client: Client) -> Client:
     """A viewer of the whole, where every group has two people."""
     user = User.objects.create_user("vera")
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/"),
-        user=user,
-        role="viewer",
-        reason="sums",
+    make_grant(
+        user,
+        grid.uid("/"),
+        "viewer",
         verbs=["view_aggregate"],
-        created_at=grid.at,
+        at=grid.at,
+        reason="sums",
     )
     client.force_login(user)
     return client

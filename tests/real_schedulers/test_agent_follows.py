@@ -24,9 +24,10 @@ from apps.mapping.services import set_rules
 from apps.policies.services import change_settings, publish_document
 from apps.priorities.serving import store
 from apps.schedulers import models, orders, services
-from tests.api.small_site import AT, TREE, Site
+from tests.api.small_site import TREE, Site
+from tests.instants import AT
 from tests.real_schedulers import gridengine_site, slurm_site
-from tests.worlds import forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]
 
@@ -62,14 +63,6 @@ class RunPass:
 
 
 OPERATORS = ("absolute", "sigmoid-2", "combined", "relative")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 @pytest.fixture

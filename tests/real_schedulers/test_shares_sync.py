@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,16 @@ from apps.schedulers import services, share_orders
 from apps.schedulers.selectors import get_share_difference
 from apps.schedulers.share_difference import ShareDifference
 from tests.agent.steps import Passes
-from tests.api.small_site import AT, TREE, Site
+from tests.api.small_site import TREE, Site
+from tests.instants import AT
 from tests.real_schedulers.gridengine_site import GridEngineSite, running_gridengine
 from tests.real_schedulers.slurm_site import CLUSTER, SlurmSite, running_slurm
-from tests.worlds import forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db, pytest.mark.deep, pytest.mark.timeout(600)]
 USERS = ("alice", "bob", "carol")
 RunPass = Callable[[], dict[str, Any]]
 WHO: dict[str, Any] = {"name": "c1", "at": AT, "actor": SYSTEM}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 @pytest.fixture

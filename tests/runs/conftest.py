@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ import pytest
 from apps.runs import services
 from apps.runs.leases import Lease
 from apps.runs.models import Run
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 Work = Callable[[Run, Lease], dict[str, Any]]
 

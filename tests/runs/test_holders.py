@@ -22,8 +22,8 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, enqueue_run
 from fairshare_web.beat import Scheduler
 from fairshare_web.celery import app
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 pytestmark = [

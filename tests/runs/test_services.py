@@ -17,8 +17,8 @@ from apps.runs import selectors, services, tasks
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import cancel_run, claim_run, enqueue_run, work_due_runs, work_run_now
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("handle")]

@@ -14,7 +14,7 @@ from apps.runs import leases
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs, work_other_runs
-from tests.runs.conftest import AT
+from tests.instants import AT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("handle")]
 N_STEPS = 5

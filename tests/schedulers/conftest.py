@@ -7,9 +7,11 @@ import pytest
 from apps.accounts.actor import SYSTEM
 from apps.priorities.serving import store
 from apps.schedulers.services import connect_scheduler
-from tests.api.conftest import Caller, _fresh_process  # noqa: F401 - fixture
-from tests.api.small_site import AT, Site
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+from tests.instants import AT
 from tests.schedulers.reports import report
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from tests.api.small_site import AT
+from tests.instants import AT
 
 
 def job(number: str, user: str = "alice", group: str = "physics", **more: Any) -> dict[str, Any]:

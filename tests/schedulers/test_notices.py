@@ -16,7 +16,8 @@ from apps.notices.selectors import list_notices
 from apps.schedulers.models import AgentPass
 from apps.schedulers.passes import prune_passes
 from tests.api.conftest import Caller
-from tests.api.small_site import AT, Site
+from tests.api.small_site import Site
+from tests.instants import AT
 from tests.schedulers.reports import instant, report
 
 pytestmark = pytest.mark.django_db

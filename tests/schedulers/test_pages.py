@@ -10,8 +10,9 @@ from django.test import Client
 
 from apps.schedulers.models import Scheduler
 from tests.api.conftest import Caller
-from tests.api.small_site import AT, Site
+from tests.api.small_site import Site
 from tests.dashboard.page import Page, read
+from tests.instants import AT
 from tests.schedulers.reports import instant, report
 from tests.sign_in import sign_in
 

@@ -13,7 +13,8 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import AuditEvent
 from apps.schedulers.models import AgentPass, QueueListing, Scheduler
 from tests.api.conftest import Caller, refused
-from tests.api.small_site import AT, Site
+from tests.api.small_site import Site
+from tests.instants import AT
 from tests.schedulers.reports import QUEUE, instant, job, report
 
 pytestmark = pytest.mark.django_db

@@ -15,9 +15,10 @@ from apps.figures.agreement import agreement_figure
 from apps.schedulers.models import Scheduler
 from apps.schedulers.records import AgreementDays, AgreementPoint
 from tests.api.conftest import Caller, refused
-from tests.api.small_site import AT, Site
+from tests.api.small_site import Site
 from tests.dashboard.page import read
 from tests.figures.schema import check_schema
+from tests.instants import AT
 from tests.schedulers.reports import report
 from tests.sign_in import sign_in
 

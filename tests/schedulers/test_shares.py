@@ -18,8 +18,9 @@ from apps.policies.models import ChangeSet
 from apps.policies.services import publish_document
 from apps.schedulers.models import Scheduler, ShareOrder
 from tests.api.conftest import Caller, refused
-from tests.api.small_site import AT, TREE, Site
+from tests.api.small_site import TREE, Site
 from tests.dashboard.page import read
+from tests.instants import AT
 from tests.schedulers.reports import report
 from tests.sign_in import sign_in
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from tests.api.conftest import Caller, refused
-from tests.api.small_site import AT, Site
+from tests.api.small_site import Site
 from tests.dashboard.page import read
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.schedulers.reports import instant, job, report
 from tests.sign_in import sign_in
 
@@ -126,10 +126,7 @@ def test_groups_of_few_users_are_hidden_without_the_right_to_their_numbers(conne
 
 def test_small_groups_are_combined(connected: Site, agent: Caller) -> None:
     """A viewer of sums sees that there is biology, and not what one person does there."""
-    Grant.objects.create(
-        policy=connected.policy, entry_uid=connected.uid("/"), user=connected.alice, role="viewer", reason="test",
-        verbs=list(VERBS_OF_ROLE["viewer"]), created_at=AT,
-    )  # fmt: skip
+    make_grant(connected.alice, connected.uid("/"), "viewer", policy=connected.policy, reason="test")  # fmt: skip
     send(agent, job("101", site=10), job("1", "bob", site=60), job("2", "carol", "biology", site=60))
     alice = Caller(token=connected.token("self:read", "policies:read", user=connected.alice))
     for smallest, paths in ((2, {"/physics", ""}), (1, {"/physics", "/biology"})):

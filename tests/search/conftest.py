@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds import AT
+from tests.instants import AT
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ import pytest
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.explain.contrasts import compare_leaves
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy, Revision
+from apps.policies.models import Policy, Revision
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.sentences import text_of
@@ -16,6 +15,7 @@ from apps.search.answers import SearchAnswer
 from apps.search.questions import Unreadable, read_question
 from apps.search.selectors import search_everything
 from tests.dashboard.grid import SLUG, Grid
+from tests.grants import make_grant
 
 pytestmark = pytest.mark.django_db
 
@@ -154,14 +154,7 @@ def test_when_questions_use_the_forecast(sample_grid: None) -> None:
 
 def test_a_viewer_of_totals_gets_no_answer_about_one_user(closed_grid: Grid) -> None:
     user = User.objects.create_user("vera")
-    Grant.objects.create(
-        policy=Policy.objects.get(),
-        entry_uid=closed_grid.uid("/atlas"),
-        user=user,
-        role="viewer",
-        verbs=list(VERBS_OF_ROLE["viewer"]),
-        created_at=closed_grid.at,
-    )
+    make_grant(user, closed_grid.uid("/atlas"), "viewer", at=closed_grid.at)
     answer = ask("when is atlas on target", as_person(user))
     assert answer.key == "not_shown"
     assert not answer.rows

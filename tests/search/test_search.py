@@ -8,14 +8,14 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet, Grant
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.search.entries import EntryHit
 from apps.search.name_index import Match, NameIndex
 from apps.search.selectors import ChangeSetHit, SearchResult, UserHit, search_everything
 from tests.dashboard.grid import SLUG, TRICKY, Grid
+from tests.grants import make_grant
 
 pytestmark = pytest.mark.django_db
 
@@ -34,14 +34,7 @@ def paths(found: SearchResult) -> set[str]:
 
 def lead(grid: Grid, path: str = "/atlas", *, role: str = "manager") -> User:
     user = User.objects.create_user(f"lead-{role}")
-    Grant.objects.create(
-        policy=Policy.objects.get(),
-        entry_uid=grid.uid(path),
-        user=user,
-        role=role,
-        verbs=list(VERBS_OF_ROLE[role]),
-        created_at=grid.at,
-    )
+    make_grant(user, grid.uid(path), role, at=grid.at)
     return user
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -29,14 +29,14 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.mapping.services import set_rules
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.scope import Verb
-from apps.policies.models import Adjustment, Grant, Policy
+from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
+from tests.grants import make_grant
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SLUG = "grid"
 HOURS = {"alice": 6.0, "bob": 1.0, "summer1": 2.0, "carol": 3.0, "bioc": 4.0, "cyd": 5.0}
 DELEGATES = {
@@ -93,15 +93,7 @@ def make_world() -> dict[str, Actor]:
     for name, (path, role) in DELEGATES.items():
         at = tree.index_of_path(path)
         assert at is not None
-        Grant.objects.create(
-            policy=policy,
-            entry_uid=tree.uuid(at),
-            user=actors[name].user,
-            role=role,
-            verbs=list(VERBS_OF_ROLE[role]),
-            created_at=AT - timedelta(days=9),
-            reason="test",
-        )
+        make_grant(actors[name].user, tree.uuid(at), role, policy=policy, at=AT - timedelta(days=9), reason="test")
     apply_membership_rules(at=AT)
     actors["admin"] = Actor(user=User.objects.create_superuser("admin"), via="page")
     return actors

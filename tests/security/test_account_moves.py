@@ -30,7 +30,8 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import MembershipRule
 from tests.dashboard.page import read, text_of
-from tests.security.delegated_world import AT, SLUG, Outside, State, add_account, make_world
+from tests.instants import AT
+from tests.security.delegated_world import SLUG, Outside, State, add_account, make_world
 
 EVERYBODY = {"op": "set_members", "entry": "/climate", "members": [{"group": "*"}]}
 LATER = AT + timedelta(hours=1)

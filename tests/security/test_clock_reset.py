@@ -21,7 +21,7 @@ from apps.priorities.recompute.staleness import recompute_stale
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.instants import AT
 
 BEFORE = AT - timedelta(hours=1)
 pytestmark = pytest.mark.django_db

@@ -47,7 +47,8 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import preview_members
 from tests.examples import examples
-from tests.security.delegated_world import AT, DELEGATES, SLUG, Outside, State, add_account, make_world
+from tests.instants import AT
+from tests.security.delegated_world import DELEGATES, SLUG, Outside, State, add_account, make_world
 
 # Every class of mapping_changes that is an edit, so that a new one is tried automatically.
 EDITS: list[Any] = [

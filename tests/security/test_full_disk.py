@@ -24,7 +24,7 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
 from apps.usage.services import NewImport, start_import
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 MB = 1024**2
 pytestmark = pytest.mark.django_db

@@ -12,16 +12,17 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError
 from apps.federation.mounts.services import make_mount
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets.conflicts import FieldConflict, shown_conflicts
 from apps.policies.changesets.lifecycle import open_conflicts, rebase_change_set
 from apps.policies.files.import_export import FileImport, import_policy
-from apps.policies.models import ChangeSet, Entry, Grant, Policy
+from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
-from tests.security.delegated_world import AT, SLUG, make_world
+from tests.grants import make_grant
+from tests.instants import AT
+from tests.security.delegated_world import SLUG, make_world
 
 HIDDEN, FREE = "physics", "chemistry"
 LATER = AT + timedelta(minutes=1)
@@ -184,15 +185,7 @@ DRAFTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def drafted_before_sight_was_lost(people: dict[str, Actor], operation: dict[str, Any]) -> ChangeSet:
     """By cleo, who had a role at the root then, and has it no more."""
     policy = Policy.objects.get(slug=SLUG)
-    role = Grant.objects.create(
-        policy=policy,
-        entry_uid=load_tree(policy).uuid(0),
-        user=people["cleo"].user,
-        role="admin",
-        verbs=list(VERBS_OF_ROLE["admin"]),
-        created_at=AT,
-        reason="test",
-    )
+    role = make_grant(people["cleo"].user, load_tree(policy).uuid(0), "admin", policy=policy, reason="test")
     draft = make_change_set(
         policy_slug=SLUG, new=NewChangeSet(operations=[operation], reason="r"), at=AT, actor=people["cleo"]
     )

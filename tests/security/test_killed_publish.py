@@ -15,8 +15,8 @@ from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import recompute_stale
 from tests.api.small_site import Site
+from tests.instants import AT
 from tests.killed_process import work_until_killed
-from tests.worlds import AT
 
 BEFORE = ("after_close", "after_open", "after_head", "before_commit")
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]

@@ -15,8 +15,8 @@ from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice
 from apps.usage.models import Source
 from tests.api.small_site import Site
+from tests.instants import AT
 from tests.security.smtp_sink import Sink, smtp_sink
-from tests.worlds import AT
 
 EVIL = "evil@evil.example"
 PAYLOADS = [

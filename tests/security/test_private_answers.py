@@ -9,10 +9,11 @@ from django.test import Client
 from django.urls import get_resolver
 
 from fairshare_web.body_limits import DEFAULT_BYTES, KB, LIMITS, UNKNOWN_BYTES, limit_of
-from tests.api.conftest import Caller, _fresh_process  # noqa: F401 - fixture
+from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.security.routes import all_addresses
 from tests.test_idor_matrix import is_private
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 
 def test_responses_of_the_admin_site_are_not_cached(computed: Site) -> None:

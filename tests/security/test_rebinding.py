@@ -20,8 +20,8 @@ from apps.notices.rules import Place
 from apps.notices.webhooks import make_webhook
 from apps.usage.sources.services import set_up_source
 from tests.core.outbound_servers import make_certificate
+from tests.instants import AT
 from tests.security.rebinding_machine import HOST, METADATA, OWN, PUBLIC
-from tests.worlds import AT
 
 UNSHARED = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
 

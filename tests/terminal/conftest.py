@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.api.small_site import Site
-from tests.worlds import AT, forget_process
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 Run = Callable[..., "Outcome"]
 
@@ -57,14 +57,6 @@ class Terminal:
         path.write_text(text + "\n")
         path.chmod(mode)
         return path
-
-
-@pytest.fixture(autouse=True)
-def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    forget_process()
-    yield
-    forget_process()
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back
 from apps.priorities.sentences import build_message
 from tests.examples import first
+from tests.instants import AT
 from tests.terminal.conftest import Terminal
-from tests.worlds import AT
 
 
 def lines_of(text: str) -> list[list[str]]:

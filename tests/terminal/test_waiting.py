@@ -8,9 +8,9 @@ from uuid import uuid4
 from apps.accounts.actor import SYSTEM
 from apps.schedulers.passes import record_pass
 from apps.schedulers.services import connect_scheduler
+from tests.instants import AT
 from tests.schedulers.reports import job, report
 from tests.terminal.conftest import Terminal
-from tests.worlds import AT
 
 
 def test_why_explains_own_waiting_jobs_and_hides_others(terminal: Terminal, alice: str) -> None:

@@ -13,8 +13,7 @@ from apps.accounts.actor import COMMAND
 from apps.usage.models import Source
 from apps.usage.parsers import lines, xml_records
 from apps.usage.services import NewSource, make_source
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+from tests.instants import AT
 
 
 @pytest.fixture

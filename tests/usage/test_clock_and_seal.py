@@ -17,8 +17,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
 from apps.usage.services import NewImport, PushedRecords, push_records, start_import
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEAL = datetime(2026, 11, 2, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 

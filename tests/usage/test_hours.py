@@ -13,8 +13,8 @@ from apps.accounts.actor import COMMAND
 from apps.runs.services import work_run_now
 from apps.usage.models import Bucket, Source
 from apps.usage.services import NewImport, start_import
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ZONE = "Europe/Stockholm"
 
 pytestmark = pytest.mark.django_db(transaction=True)

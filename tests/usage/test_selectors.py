@@ -16,8 +16,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.selectors import BucketQuery, get_source, list_buckets, list_sources, watermarks
 from apps.usage.services import NewSource, make_source
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 
 pytestmark = pytest.mark.django_db

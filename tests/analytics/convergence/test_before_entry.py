@@ -21,6 +21,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.services import publish_document
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, Site, children
 
 pytestmark = pytest.mark.django_db
@@ -104,13 +105,13 @@ def test_viewers_of_totals_get_no_days_against_the_current_policy(mounted: Site)
     """The difference from the days as they were may be one person's."""
     Policy.objects.update(visibility="path")
     sums = User.objects.create_user("sums", "sums@example.org", "a long pass phrase")
-    Grant.objects.create(
+    make_grant(
+        sums,
+        load_tree(mounted.policy).uuid(0),
+        "viewer",
         policy=mounted.policy,
-        entry_uid=load_tree(mounted.policy).uuid(0),
-        user=sums,
-        role="viewer",
         verbs=[Grant.Verb.VIEW_AGGREGATE],
-        created_at=AS_OF,
+        at=AS_OF,
     )
     found = look(mounted, actor=Actor(user=sums, via="page"), against_today=True)
     assert sorted(member.name for member in found.members) == ["own", "vo"]

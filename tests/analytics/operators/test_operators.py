@@ -22,8 +22,8 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
+from tests.instants import AT
 from tests.oracles import analysis as oracles_analysis
-from tests.worlds import AT
 
 
 def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:

@@ -25,6 +25,7 @@ from apps.priorities.recompute import pipeline as assembly
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
 from tests.analytics.series.test_series import publish
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, WINDOW, Site
 
 pytestmark = pytest.mark.django_db
@@ -232,13 +233,13 @@ def test_hours_need_the_right_to_see_names(young: Site) -> None:
     """Two sums an hour apart differ by what one person used."""
     Policy.objects.update(visibility="path")
     sums = User.objects.create_user("sums", "sums@example.org", "a long pass phrase")
-    Grant.objects.create(
+    make_grant(
+        sums,
+        load_tree(young.policy).uuid(0),
+        "viewer",
         policy=young.policy,
-        entry_uid=load_tree(young.policy).uuid(0),
-        user=sums,
-        role="viewer",
         verbs=[Grant.Verb.VIEW_AGGREGATE],
-        created_at=AS_OF,
+        at=AS_OF,
     )
     found = get_hourly_convergence(policy_slug="grid", actor=Actor(user=sums, via="page"), method=ShareMethod())
     assert len(found.members) == 2

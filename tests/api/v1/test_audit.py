@@ -15,7 +15,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 EVERYTHING = ["both", "outside", "inside", "The first tree.", "A new policy.", "A new policy."]  # of both policies
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
 
 COMPARE = "policies/grid/compare"
 
@@ -58,15 +57,7 @@ def test_paths_and_accounts_select_the_same_entries(computed: Site, admin: Calle
 
 
 def test_an_omitted_entry_is_the_best_own_account(computed: Site) -> None:
-    Grant.objects.create(
-        policy=computed.policy,
-        entry_uid=computed.uid("/"),
-        user=computed.alice,
-        role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]),
-        created_at=computed.at,
-        reason="test",
-    )
+    make_grant(computed.alice, computed.uid("/"), "lead", policy=computed.policy, at=computed.at, reason="test")
     data = compared(Caller(user=computed.alice), other="carol")
     assert (data["one"]["entry"], data["ahead"]) == ("/physics/alice", "/biology/carol")
 
@@ -90,15 +81,7 @@ def test_a_manager_compares_only_inside_the_own_group(computed: Site) -> None:
 
 def test_viewers_of_totals_compare_no_members(computed: Site) -> None:
     vera = User.objects.create_user("vera")
-    Grant.objects.create(
-        policy=computed.policy,
-        entry_uid=computed.uid("/"),
-        user=vera,
-        role="viewer",
-        verbs=list(VERBS_OF_ROLE["viewer"]),
-        created_at=computed.at,
-        reason="test",
-    )
+    make_grant(vera, computed.uid("/"), "viewer", policy=computed.policy, at=computed.at, reason="test")
     hidden, unknown = (
         Caller(user=vera).get(COMPARE, {"one": "alice", "other": other}) for other in ("carol", "nobody-at-all")
     )

@@ -17,13 +17,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.api.v1.usage import views
 from apps.core.tables import Column, pieces
-from apps.policies.models import Grant
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.usage.models import Bucket
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
 
 CSV, PARQUET = "csv", "parquet"
 TREE, ALL, BUCKETS = "policies/grid/tree", "policies/grid/priorities/all", "usage/buckets"
@@ -123,14 +123,8 @@ def test_a_table_contains_only_visible_data(computed: Site) -> None:
 
 
 def test_hidden_values_are_empty_and_marked(computed: Site) -> None:
-    Grant.objects.create(
-        policy=computed.policy,
-        entry_uid=computed.uid("/"),
-        user=computed.nobody,
-        role="viewer",
-        verbs=["view_aggregate"],
-        created_at=AT,
-        reason="sums",
+    make_grant(
+        computed.nobody, computed.uid("/"), "viewer", policy=computed.policy, verbs=["view_aggregate"], reason="sums"
     )
     texts, values = both(Caller(user=computed.nobody), TREE)
     assert [row["path"] for row in values] == ["/", "/biology", "/physics"]

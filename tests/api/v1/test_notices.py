@@ -15,7 +15,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 DAY = timedelta(days=1)
 

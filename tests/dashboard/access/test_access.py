@@ -12,12 +12,12 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.access.delegation import tag_of
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.examples import first
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
@@ -39,22 +39,13 @@ def grid(closed_grid: Grid) -> Grid:
 def maria(grid: Grid) -> User:
     """Manager of /atlas for three years."""
     maria = User.objects.create_user("maria", first_name="Maria", last_name="Hedin")
-    make_grant(grid, maria, "/atlas", "manager", days=3 * 365, reason="authority of atlas")
+    grant_role(grid, maria, "/atlas", "manager", days=3 * 365, reason="authority of atlas")
     return maria
 
 
-def make_grant(grid: Grid, who: User | None, path: str, role: str, *, days: int | None = None, **more: Any) -> Grant:
+def grant_role(grid: Grid, who: User | None, path: str, role: str, *, days: int | None = None, **more: Any) -> Grant:
     ends = None if days is None else grid.at + timedelta(days=days)
-    return Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid(path),
-        user=who,
-        role=role,
-        created_at=grid.at,
-        verbs=list(VERBS_OF_ROLE[role]),
-        expires_at=ends,
-        **more,
-    )
+    return make_grant(who, grid.uid(path), role, at=grid.at, expires_at=ends, **more)
 
 
 def page_of(user: User, path: str = PAGE, **headers: str) -> Any:
@@ -96,8 +87,8 @@ def codes_of(form: Any) -> dict[str, list[str]]:
 
 
 def test_the_page_lists_grants_with_reason_and_end_and_marks_those_ending_soon(grid: Grid, maria: User) -> None:
-    ends = make_grant(grid, grid.alice, "/atlas/alice", "viewer", days=9, reason="for a while", granted_by=maria)
-    open_to = make_grant(grid, None, "/biomed", "viewer", people="oidc:biomed", reason="all of them")
+    ends = grant_role(grid, grid.alice, "/atlas/alice", "viewer", days=9, reason="for a while", granted_by=maria)
+    open_to = grant_role(grid, None, "/biomed", "viewer", people="oidc:biomed", reason="all of them")
     answer = page_of(grid.admin)
     page = read(answer)
     own = Grant.objects.get(user=maria)
@@ -115,8 +106,8 @@ def test_the_page_lists_grants_with_reason_and_end_and_marks_those_ending_soon(g
 
 
 def test_a_manager_sees_grants_of_the_own_subtree_and_others_see_their_own(grid: Grid, maria: User) -> None:
-    make_grant(grid, grid.alice, "/atlas/alice", "viewer", reason="for alice")
-    make_grant(grid, None, "/biomed", "viewer", people="oidc:biomed", reason="all of biomed")
+    grant_role(grid, grid.alice, "/atlas/alice", "viewer", reason="for alice")
+    grant_role(grid, None, "/biomed", "viewer", people="oidc:biomed", reason="all of biomed")
     page = read(page_of(maria))
     assert "for alice" in page.text("#grants")
     assert "all of biomed" not in page.text("body")
@@ -129,8 +120,8 @@ def test_a_manager_sees_grants_of_the_own_subtree_and_others_see_their_own(grid:
 
 
 def test_the_list_is_filtered_by_name_role_and_end(grid: Grid, maria: User) -> None:
-    soon = make_grant(grid, grid.alice, "/atlas/alice", "viewer", days=9, reason="soon over")
-    long = make_grant(grid, grid.alice, "/cms", "lead", reason="for long")
+    soon = grant_role(grid, grid.alice, "/atlas/alice", "viewer", days=9, reason="soon over")
+    long = grant_role(grid, grid.alice, "/cms", "lead", reason="for long")
     for query, shown in (("q=CMS", long), ("role=viewer", soon), ("soon=1", soon)):
         answer = page_of(grid.admin, f"{PAGE}_grants?{query}", **HTMX)
         assert list(states_of(read(answer))) == [shown.pk]
@@ -140,7 +131,7 @@ def test_the_list_is_filtered_by_name_role_and_end(grid: Grid, maria: User) -> N
 
 
 def test_the_matrix_has_people_as_rows_and_entries_as_columns(grid: Grid, maria: User) -> None:
-    make_grant(grid, grid.alice, "/cms", "lead", reason="r")
+    grant_role(grid, grid.alice, "/cms", "lead", reason="r")
     page = read(page_of(grid.admin, f"{PAGE}?view=matrix"))
     assert page.texts("table.matrix thead th")[1:] == ["atlas", "cms"]
     assert sorted(page.texts("table.matrix .who")) == ["Alice Berg", "Maria Hedin"]
@@ -184,7 +175,7 @@ def test_a_refused_rights_check_names_no_one(grid: Grid, maria: User) -> None:
 
 def test_a_right_through_a_group_names_the_group(grid: Grid) -> None:
     grid.alice.groups.add(Group.objects.create(name="ldap:cn=hpc"))
-    make_grant(grid, None, "/cms", "lead", people="ldap:cn=hpc", reason="the team")
+    grant_role(grid, None, "/cms", "lead", people="ldap:cn=hpc", reason="the team")
     page = read(page_of(grid.alice, f"{PAGE}?entry=/cms"))
     assert "ldap:cn=hpc" in page.text("[data-verb=publish][data-state=held]")
 
@@ -214,7 +205,7 @@ def test_a_role_ignores_the_single_rights_ticked_below_it(grid: Grid, maria: Use
     assert send(grid.admin, ASSIGN, **filled(role=role, verbs=["approve"])).status_code == 303
     grant = Grant.objects.get(user=grid.alice)
     assert (grant.role, set(grant.verbs)) == (role, RIGHTS[role])
-    other = make_grant(grid, grid.alice, "/cms", "viewer" if role != "viewer" else "lead", reason="r")
+    other = grant_role(grid, grid.alice, "/cms", "viewer" if role != "viewer" else "lead", reason="r")
     form = {"step": "change", "tag": tag_of(other), "role": role, "reason": "r", "no_end": "on"}
     assert send(grid.admin, f"{PAGE}{other.pk}/", **form, verbs=["approve"]).status_code == 303
     other.refresh_from_db()
@@ -231,7 +222,7 @@ def test_the_table_of_roles_and_the_form_show_the_rights_of_each_role(grid: Grid
                 held[role].add(row.attributes["data-verb"] or "")
     assert held == RIGHTS
     for role, verbs in RIGHTS.items():
-        grant = make_grant(grid, grid.alice, "/cms", role, reason="r")
+        grant = grant_role(grid, grid.alice, "/cms", role, reason="r")
         form = read(page_of(grid.admin, f"{PAGE}{grant.pk}/"))
         assert form.each("[name=role][checked]", "value") == [role]
         assert set(form.each("[name=verbs][checked]", "value")) == verbs
@@ -289,7 +280,7 @@ def test_the_form_is_shown_to_those_who_may_grant(grid: Grid, maria: User) -> No
 
 
 def test_a_grant_is_changed_extended_and_ended_in_the_version_shown(grid: Grid, maria: User) -> None:
-    grant = make_grant(grid, grid.alice, "/atlas", "lead", days=9, reason="r", granted_by=maria)
+    grant = grant_role(grid, grid.alice, "/atlas", "lead", days=9, reason="r", granted_by=maria)
     where, seen = f"{PAGE}{grant.pk}/", tag_of(grant)
     ends = str(grant.expires_at)[:10]
     form = {"step": "change", "tag": seen, "role": "viewer", "reason": "less", "ends_on": ends}
@@ -322,7 +313,7 @@ def test_an_own_grant_can_be_given_up_but_not_extended(grid: Grid, maria: User) 
 
 def test_dependent_grants_are_listed_before_a_grant_ends(grid: Grid, maria: User) -> None:
     own = Grant.objects.get(user=maria)
-    given = make_grant(grid, grid.alice, "/atlas/alice", "lead", days=20, reason="r", granted_by=maria)
+    given = grant_role(grid, grid.alice, "/atlas/alice", "lead", days=20, reason="r", granted_by=maria)
     page = read(page_of(grid.admin, f"{PAGE}{own.pk}/"))
     assert "Alice Berg" in page.text("[data-testid=dependent_grants]")
     assert page.each("[name=given_on]", "value") == ["end", "keep"]
@@ -332,8 +323,8 @@ def test_dependent_grants_are_listed_before_a_grant_ends(grid: Grid, maria: User
 
 
 def test_grants_ending_soon_are_extended_together_within_the_own_end(grid: Grid, maria: User) -> None:
-    first = make_grant(grid, grid.alice, "/atlas", "lead", days=9, reason="r", granted_by=maria)
-    other = make_grant(grid, grid.alice, "/cms", "lead", days=9, reason="r")
+    first = grant_role(grid, grid.alice, "/atlas", "lead", days=9, reason="r", granted_by=maria)
+    other = grant_role(grid, grid.alice, "/cms", "lead", days=9, reason="r")
     answer = send(maria, f"{PAGE}extend/", grant=[str(first.pk), str(other.pk), "x"])
     assert answer.status_code == 303
     ends = {grant.pk: grant.expires_at for grant in Grant.objects.all()}
@@ -342,7 +333,7 @@ def test_grants_ending_soon_are_extended_together_within_the_own_end(grid: Grid,
 
 
 def test_an_invisible_grant_is_not_found(grid: Grid, maria: User) -> None:
-    number = make_grant(grid, grid.alice, "/cms", "lead", reason="r").pk
+    number = grant_role(grid, grid.alice, "/cms", "lead", reason="r").pk
     hidden, missing = (page_of(maria, f"{PAGE}{each}/") for each in (number, 99_999))
     assert hidden.status_code == missing.status_code == 404
     assert hidden.context["refusal"] == missing.context["refusal"]

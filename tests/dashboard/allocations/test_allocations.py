@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +26,9 @@ from apps.policies.tree.stored import load_tree
 from tests.dashboard.grid import SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import Page, read, text_of
 from tests.examples import first
+from tests.instants import AT
 from tests.sign_in import sign_in
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PAGE = f"/policy/{SLUG}/allocations/"
 YEAR = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
 HTMX = {"HX-Request": "true"}

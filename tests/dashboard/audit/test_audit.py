@@ -19,13 +19,14 @@ from apps.accounts.audit_log import check_chain
 from apps.accounts.models import AuditCheck, AuditEvent, User
 from apps.core import clock
 from apps.core.errors import NotAllowed
-from apps.policies.access.authority import VERBS_OF_ROLE, GrantTerms
+from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import create_grant
 from apps.policies.models import Grant, Policy
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.history.test_history import edit
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.shell.test_time_travel import publish, text
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 PAGE = "/audit/"
@@ -46,14 +47,7 @@ def maria(grid: Grid) -> Client:
 
 def signed_in(user: User, grid: Grid, path: str = "", role: str = "") -> Client:
     if role:
-        Grant.objects.create(
-            policy=Policy.objects.get(),
-            entry_uid=grid.uid(path),
-            user=user,
-            role=role,
-            verbs=list(VERBS_OF_ROLE[role]),
-            created_at=grid.at,
-        )
+        make_grant(user, grid.uid(path), role, at=grid.at)
     return sign_in(Client(), user)
 
 
@@ -283,14 +277,7 @@ def test_a_viewer_of_totals_sees_no_user_names_in_the_log(grid: Grid) -> None:
 def test_undo_is_offered_only_with_the_right_to_change(grid: Grid, maria: Client) -> None:
     publish(grid, edit("/cms/dave", 3), reason="inside")
     reader = User.objects.create_user("rea")
-    Grant.objects.create(
-        policy=Policy.objects.get(),
-        entry_uid=grid.uid("/cms"),
-        user=reader,
-        role="viewer",
-        verbs=["view_aggregate", "view_members"],
-        created_at=grid.at,
-    )
+    make_grant(reader, grid.uid("/cms"), "viewer", verbs=["view_aggregate", "view_members"], at=grid.at)
     assert "/history/3/undo/" in text(maria, PAGE)
     page = text(signed_in(reader, grid), PAGE)
     assert "inside" in page

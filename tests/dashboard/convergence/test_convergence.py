@@ -15,13 +15,13 @@ from selectolax.lexbor import LexborNode
 from apps.accounts.models import User
 from apps.analytics.series.daily_series import SeriesState
 from apps.analytics.series.runs import enqueue_series_build
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid, make_grid
 from tests.dashboard.page import Page, names_in, read, text_of
 from tests.dashboard.shell.test_time_travel import publish
 from tests.examples import first
+from tests.grants import make_grant
 from tests.series_by_hand import HandMade, put_in_place
 from tests.sign_in import sign_in
 
@@ -462,14 +462,7 @@ def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
     """Sees groups by their sums: with two people each, all of them are suppressed."""
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("vera")
-    Grant.objects.create(
-        policy=Policy.objects.get(),
-        entry_uid=grid.tree.uuid(0),
-        user=user,
-        role="viewer",
-        verbs=list(VERBS_OF_ROLE["viewer"]),
-        created_at=grid.at,
-    )
+    make_grant(user, grid.tree.uuid(0), "viewer", at=grid.at)
     sign_in(client, user)
     return client
 
@@ -559,14 +552,13 @@ def test_twelve_or_more_entries_have_a_server_drawn_heat_map(
 def test_only_sums_are_shown_before_any_day_is_built(grid: Grid, client: Client) -> None:
     """For a reader of sums of groups, of a policy whose daily series isn't built."""
     Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/"),
-        user=User.objects.create_user("vera"),
-        role="viewer",
+    make_grant(
+        User.objects.create_user("vera"),
+        grid.uid("/"),
+        "viewer",
         verbs=["view_aggregate"],
+        at=grid.at,
         reason="sums",
-        created_at=grid.at,
     )
     sign_in(client, User.objects.get(username="vera"))
     path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/_over-time"

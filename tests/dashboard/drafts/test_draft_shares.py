@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,39 +12,21 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.forecast import get_forecasts
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import drafts
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet
 from apps.priorities.serving.lookup import AccountQuery
-from apps.usage.models import Source
-from apps.usage.parsers.base import RecordRow
-from apps.usage.records.ingest import ingest_batch
-from tests.dashboard.grid import SLUG, Grid
+from tests.dashboard.grid import SLUG, Grid, send_mixed_days
 from tests.dashboard.page import read
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
-USERS = (("atlas", "alice", 20), ("atlas", "bob", 25), ("biomed", "carol", 60), ("cms", "dave", 20))
 
 
 @pytest.fixture
 def weeks(grid: Grid) -> Grid:
     """Twenty days of which each runs another mix."""
-    rows = [
-        RecordRow(
-            job=f"{user}-{day}",
-            user=user,
-            group=vo,
-            submit_at=grid.at - timedelta(days=day + 2),
-            start_at=grid.at - timedelta(days=day + 2),
-            end_at=grid.at - timedelta(days=day + 1),
-            cpus=cpus * (1 + (day * 7 % 5) / 4),
-        )
-        for vo, user, cpus in USERS
-        for day in range(20)
-    ]
-    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=rows, at=grid.at)
-    grid.recompute()
+    send_mixed_days(grid)
     return grid
 
 
@@ -124,14 +105,7 @@ def test_an_impossible_operation_is_refused_without_a_prediction(grid: Grid, cli
 
 def test_invisible_entries_are_combined_without_names(closed_grid: Grid, client: Client) -> None:
     grid, lead = closed_grid, User.objects.create_user("lead")
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/atlas"),
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        user=lead,
-        created_at=clock.now(),
-    )
+    make_grant(lead, grid.uid("/atlas"), at=clock.now())
     sign_in(client, lead)
     draft = draft_of(lead)
     answer = client.get(url(draft, "shares/"))

@@ -10,14 +10,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.federation.models import Fetch, Mount
-from tests.api.conftest import _fresh_process, computed, site
+from tests.api.conftest import computed, site
 from tests.api.small_site import Site
 from tests.dashboard.federation.mounted import signed_in
 from tests.dashboard.federation.test_mounts import HOUR, HTMX, admin, mount, path_of, place, side
 from tests.dashboard.page import read, text_of
-from tests.worlds import AT
+from tests.instants import AT
+from tests.worlds import fresh_process
 
-__all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "site"]
+__all__ = ["admin", "computed", "fresh_process", "mount", "place", "side", "site"]
 
 
 @pytest.mark.parametrize(

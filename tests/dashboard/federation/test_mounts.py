@@ -16,16 +16,17 @@ from apps.accounts.models import AuditEvent
 from apps.core.signing import SigningKey
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Fetch, Mount, Publication, PublishedDocument, Reading
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
-from tests.api.conftest import _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.conftest import computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.dashboard.federation.mounted import LIMITS, NEW, hidden, new_side, signed_in, walk
 from tests.dashboard.page import Page, read, text_of
 from tests.federation.other_side import KEY, OtherSide, projects, serving
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 HOUR = timedelta(hours=1)
 HTMX = {"HX-Request": "true"}
@@ -347,15 +348,7 @@ def test_a_holder_of_the_mount_right_sees_only_mounts_there(mount: Mount, place:
 
     assert pia.get("/federation/").status_code == 403
     assert not is_offered()
-    grant = Grant.objects.create(
-        policy=place.policy,
-        entry_uid=place.uid("/physics"),
-        user=place.pia,
-        role="admin",
-        verbs=list(VERBS_OF_ROLE["admin"]),
-        created_at=AT,
-        reason="test",
-    )
+    grant = make_grant(place.pia, place.uid("/physics"), "admin", policy=place.policy, reason="test")
     assert headline() == "no_peers"
     assert pia.get(path_of(mount)).status_code == 404
     assert is_offered()

@@ -8,14 +8,15 @@ from django.test import Client
 
 from apps.federation.models import Mount
 from apps.policies.models import Policy
-from tests.api.conftest import _fresh_process, computed, site
+from tests.api.conftest import computed, site
 from tests.api.small_site import Site
 from tests.dashboard.federation.mounted import signed_in
 from tests.dashboard.federation.test_mounts import HTMX, admin, mount, origin, path_of, place, side
 from tests.dashboard.page import read, text_of
-from tests.worlds import AT
+from tests.instants import AT
+from tests.worlds import fresh_process
 
-__all__ = ["_fresh_process", "admin", "computed", "mount", "place", "side", "site"]
+__all__ = ["admin", "computed", "fresh_process", "mount", "place", "side", "site"]
 
 
 def test_tree_and_entries_name_the_authority_of_mounted_entries(mount: Mount, admin: Client, place: Site) -> None:

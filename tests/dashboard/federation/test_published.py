@@ -16,7 +16,8 @@ from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from tests.dashboard.federation.test_mounts import codes_of
 from tests.dashboard.page import Page, read, text_of
-from tests.federation.conftest import AT, policy
+from tests.federation.conftest import policy
+from tests.instants import AT
 from tests.sign_in import sign_in
 
 __all__ = ["policy"]

@@ -15,10 +15,11 @@ from apps.federation.models import HeldHour, Subscription
 from apps.runs.models import Run
 from tests.dashboard.federation.test_mounts import codes_of
 from tests.dashboard.page import Page, read, text_of
-from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
+from tests.federation.conftest import feed, mounted, policy, subscription, vo
 from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
 from tests.federation.worlds import publish_excess
+from tests.instants import AT
 from tests.sign_in import sign_in
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]

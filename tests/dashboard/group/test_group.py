@@ -12,13 +12,13 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import ChangeSet, Grant, Policy, Revision
 from apps.policies.services import change_settings
 from apps.priorities.serving import store
 from tests.dashboard.grid import PASSWORD, SLUG, TRICKY, Grid, make_grid
 from tests.dashboard.page import read, text_of
 from tests.examples import first
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
@@ -31,15 +31,7 @@ def grid(closed_grid: Grid) -> Grid:
 
 def give(grid: Grid, path: str, user: User, role: str = "lead", **more: Any) -> Grant:
     policy = Policy.objects.get(slug=SLUG)
-    return Grant.objects.create(
-        policy=policy,
-        entry_uid=grid.uid(path),
-        user=user,
-        role=role,
-        verbs=list(VERBS_OF_ROLE[role]),
-        created_at=grid.at,
-        **more,
-    )
+    return make_grant(user, grid.uid(path), role, policy=policy, at=grid.at, **more)
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.stored import load_tree
@@ -20,6 +19,7 @@ from apps.priorities.selectors.history import PLACE
 from tests.dashboard.grid import SLUG, TRICKY, Grid
 from tests.dashboard.page import Page, read, text_of
 from tests.dashboard.shell.test_time_travel import publish, text
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 HISTORY = f"/policy/{SLUG}/history/"
@@ -36,14 +36,7 @@ def lead(grid: Grid, client: Client) -> Client:
     """Authority of atlas, where people see their own path only."""
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("lead")
-    Grant.objects.create(
-        policy=Policy.objects.get(),
-        entry_uid=grid.uid("/atlas"),
-        user=user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=grid.at,
-    )
+    make_grant(user, grid.uid("/atlas"), at=grid.at)
     sign_in(client, user)
     return client
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -19,11 +19,11 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from tests.dashboard.page import Page, read
+from tests.instants import AT
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEADER = "; UnixStartTime: 1132444805\n"
 
 

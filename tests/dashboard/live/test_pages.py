@@ -20,8 +20,8 @@ from apps.priorities.serving import store
 from apps.usage.models import Source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.instants import AT
 from tests.sign_in import sign_in
-from tests.worlds import AT
 
 LIVE = f"/policy/{SLUG}/live"
 HTMX = {"HX-Request": "true"}

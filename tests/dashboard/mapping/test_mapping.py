@@ -14,14 +14,14 @@ from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.mapping.models import Attachment, MappingRule
 from apps.mapping.versions import version_of
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.examples import first
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 PAGE = f"/policy/{SLUG}/mappings/"
@@ -61,15 +61,7 @@ def admin(grid: Grid, client: Client) -> Client:
 def lead(grid: Grid) -> Client:
     """Leads atlas."""
     user = User.objects.create_user("lena")
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid("/atlas"),
-        user=user,
-        role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]),
-        created_at=clock.now(),
-        reason="test",
-    )
+    make_grant(user, grid.uid("/atlas"), "lead", at=clock.now(), reason="test")
     return sign_in(Client(), user)
 
 

@@ -12,10 +12,10 @@ from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.mapping.membership_plan import apply_membership_rules
 from apps.mapping.models import Attachment, Claim
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Adjustment, ChangeSet, Grant, Revision
+from apps.policies.models import Adjustment, ChangeSet
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
@@ -129,15 +129,7 @@ def test_names_need_the_right_to_see_members_and_rules_the_right_to_divide(grid:
 @pytest.fixture
 def lead(grid: Grid) -> Client:
     user = User.objects.create_user("lena")
-    Grant.objects.create(
-        policy_id=Revision.objects.latest("pk").policy_id,
-        entry_uid=grid.uid("/atlas"),
-        user=user,
-        role="lead",
-        verbs=list(VERBS_OF_ROLE["lead"]),
-        created_at=grid.at - timedelta(days=3),
-        reason="test",
-    )
+    make_grant(user, grid.uid("/atlas"), "lead", at=grid.at - timedelta(days=3), reason="test")
     return sign_in(Client(), user)
 
 

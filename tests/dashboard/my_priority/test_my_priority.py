@@ -14,8 +14,7 @@ from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import get_figure
 from apps.core import clock
 from apps.explain.my_priority import get_my_priority
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Grant
 from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.serving import store
 from apps.usage.models import Source
@@ -23,6 +22,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 PAGE = "/me/priority/"
@@ -61,15 +61,7 @@ def seen(client: Client) -> list[tuple[str, dict[str, Any]]]:
 
 
 def give(grid: Grid, user: User, path: str, role: str) -> None:
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=grid.uid(path),
-        user=user,
-        role=role,
-        verbs=list(VERBS_OF_ROLE[role]),
-        created_at=grid.at,
-        reason="test",
-    )
+    make_grant(user, grid.uid(path), role, at=grid.at, reason="test")
 
 
 def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
@@ -204,13 +196,13 @@ def test_what_others_see_is_listed_by_role_from_current_grants(closed: Grid) -> 
 
 
 def test_an_open_subtree_is_labelled(closed: Grid) -> None:
-    Grant.objects.create(
-        policy=Policy.objects.get(slug=SLUG),
-        entry_uid=closed.uid("/atlas"),
-        people="*",
-        role="viewer",
+    make_grant(
+        None,
+        closed.uid("/atlas"),
+        "viewer",
         verbs=["view_members"],
-        created_at=closed.at,
+        at=closed.at,
+        people="*",
         reason="test",
     )
     found = dict(seen(signed_in(closed.alice)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -29,11 +29,11 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read
+from tests.instants import AT
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 PAGE, CARD = "/me/priority/", "/me/priority/_submit"
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from django.test import Client
 from apps.accounts.models import AuditEvent, User
 from apps.notices.models import Mark, Notice, Preference, Rule, Webhook
 from apps.priorities.serving import store
-from tests.api.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.api.small_site import Site
 from tests.dashboard.federation.test_mounts import codes_of
 from tests.dashboard.page import Page, read, text_of
 from tests.examples import first
+from tests.instants import AT
 from tests.sign_in import sign_in
-from tests.worlds import AT
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 DAY = timedelta(days=1)
 HTMX = {"HX-Request": "true"}

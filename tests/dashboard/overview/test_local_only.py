@@ -19,13 +19,14 @@ from apps.notices.evaluation import evaluate
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back, recover
 from apps.runs.services import work_run_now
-from tests.api.conftest import Caller, _fresh_process, computed, site  # noqa: F401 - fixtures
+from tests.api.conftest import Caller, computed, site  # noqa: F401 - fixtures
 from tests.api.small_site import Site
 from tests.dashboard.federation.mounted import signed_in
 from tests.dashboard.federation.test_mounts import admin, mount, origin, path_of, place, side  # noqa: F401
 from tests.dashboard.page import read, text_of
+from tests.instants import AT
 from tests.series_by_hand import HandMade, put_in_place
-from tests.worlds import AT
+from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 HOUR = timedelta(hours=1)
 HTMX = {"HX-Request": "true"}

@@ -24,8 +24,8 @@ from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.dashboard.page import text_of as text
 from tests.examples import first
+from tests.instants import AT
 from tests.sign_in import sign_in
-from tests.worlds import AT
 
 HTMX = {"HX-Request": "true"}
 MORE = {"op": "set_shares", "entry": "/biomed", "shares": 900}

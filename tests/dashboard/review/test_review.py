@@ -16,7 +16,6 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.dashboard.drafts import forms
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.files import import_export
 from apps.policies.files.import_export import FileImport
@@ -28,6 +27,7 @@ from apps.runs.services import work_run_now
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, names_in, read
 from tests.dashboard.page import text_of as text
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 AT = datetime(2026, 11, 20, 12, 4, tzinfo=UTC)
@@ -46,14 +46,7 @@ def grid(closed_grid: Grid) -> Grid:
 
 def authority(grid: Grid, name: str, path: str = "/atlas", role: str = "manager") -> User:
     user = User.objects.create_user(name)
-    Grant.objects.create(
-        policy_id=ChangeSet.objects.latest("pk").policy_id,
-        entry_uid=grid.uid(path),
-        user=user,
-        role=role,
-        verbs=list(VERBS_OF_ROLE[role]),
-        created_at=AT,
-    )
+    make_grant(user, grid.uid(path), role, at=AT)
     return user
 
 

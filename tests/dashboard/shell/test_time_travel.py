@@ -13,13 +13,13 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.models import Grant, Policy, Revision
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 TREE = f"/policy/{SLUG}/"
@@ -171,14 +171,7 @@ def lead(grid: Grid, client: Client) -> Client:
     """Authority of atlas, where people see their own path only."""
     Policy.objects.update(visibility="path")
     user = User.objects.create_user("lead")
-    Grant.objects.create(
-        policy=Policy.objects.get(),
-        entry_uid=grid.uid("/atlas"),
-        user=user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=grid.at,
-    )
+    make_grant(user, grid.uid("/atlas"), at=grid.at)
     sign_in(client, user)
     return client
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,10 +17,10 @@ from apps.dashboard.sign_in.second_factor_views import draw_qr
 from apps.dashboard.sign_in.session import AGE_S, begin, ticket_with
 from tests.dashboard.grid import PASSWORD
 from tests.dashboard.page import Page, read
+from tests.instants import AT
 from tests.sign_in import sign_in
 
 SIGN_IN, STEP, OWN = "/sign-in/", "/sign-in/second-step/", "/me/second-factor/"
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 

@@ -10,6 +10,14 @@ from apps.engine.jobs.gridengine import solve
 PRINTED = {"prior": 6e-6, "nurg": 6e-6, "npprior": 6e-6, "ntckts": 6e-6, "share": 6e-6}  # five decimals
 ROUNDED = 0.5 + 1e-6  # integers
 TRUNCATED = ("tckts", "otckt", "ftckt", "stckt")
+FUNCTIONAL = {
+    "weight_tickets_functional": 1000,
+    "weight_user": 1,
+    "weight_project": 0,
+    "weight_department": 0,
+    "weight_job": 0,
+}
+SHARE_TREE = {"weight_tickets_share": 1000, "halftime": 0, "compensation_factor": 0}
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any], tolerance: dict[str, Any]) -> list[str]:

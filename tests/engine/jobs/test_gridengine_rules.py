@@ -9,16 +9,7 @@ import pytest
 
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.gridengine import GRID_ENGINE, solve
-from tests.engine.jobs.gridengine_cases import column, job, solved
-
-FUNCTIONAL = {
-    "weight_tickets_functional": 1000,
-    "weight_user": 1,
-    "weight_project": 0,
-    "weight_department": 0,
-    "weight_job": 0,
-}
-SHARE_TREE = {"weight_tickets_share": 1000, "halftime": 0, "compensation_factor": 0}
+from tests.engine.jobs.gridengine_cases import FUNCTIONAL, SHARE_TREE, column, job, solved
 
 
 def users(*names: str, **same: Any) -> list[dict[str, Any]]:

@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 
 from apps.engine.errors import BadCase
 from apps.engine.jobs.gridengine import solve
-from tests.engine.jobs.gridengine_cases import column, job, solved
+from tests.engine.jobs.gridengine_cases import FUNCTIONAL, SHARE_TREE, column, job, solved
 from tests.engine.jobs.test_gridengine_properties import USERS, cases
 from tests.examples import examples
 
-FUNCTIONAL = {
-    "weight_tickets_functional": 1000,
-    "weight_user": 1,
-    "weight_project": 0,
-    "weight_department": 0,
-    "weight_job": 0,
-}
-SHARE_TREE = {"weight_tickets_share": 1000, "halftime": 0, "compensation_factor": 0}
 TREE = {
     "name": "Root",
     "shares": 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -13,8 +13,8 @@ from apps.federation.documents.trust import AcceptedDocument, TrustedState, Verd
 from apps.federation.documents.wire import Head, PolicyLimits, write_policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.working_tree import columns_of
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 KEY, NEW_KEY = SigningKey(bytes(32)), SigningKey(bytes(range(32)))
 TREE = columns_of([Node(UUID(int=1), None, "VO-A"), Node(UUID(int=2), UUID(int=1), "P", shares=2.0)])
 FIRST = Head("vo-a.example", "vo-a", 1, None, AT, AT + timedelta(days=7))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,8 +16,8 @@ from apps.federation.documents.wire import Head, PolicyLimits, read_policy, writ
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import read_dates, read_members
 from apps.policies.tree.working_tree import columns_of
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEAD = Head("vo-a.example", "lattice", 2, "ab" * 32, AT, AT + timedelta(days=7), ("project.example",))
 ROOT, VO, A1, A2, U1, R = (UUID(int=n) for n in range(1, 7))
 DATES = {"ends_on": "2027-01-01", "at_end": "archive"}

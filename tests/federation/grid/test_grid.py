@@ -15,14 +15,14 @@ from apps.accounts.models import User
 from apps.core.errors import NotFound
 from apps.federation.grid.totals import Grid, list_grid_entries, load_grid
 from apps.federation.models import HeldHour, Subscription
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Fallback, Snapshot
 from apps.priorities.serving import store
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
 from tests.federation.grid.grid_site import SETTINGS, TREE
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, Site, as_alice, as_eva, make_site
 
 __all__ = ["as_alice", "as_eva", "make_site"]
@@ -173,14 +173,13 @@ def viewer_of(path: str, site: Site) -> Actor:
     user = User.objects.create_user("vera")
     tree = load_tree(site.policy)
     Policy.objects.update(visibility="path")
-    Grant.objects.create(
+    make_grant(
+        user,
+        tree.uuid(tree.index_of_path(path) or 0),
+        "viewer",
         policy=site.policy,
-        entry_uid=tree.uuid(tree.index_of_path(path) or 0),
-        user=user,
-        role="viewer",
+        at=AS_OF - timedelta(days=9),
         reason="x",
-        verbs=list(VERBS_OF_ROLE["viewer"]),
-        created_at=AS_OF - timedelta(days=9),
     )
     return Actor(user=user, via="page")
 

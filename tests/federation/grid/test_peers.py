@@ -13,11 +13,12 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.federation.grid.peers import Direction, count_alarming, list_peers
 from apps.federation.models import Fetch, HeldHour, Mount, Reading, Subscription, UsageFeed
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.usage.services import NewSource, make_source
-from tests.federation.conftest import AT, feed, mounted, policy, subscription, vo
+from tests.federation.conftest import feed, mounted, policy, subscription, vo
+from tests.grants import make_grant
+from tests.instants import AT
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]
 HOUR = timedelta(hours=1)
@@ -109,15 +110,7 @@ def test_items_that_need_attention_are_counted_with_three_queries(
 def test_only_items_that_the_actor_decides_are_counted(mounted: Mount, policy: Policy, path: str, n: int) -> None:
     user = User.objects.create_user("mo")
     tree = load_tree(policy)
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=tree.uuid(tree.index_of_path(path) or 0),
-        user=user,
-        role="admin",
-        reason="x",
-        verbs=list(VERBS_OF_ROLE["admin"]),
-        created_at=AT,
-    )
+    make_grant(user, tree.uuid(tree.index_of_path(path) or 0), "admin", policy=policy, reason="x")
     actor = Actor(user=user, via="page")
     assert count_alarming(at=AT, actor=actor) == 0
     Mount.objects.update(state="blocked")

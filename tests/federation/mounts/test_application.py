@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,9 +21,9 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
+from tests.instants import AT
 from tests.refusals import refused
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEAD = Head("vo-a.example", "vo-a", 1, None, AT, AT + timedelta(days=7))
 SITE, MOUNT, OTHER, OLD = (UUID(int=n) for n in range(1, 5))
 VO, P1, P2, ANNA = (UUID(int=n) for n in range(11, 15))

@@ -35,9 +35,9 @@ from apps.runs.services import work_run_now
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
-from tests.federation.conftest import AT
 from tests.federation.fetches import counted, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, P3, ROOT, OtherFeed, OtherSide, projects, serving
+from tests.instants import AT
 
 DAY = timedelta(days=1)
 B = {"issuer": "vo-b.example", "publication": "vo-b"}

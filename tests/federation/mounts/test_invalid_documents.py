@@ -29,9 +29,9 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_due_runs
-from tests.federation.conftest import AT
 from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, projects, serving
+from tests.instants import AT
 
 HOUR = timedelta(hours=1)
 Break = Callable[[dict[str, Any]], object]

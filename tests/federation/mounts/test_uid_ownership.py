@@ -10,7 +10,7 @@ from apps.federation.mounts.application import owned_elsewhere
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
-from tests.federation.conftest import AT
+from tests.instants import AT
 
 
 def uid_of(policy: Policy, path: str) -> UUID:

@@ -26,10 +26,10 @@ from apps.policies.services import withdraw_change_set
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record
-from tests.federation.conftest import AT
 from tests.federation.fetches import look_at
 from tests.federation.mounts.test_invalid_documents import signed
 from tests.federation.other_side import ANNA, P1, ROOT, OtherFeed, OtherSide, projects
+from tests.instants import AT
 
 HOUR = timedelta(hours=1)
 

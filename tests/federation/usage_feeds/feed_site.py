@@ -26,7 +26,7 @@ from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
-from tests.federation.worlds import AT
+from tests.instants import AT
 
 Sums = dict[int, dict[UUID, tuple[float, ...]]]  # hour since 1970 → uid of the entry → amounts
 HOUR = timedelta(hours=1)

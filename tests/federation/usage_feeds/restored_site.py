@@ -27,7 +27,8 @@ from apps.usage.records.peer_sums import make_peer_source
 from tests.federation.fetches import Counted, cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
 from tests.federation.usage_feeds.feed_site import HOUR, Teller, make_teller
-from tests.federation.worlds import AT, as_site
+from tests.federation.worlds import as_site
+from tests.instants import AT
 
 Row = dict[str, Any]
 ISSUER, SITE = "site-b.example", "site-b"

@@ -16,8 +16,8 @@ from apps.federation.models import UsageFeed
 from apps.federation.usage_feeds import feed_content, feeds
 from apps.federation.usage_feeds.feed_content import View
 from apps.policies.publishing.direct import publish_operations
-from tests.federation.conftest import AT
 from tests.federation.usage_feeds.feed_site import Reader, Teller, make_teller
+from tests.instants import AT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 PLACES = {"P_A1": "/VO-A/P-A1", "P_A2": "/VO-A/P-A2", "P_B1": "/VO-B/P-B1"}

@@ -15,10 +15,10 @@ from apps.federation import control
 from apps.federation.documents.wire_usage import State
 from apps.federation.models import Subscription
 from apps.federation.usage_feeds.subscriptions import preview_feed
-from tests.federation.conftest import AT
 from tests.federation.fetches import counted, everything, look_at
 from tests.federation.other_side import KEY, P1, P2, OtherFeed
 from tests.federation.worlds import publish_two_hours
+from tests.instants import AT
 
 HOUR = timedelta(hours=1)
 H9, H10, H11 = (AT - n * HOUR for n in (3, 2, 1))

@@ -31,8 +31,8 @@ from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_import
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, tag_of
-from tests.federation.conftest import AT
 from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, make_teller, opened
+from tests.instants import AT
 from tests.refusals import refused
 
 DAY = timedelta(days=1)

@@ -21,10 +21,10 @@ from apps.federation.usage_feeds.feeds import drop_feed, make_feed
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
 from tests.examples import examples
-from tests.federation.conftest import AT
 from tests.federation.fetches import counted, everything
 from tests.federation.usage_feeds.feed_site import HOUR, Teller
 from tests.federation.usage_feeds.restored_site import Backup, Follower, Job, RestoredSite, restored_site
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 

@@ -18,10 +18,10 @@ from apps.federation.usage_feeds.feeds import issue_usage
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
-from tests.federation.conftest import AT
 from tests.federation.fetches import cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
 from tests.federation.usage_feeds.feed_site import HOUR, make_teller
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 

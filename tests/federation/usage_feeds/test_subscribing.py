@@ -24,13 +24,14 @@ from apps.federation.usage_feeds.subscriptions import (
     subscribe,
     unsubscribe,
 )
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record, SealedHour, Source
-from tests.federation.conftest import AT
 from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.refusals import refused
 
 H11 = AT - timedelta(hours=1)
@@ -57,9 +58,7 @@ def somebody(policy: Policy, *verbs: str) -> Actor:
     person = User.objects.create_user(username="anna")
     if verbs:
         root = load_tree(policy).uuid(0)
-        Grant.objects.create(
-            policy=policy, entry_uid=root, user=person, role="manager", verbs=list(verbs), created_at=AT
-        )
+        make_grant(person, root, policy=policy, verbs=verbs)
     return Actor(user=person, via="page")
 
 
@@ -187,7 +186,7 @@ def test_holders_of_the_mount_right_above_subscribe_and_others_see_nothing(
     with pytest.raises(NotFound):
         unsubscribe(subscription_id=subscription.pk, reason="x", at=AT, actor=anna)
     root = load_tree(policy).uuid(0)
-    Grant.objects.create(policy=policy, entry_uid=root, user=anna.user, role="manager", verbs=["mount"], created_at=AT)
+    make_grant(anna.user, root, policy=policy, verbs=["mount"])
     assert [row.pk for row in list_subscriptions(actor=anna, at=AT)] == [subscription.pk]
     assert subscribed(feed, actor=anna, issuer="site-c.example").made_by == anna.user
 

@@ -28,9 +28,9 @@ from apps.runs.services import claim_run, work_lease
 from apps.runs.tasks import work_runs
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
-from tests.federation.conftest import AT
 from tests.federation.fetches import cores_running, counted, everything, look_at
 from tests.federation.other_side import ANNA, KEY, P1, P2, U2, OtherFeed
+from tests.instants import AT
 from tests.killed_process import work_until_killed
 
 HOUR = timedelta(hours=1)

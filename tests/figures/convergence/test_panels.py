@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.core import clock
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import colored
+from tests.instants import AT
 from tests.series_by_hand import HandMade, put_in_place
-from tests.worlds import AT
 
 DAYS = 40
 PANELS = f"/policy/{SLUG}/convergence/figures/panels"

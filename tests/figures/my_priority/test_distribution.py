@@ -21,7 +21,7 @@ from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
-from tests.worlds import AT
+from tests.instants import AT
 
 SMALLEST = 5
 

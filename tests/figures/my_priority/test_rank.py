@@ -27,7 +27,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
-from tests.worlds import AT, forget_process
+from tests.instants import AT
+from tests.worlds import forget_process
 
 PAGE = "/me/priority/"
 PICTURE = PAGE + "figures/rank"

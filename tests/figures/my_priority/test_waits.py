@@ -28,7 +28,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
-from tests.worlds import AT
+from tests.instants import AT
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 # Days before today → (hours that alice's jobs waited, cores of carol of another VO on the day before).

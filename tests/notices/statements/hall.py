@@ -18,7 +18,7 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
-from tests.api.small_site import AT
+from tests.instants import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -18,15 +18,16 @@ from apps.notices.models import Mail, Preference
 from apps.notices.statements.month_close import close_months
 from apps.notices.statements.selectors import get_statements
 from apps.notices.tasks import send_notices
-from apps.policies.models import Grant, Policy
+from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.notices.mail_server import mail_server
 from tests.sign_in import sign_in
-from tests.worlds import AT
 
 DAY = timedelta(days=1)
 
@@ -39,14 +40,8 @@ def people(hall: Policy, settings: Any) -> dict[str, User]:
     work_run_now(queue_recompute(hall, at=AT).pk)
     store.poll()
     made = {name: User.objects.create_user(name, f"{name}@example.org") for name in ("pia", "alice", "ben")}
-    Grant.objects.create(
-        policy=hall,
-        entry_uid=uid(hall, "/physics"),
-        user=made["pia"],
-        role="viewer",
-        verbs=["view_aggregate", "view_members"],
-        created_at=AT,
-        reason="r",
+    make_grant(
+        made["pia"], uid(hall, "/physics"), "viewer", policy=hall, verbs=["view_aggregate", "view_members"], reason="r"
     )
     return made
 

@@ -27,10 +27,11 @@ from apps.notices.statements.selectors import (
 from apps.policies.models import Adjustment, Policy
 from apps.policies.tree.stored import load_tree
 from tests.examples import examples
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.notices.made_series import made_series
 from tests.notices.statements.hall import build, row, send
 from tests.oracles.statements import slow_statement
-from tests.worlds import AT
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 OCTOBER = Month(date(2026, 10, 1))
@@ -184,18 +185,9 @@ def test_a_crash_while_closing_leaves_no_partial_month(hall: Policy, monkeypatch
 
 def test_statements_of_totals_do_not_disclose_usage_of_few_people(hall: Policy) -> None:
     """vic sees sums: physics has two members, one of whom used everything."""
-    from apps.policies.models import Grant
 
     vic = User.objects.create_user("vic")
-    Grant.objects.create(
-        policy=hall,
-        entry_uid=load_tree(hall).uuid(0),
-        user=vic,
-        role="viewer",
-        verbs=["view_aggregate"],
-        created_at=AT,
-        reason="r",
-    )
+    make_grant(vic, load_tree(hall).uuid(0), "viewer", policy=hall, verbs=["view_aggregate"], reason="r")
     close_months(at=AT)
     line = of(hall, "/physics", actor=Actor(user=vic, via="page")).chosen
     assert line.is_suppressed

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import DomainError, NotAllowed, NotFound
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE, ActorGuard
+from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.operations.apply import apply_operations
@@ -23,7 +23,9 @@ from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree
 from tests.examples import examples
-from tests.policies.conftest import AT, person
+from tests.grants import make_grant
+from tests.instants import AT
+from tests.policies.conftest import person
 
 pytestmark = pytest.mark.django_db
 
@@ -123,14 +125,7 @@ def delegate_at(policy: Policy, delegate: Actor, path: str) -> UUID:
     tree = load_tree(policy)
     uid = tree.uuid(tree.index_of_path(path) or 0)
     Grant.objects.filter(policy=policy).delete()
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=uid,
-        user=delegate.user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AT,
-    )
+    make_grant(delegate.user, uid, policy=policy)
     return uid
 
 

@@ -27,7 +27,8 @@ from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.examples import examples
-from tests.policies.conftest import AT, GRID, person
+from tests.instants import AT
+from tests.policies.conftest import GRID, person
 
 pytestmark = pytest.mark.django_db
 YEAR = timedelta(days=DAYS)

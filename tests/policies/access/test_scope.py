@@ -15,7 +15,7 @@ from apps.policies.models import Grant, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,9 @@ from apps.policies.allocations.records import Period
 from apps.policies.allocations.services import AllocationChange, AllocationTerms
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.tree.columns import TreeColumns
-from tests.policies.conftest import AT, person
+from tests.grants import make_grant
+from tests.instants import AT
+from tests.policies.conftest import person
 
 YEAR = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
 
@@ -219,12 +221,9 @@ def test_an_invalid_capacity_is_refused_by_field(
 
 
 def test_allocating_core_hours_needs_the_right_to_edit_shares(policy: Policy, tree: TreeColumns, alice: Actor) -> None:
-    from apps.policies.models import Grant
 
     viewer = person("vera")
-    Grant.objects.create(
-        policy=policy, entry_uid=tree.uuid(0), user=viewer.user, role="viewer", verbs=["view_members"], created_at=AT
-    )
+    make_grant(viewer.user, tree.uuid(0), "viewer", policy=policy, verbs=["view_members"])
     with pytest.raises(NotAllowed):
         give(viewer, uid(tree, "/physics"))
     with pytest.raises(NotAllowed):

@@ -11,7 +11,8 @@ from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.policies import selectors, services
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.records import NewChangeSet
-from tests.policies.conftest import AT, person
+from tests.instants import AT
+from tests.policies.conftest import person
 
 pytestmark = pytest.mark.django_db
 

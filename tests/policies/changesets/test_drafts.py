@@ -23,7 +23,7 @@ from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.operations.apply import apply_operations
 from apps.policies.tree.columns import TreeColumns
 from tests.examples import examples
-from tests.policies.conftest import AT
+from tests.instants import AT
 from tests.policies.operations.test_random_edits import edits, operation
 from tests.policies.share_trees import trees
 

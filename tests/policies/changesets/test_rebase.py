@@ -16,8 +16,8 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.records import ChangeSetEdit
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from tests.instants import AT
 from tests.policies.changesets.test_review import drafted, shares
-from tests.policies.conftest import AT
 
 
 def publish(actor: Actor, *operations: dict[str, Any]) -> None:

@@ -11,14 +11,15 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.policies import services
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from tests.policies.conftest import AT, person
+from tests.grants import make_grant
+from tests.instants import AT
+from tests.policies.conftest import person
 
 State = ChangeSet.State
 
@@ -50,14 +51,7 @@ def shares_of(policy: Policy, path: str) -> float:
 def bess(policy: Policy, tree: TreeColumns, bob: Actor) -> Actor:
     """A second manager of physics."""
     actor = person("bess")
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=Grant.objects.get(user=bob.user).entry_uid,
-        user=actor.user,
-        role=Grant.Role.MANAGER,
-        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
-        created_at=AT,
-    )
+    make_grant(actor.user, Grant.objects.get(user=bob.user).entry_uid, policy=policy)
     return actor
 
 

@@ -24,7 +24,8 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
-from tests.policies.conftest import AT, person
+from tests.instants import AT
+from tests.policies.conftest import person
 from tests.policies.operations.test_random_edits import check_shape, operation
 
 who = st.sampled_from(["manager", "lead"])

@@ -17,7 +17,8 @@ from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from tests.policies.conftest import AT, GRID
+from tests.instants import AT
+from tests.policies.conftest import GRID
 
 
 def rooted(*children: Any, **more: Any) -> dict[str, Any]:

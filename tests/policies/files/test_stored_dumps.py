@@ -10,7 +10,6 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.clock import now
 from apps.core.errors import Invalid
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.policies.files.exports import Export, export_policy
 from apps.policies.files.import_export import FileImport, PolicyImport, import_policy
 from apps.policies.models import ChangeSet, Grant, ImportedFile, Policy
@@ -18,6 +17,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import PolicyDetails
 from apps.policies.services import make_policy, publish_change_set, withdraw_change_set
 from apps.policies.tree.stored import load_tree
+from tests.grants import make_grant
 
 pytestmark = pytest.mark.django_db
 
@@ -48,14 +48,7 @@ def exported(format: str = "sacctmgr", actor: Actor = COMMAND, cluster: str = ""
 def person(role: str) -> Actor:
     user = User.objects.create_user(username=role, password="x")
     policy = Policy.objects.get(slug="site")
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=load_tree(policy).uuid(0),
-        user=user,
-        role=role,
-        verbs=list(VERBS_OF_ROLE[role]),
-        created_at=now(),
-    )
+    make_grant(user, load_tree(policy).uuid(0), role, policy=policy, at=now())
     return Actor(user=user, via="page")
 
 

@@ -16,7 +16,7 @@ from apps.policies.publishing import direct
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.stored import load_tree
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 ZONE = ZoneInfo("Europe/Stockholm")
 

@@ -18,8 +18,8 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from tests.instants import AT
 from tests.policies.allocations.test_allocations import give, state, uid
-from tests.policies.conftest import AT
 
 ZONE = ZoneInfo("Europe/Stockholm")
 YEAR = Period(date(2026, 1, 1), date(2026, 12, 31))

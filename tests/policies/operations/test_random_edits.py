@@ -23,7 +23,7 @@ from apps.policies.tree.columns import Node, TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples, new_uid
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 names = st.sampled_from(["a", "b", "c", "å", "Z", "x y"])
 number = st.integers(0, 10**6)

@@ -20,7 +20,8 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.document_merge import merge_document
 from apps.policies.tree.stored import load_tree
-from tests.policies.conftest import AT, person
+from tests.instants import AT
+from tests.policies.conftest import person
 
 WANTED = "path,kind,shares\n/physics,vo,90\n/biology,vo,10\n"
 

@@ -18,7 +18,8 @@ from apps.policies.models import Grant, Policy
 from apps.policies.operations.apply import KINDS
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.columns import TreeColumns
-from tests.policies.conftest import AT, GRID
+from tests.instants import AT
+from tests.policies.conftest import GRID
 
 OPERATIONS: dict[str, dict[str, Any]] = {
     "set_shares": {"entry": "/physics", "shares": 7},

@@ -18,7 +18,8 @@ from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.publishing import revisions as publishing
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
-from tests.policies.conftest import AT, GRID
+from tests.instants import AT
+from tests.policies.conftest import GRID
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,7 +19,8 @@ from apps.policies.publishing.revisions import policy_published
 from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.policies.tree.stored import load_tree, load_tree_from_rows, tree_cache
-from tests.policies.conftest import AT, GRID
+from tests.instants import AT
+from tests.policies.conftest import GRID
 
 pytestmark = pytest.mark.django_db
 

@@ -26,7 +26,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_archived, load_tree, load_tree_from_rows
 from tests.examples import examples
-from tests.policies.conftest import AT
+from tests.instants import AT
 from tests.policies.operations.test_random_edits import edits, number, operation
 
 Operations = Sequence[dict[str, Any]]

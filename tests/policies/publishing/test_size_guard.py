@@ -23,8 +23,10 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
 from apps.policies.tree.working_tree import columns_of
+from tests.grants import make_grant
+from tests.instants import AT
 from tests.policies.changesets.test_review import drafted, proposed, shares, shares_of
-from tests.policies.conftest import AT, GRID, person
+from tests.policies.conftest import GRID, person
 from tests.policies.share_trees import trees
 
 
@@ -37,14 +39,7 @@ def guard(policy: Policy, **limits: float | None) -> None:
 def bess(policy: Policy, tree: TreeColumns, bob: Actor) -> Actor:
     actor = person("bess")
     entry_uid = Grant.objects.get(user=bob.user).entry_uid
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=entry_uid,
-        user=actor.user,
-        role=Grant.Role.MANAGER,
-        verbs=list(VERBS_OF_ROLE[Grant.Role.MANAGER]),
-        created_at=AT,
-    )
+    make_grant(actor.user, entry_uid, policy=policy)
     return actor
 
 

@@ -38,7 +38,7 @@ from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import examples
-from tests.policies.conftest import AT
+from tests.instants import AT
 from tests.policies.requests.test_share_requests import grant, lead, shares_at, uid_of  # noqa: F401 - lead is a fixture
 from tests.policies.share_trees import trees
 

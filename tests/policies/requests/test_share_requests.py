@@ -22,7 +22,9 @@ from apps.policies.selectors import get_change_set
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import Dates
-from tests.policies.conftest import AT, person
+from tests.grants import make_grant
+from tests.instants import AT
+from tests.policies.conftest import person
 
 LEAD = list(VERBS_OF_ROLE[Grant.Role.LEAD])
 
@@ -34,14 +36,7 @@ def uid_of(tree: TreeColumns, path: str) -> Any:
 
 
 def grant(policy: Policy, path: str, actor: Actor, verbs: list[str] = LEAD) -> None:
-    Grant.objects.create(
-        policy=policy,
-        entry_uid=uid_of(load_tree(policy), path),
-        user=actor.user,
-        role="lead",
-        verbs=verbs,
-        created_at=AT,
-    )
+    make_grant(actor.user, uid_of(load_tree(policy), path), "lead", policy=policy, verbs=verbs)
 
 
 def shares_at(policy: Policy, path: str) -> float:

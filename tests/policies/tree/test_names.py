@@ -19,7 +19,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import Node
 from apps.policies.tree.names import clean_name, read_name
 from apps.policies.tree.working_tree import columns_of
-from tests.policies.conftest import AT
+from tests.instants import AT
 
 DRAWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)}
 

@@ -24,7 +24,7 @@ from apps.policies.tree.names import creation_ranks, new_uid, new_uids
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid as random_uid
-from tests.policies.conftest import AT
+from tests.instants import AT
 from tests.policies.formats.round_trip import text_of_tree
 
 FAIR_TREE = {"name": "slurm-fair-tree"}

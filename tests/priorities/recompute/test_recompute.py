@@ -10,8 +10,6 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
@@ -23,6 +21,7 @@ from apps.priorities.serving import store
 from apps.priorities.snapshots import prune_snapshots
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, PROJECTS, Site
 
 pytestmark = pytest.mark.django_db
@@ -183,15 +182,7 @@ def test_requesting_a_recompute_needs_the_right_to_change_shares(site: Site, as_
     with pytest.raises(NotAllowed):
         recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_alice)
     assert as_alice.user is not None
-    grant = Grant.objects.create(
-        policy=site.policy,
-        entry_uid=load_tree(site.policy).uuid(1),
-        user=as_alice.user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AS_OF,
-        expires_at=AS_OF,
-    )
+    grant = make_grant(as_alice.user, load_tree(site.policy).uuid(1), policy=site.policy, at=AS_OF, expires_at=AS_OF)
     with pytest.raises(NotAllowed):
         recompute.request_recompute(policy_slug="grid", at=NOW, actor=as_alice)
     grant.expires_at = None

@@ -17,6 +17,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.usage import get_core_hour_weeks
 from apps.usage.models import Source
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, Site
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -66,14 +67,7 @@ def test_viewers_of_totals_get_no_weeks(site: Site, as_eva: Actor) -> None:
     site.policy.save(update_fields=["visibility"])
     viewer = User.objects.create_user("vic", "vic@example.org", "a long pass phrase")
     uid = load_tree(site.policy).uuid(0)
-    Grant.objects.create(
-        policy=site.policy,
-        entry_uid=uid,
-        user=viewer,
-        role=Grant.Role.VIEWER,
-        verbs=[Grant.Verb.VIEW_AGGREGATE],
-        created_at=AS_OF,
-    )
+    make_grant(viewer, uid, Grant.Role.VIEWER, policy=site.policy, verbs=[Grant.Verb.VIEW_AGGREGATE], at=AS_OF)
     actor = Actor(user=viewer, via="page")
     found = get_core_hour_weeks(policy_slug=site.slug, period=YEAR, zone=UTC_ZONE, actor=actor)
     assert found.entries == ()

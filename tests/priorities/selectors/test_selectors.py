@@ -16,8 +16,6 @@ from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_messages, step_at
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
 from apps.priorities.change_effects import preview_shares
@@ -35,6 +33,7 @@ from apps.priorities.selectors import (
 from apps.priorities.selectors.tree_listing import Arrangement
 from apps.priorities.serving import store
 from apps.priorities.serving.store import newest
+from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db
@@ -192,14 +191,7 @@ def test_users_see_their_own_path_and_granted_subtrees(
         with pytest.raises(NotFound):
             get_entry_page(policy_slug="grid", uid=_uid(made, path), actor=as_alice)
     assert as_alice.user is not None
-    Grant.objects.create(
-        policy=made.policy,
-        entry_uid=_uid(made, "/biology"),
-        user=as_alice.user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AS_OF,
-    )
+    make_grant(as_alice.user, _uid(made, "/biology"), policy=made.policy, at=AS_OF)
     rows = _by_path(get_tree_page(policy_slug="grid", actor=as_alice).rows)
     assert "/biology/dan" in rows
     assert rows["/biology/dan"].may_change

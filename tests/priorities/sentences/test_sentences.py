@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from syrupy.assertion import SnapshotAssertion
 from apps.priorities.sentences import build_message, numbers, text_of
 from apps.priorities.sentences.catalogue import _FORMATS, TEXTS
 from apps.priorities.sentences.numbers import adjustment_sentence
+from tests.instants import AT
 
 ROOMS = Path(__file__).resolve().parents[3] / "apps"
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def sample(name: str) -> Any:

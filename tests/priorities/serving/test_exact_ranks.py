@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -21,8 +20,7 @@ from apps.priorities.serving.new_users import rank_beside_entries
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
-
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+from tests.instants import AT
 
 
 def columns(case: Case) -> TreeColumns:

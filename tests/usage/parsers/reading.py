@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import NO_TIME, STATES, Collector, Parsed, Reading, RecordBatch, Rejection, instant
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 STOCKHOLM = ZoneInfo("Europe/Stockholm")
 
 

@@ -14,7 +14,8 @@ from django.conf import settings
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.registry import FORMATS, format_of
-from tests.usage.parsers.reading import AT, Read, jobs_of, read
+from tests.instants import AT
+from tests.usage.parsers.reading import Read, jobs_of, read
 
 NAMES = sorted(FORMATS)
 USAGE_MD = (Path(settings.BASE_DIR) / "docs" / "usage.md").read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ import os
 import random
 import re
 import time
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -23,8 +22,8 @@ from apps.usage.models import Import, Source
 from apps.usage.parsers.base import FINISHED, FIRST_US, LAST_US, MOST_JOB_S, NO_TIME, Collector, Parsed, Reading
 from apps.usage.parsers.registry import FORMATS
 from apps.usage.services import NewImport, start_import
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 READING = Reading(AT, ZoneInfo("Europe/Stockholm"))
 N_LINES = int(os.environ.get("FUZZ_LINES", "300"))
 MOST_S = 1.0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from apps.accounts.actor import COMMAND
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
 from apps.usage.services import NewImport, start_import
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SLURM = "slurm/samples/"
 
 pytestmark = pytest.mark.django_db(transaction=True)

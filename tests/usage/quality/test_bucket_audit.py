@@ -21,8 +21,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.bucket_audit import audit_buckets
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.retention import enqueue_retention
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 
 Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]

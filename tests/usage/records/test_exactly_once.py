@@ -22,9 +22,9 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.undo import undo_import
 from apps.usage.sources.collection import ingest_listing
 from tests.examples import examples
+from tests.instants import AT
 from tests.oracles import ingest as oracle
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 _numbers = count()
 

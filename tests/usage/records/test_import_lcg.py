@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
 from apps.usage.selectors import BucketQuery, list_buckets
 from apps.usage.services import NewImport, start_import
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GROUPS = {"4": 0.6719, "1": 0.0912, "16": 0.0743, "2": 0.0500, "11": 0.0255, "21": 0.0199}
 SITES = {"40": 0.2292, "52": 0.1564, "41": 0.1145, "8": 0.0477}
 

@@ -25,9 +25,9 @@ from apps.usage.models import Bucket, Import, Record, RejectedLine, Source
 from apps.usage.records import uploads
 from apps.usage.records.imports import run_import
 from apps.usage.services import NewImport, confirm_import, start_import
+from tests.instants import AT
 from tests.killed_process import work_until_killed
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEADER = "; UnixStartTime: 1132444805\n"
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 BLOCK_BYTES = 4 * 1024**2

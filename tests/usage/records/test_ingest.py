@@ -21,9 +21,9 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
 from apps.usage.services import NewSource, make_source
 from tests.examples import examples
+from tests.instants import AT
 from tests.oracles import ingest as oracle
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 
 Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]

@@ -19,8 +19,8 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.overlaps import decide_overlap, remove_presence
 from apps.usage.selectors import watermarks
 from apps.usage.services import NewSource, make_source
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 
 pytestmark = pytest.mark.django_db

@@ -33,8 +33,8 @@ from apps.usage.records.peer_sums import (
 from apps.usage.selectors import watermarks
 from apps.usage.services import NewSource, make_source
 from tests.examples import examples
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FIRST = int(datetime(2026, 11, 20, tzinfo=UTC).timestamp()) // 3600  # the hour in which tests begin
 UIDS = [UUID(int=n + 1) for n in range(4)]
 

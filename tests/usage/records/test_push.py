@@ -15,8 +15,8 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.usage import services
 from apps.usage.models import Record, Source
 from apps.usage.services import NewSource, PushedRecords, make_source, push_records
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GOOD = {"job": "1", "user": "alice", "start": "2026-11-01T01:00:00Z", "end": "2026-11-01T02:00:00Z", "cpus": 8}
 BAD = {**GOOD, "job": "2", "cpus": -1}
 

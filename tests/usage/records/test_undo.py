@@ -21,8 +21,8 @@ from apps.usage.models import Bucket, Import, Record, Repetition, ReplacedRecord
 from apps.usage.records import undo
 from apps.usage.records.undo import undo_import
 from apps.usage.services import NewImport, PushedRecords, push_records, start_import
+from tests.instants import AT
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 
 Stored = Callable[[], dict[str, list[tuple[Any, ...]]]]

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from apps.usage.sources.collection import enqueue_collection, enqueue_due_collec
 from apps.usage.sources.command import environment, windows
 from apps.usage.sources.source_settings import validate_terms
 from apps.usage.tasks import collect_due_usage
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SACCT = ["sacct", "-a", "-X", "-P", "-S", "{from}", "-E", "{to}", "--name=a b; touch $HOME/no && `id`"]
 Program = Callable[..., Path]
 Ask = Callable[..., Source]

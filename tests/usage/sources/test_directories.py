@@ -18,10 +18,10 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_collection
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HEADER = "; UnixStartTime: 1132444805\n"
 Watch = Callable[..., Source]
 

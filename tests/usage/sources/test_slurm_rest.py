@@ -22,9 +22,9 @@ from apps.runs.tasks import work_runs
 from apps.usage.models import Bucket, Record, Source
 from apps.usage.sources.collection import enqueue_collection, run_collect
 from apps.usage.sources.services import set_up_source
+from tests.instants import AT
 from tests.killed_process import work_until_killed
 
-AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.canary.signature"
 Clock = Callable[[datetime], None]

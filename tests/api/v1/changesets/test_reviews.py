@@ -8,15 +8,14 @@ import pytest
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.models import Grant
 from apps.policies.services import change_settings, change_shares
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.api.v1.changesets.test_changesets import PATH, draft, shares
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
 
 
 @pytest.fixture
@@ -28,14 +27,7 @@ def pia(site: Site) -> Caller:
 def paul(site: Site) -> Caller:
     """A second manager of physics."""
     user = User.objects.create_user("paul")
-    Grant.objects.create(
-        policy=site.policy,
-        entry_uid=site.uid("/physics"),
-        user=user,
-        role="manager",
-        verbs=list(VERBS_OF_ROLE["manager"]),
-        created_at=AT,
-    )
+    make_grant(user, site.uid("/physics"), policy=site.policy)
     return Caller(user=user)
 
 
@@ -176,13 +168,12 @@ def test_comments_are_plain_text_on_the_change_set_or_one_edit(pia: Caller, paul
 
 
 def test_a_missing_right_to_publish_is_named(site: Site) -> None:
-    Grant.objects.create(
+    make_grant(
+        site.nobody,
+        site.uid("/"),
         policy=site.policy,
-        entry_uid=site.uid("/"),
-        user=site.nobody,
-        role="manager",
         verbs=["view_members", "edit_shares", "edit_structure"],
-        created_at=site.at,
+        at=site.at,
         reason="pipeline",
     )
     pipeline = Caller(user=site.nobody)

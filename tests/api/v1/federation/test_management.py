@@ -18,7 +18,7 @@ from apps.runs.services import work_run_now
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
-from tests.worlds import AT
+from tests.instants import AT
 
 WHY = {"reason": "As agreed by telephone."}
 OTHER_KEY = "ab" * 32
@@ -27,14 +27,6 @@ OTHER_KEY = "ab" * 32
 @pytest.fixture(autouse=True)
 def _named(settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = "site.example"
-
-
-@pytest.fixture
-def side(settings: LazySettings) -> Iterator[OtherSide]:
-    with serving(OtherSide(at=AT)) as found:
-        settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{found.port}"]
-        found.publish()
-        yield found
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import tree_cache
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.instants import AT
 
 WHERE = "publications/vo-a"
 

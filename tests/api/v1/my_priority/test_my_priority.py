@@ -10,7 +10,7 @@ import pytest
 from apps.accounts.models import User
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 
 def test_a_self_read_token_is_sufficient(computed: Site) -> None:

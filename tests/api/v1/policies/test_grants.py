@@ -10,7 +10,7 @@ from apps.accounts.models import AuditEvent
 from apps.policies.models import Grant
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 PATH = "policies/grid/grants"
 

@@ -15,7 +15,7 @@ from apps.accounts.actor import SYSTEM
 from apps.policies.services import change_settings, publish_document
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
-from tests.worlds import AT
+from tests.instants import AT
 
 
 def by_path(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:

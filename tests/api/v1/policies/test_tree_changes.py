@@ -15,7 +15,8 @@ from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.api.conftest import Caller
 from tests.api.small_site import Site, push, record
-from tests.worlds import AT
+from tests.grants import make_grant
+from tests.instants import AT
 
 TREE = "policies/grid/tree"
 
@@ -132,14 +133,8 @@ def test_users_get_only_visible_changes(computed: Site, monkeypatch: pytest.Monk
 
 def test_totals_use_completed_days_for_every_parameter(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two live snapshots a minute apart, asked for by number: nothing of what was used in between."""
-    Grant.objects.create(
-        policy=computed.policy,
-        entry_uid=computed.uid("/"),
-        user=computed.nobody,
-        role="viewer",
-        verbs=["view_aggregate"],
-        created_at=AT,
-        reason="sums",
+    make_grant(
+        computed.nobody, computed.uid("/"), "viewer", policy=computed.policy, verbs=["view_aggregate"], reason="sums"
     )
     first = Snapshot.objects.latest("id").pk
     push(computed, [record("20", "bob", "physics", 5, at=AT)])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, record
-from tests.worlds import AT
+from tests.instants import AT
 
 PUSH = "usage/records?source=cluster-a"
 JOB = record("77", "bob", "physics", 2, at=AT)

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.federation.conftest import side
+
+__all__ = ["side"]
