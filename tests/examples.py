@@ -84,4 +84,4 @@ def new_uid() -> UUID:
 def _count(count: int, profile: str, fixed: int | None = None) -> int:
     if profile == FIXED:
         return fixed or max(count // 8, min(count, _FEWEST))
-    return 4 * count if profile == DEEP else count
+    return 2 * count if profile == DEEP else count

@@ -55,9 +55,9 @@ WANTED = CHECKS.get_by_names(
 _IS_SHORT = hypothesis.settings.get_current_profile_name() == FIXED
 # Requests of each operation. In `make test` the first one names real things and is as small as can be. In `make
 # test-all` 25 random ones: four times as many took half of its 45 minutes.
-_REQUESTS = {"admin": 2, "pia": 1, "nobody": 1} if _IS_SHORT else dict.fromkeys(("admin", "pia", "nobody"), 25)
+_REQUESTS = {"admin": 2, "pia": 1, "nobody": 1} if _IS_SHORT else dict.fromkeys(("admin", "pia", "nobody"), 10)
 _UNCHECKED = examples(25, suppress=HealthCheck)
-N_PARTS = 1 if _IS_SHORT else 6  # of the operations: a minute each, with many examples
+N_PARTS = 1 if _IS_SHORT else 6  # of the operations: half a minute each, with many examples
 FORM_TOKEN = "a" * 32
 A_FIGURE_OF = {
     "/allocations/": "usage",
