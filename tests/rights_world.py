@@ -23,7 +23,6 @@ from apps.accounts.services import NewToken, make_token, revoke_token
 from apps.dashboard.shell.navigation import Shell
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.services import make_mount
 from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
@@ -43,7 +42,6 @@ from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation
 from apps.policies.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
-from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group
 from apps.policies.requests.share_requests import RequestTerms, request_shares
@@ -59,6 +57,7 @@ from apps.usage.models import Record
 from apps.usage.services import NewImport, start_import
 from tests.api.small_site import Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
+from tests.federation.worlds import add_entry, mount_side
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.schedulers.reports import report
@@ -311,16 +310,12 @@ class World:
         """In the other policy, which has nothing to do with the objects: version 1 is applied, version 2 is held."""
         if Mount.objects.exists():
             return Mount.objects.get().pk
-        add = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
-        publish_operations(policy_slug="other", operations=[add], reason="a place", at=AT, actor=SYSTEM)
+        add_entry("vo-a-here", policy_slug="other")
         side = OtherSide(at=AT)
         with serving(side):
             allowed = [f"127.0.0.1:{side.port}"]
             with override_settings(FAIRSHARE_OUTBOUND_ALLOW=allowed, FAIRSHARE_ISSUER="site.example"):
-                made = make_mount(
-                    policy_slug="other", entry="/vo-a-here", url=side.url, issuer="vo-a.example", publication="vo-a",
-                    fingerprint=KEY.public.fingerprint, reason="granted", at=AT, actor=SYSTEM,
-                )  # fmt: skip
+                made = mount_side(side, policy_slug="other", actor=SYSTEM)
                 for p1 in (50, 90):
                     side.publish(projects(p1))
                     work_run_now(request_fetch(made, at=AT).pk)

@@ -13,13 +13,13 @@ from apps.accounts.actor import SYSTEM
 from apps.core import clock
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
-from apps.federation.mounts.services import make_mount
 from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import tab_to
 from tests.dashboard.grid import SLUG, Grid
 from tests.federation.other_side import KEY, OtherSide, projects, serving
+from tests.federation.worlds import mount_side
 
 
 @pytest.fixture
@@ -38,17 +38,7 @@ def side(grid: Grid, settings: LazySettings) -> Iterator[OtherSide]:
 def mount(side: OtherSide) -> Mount:
     """Its first version is applied, its second is held."""
     at = clock.now()
-    made = make_mount(
-        policy_slug=SLUG,
-        entry="/vo-a",
-        url=side.url,
-        issuer="vo-a.example",
-        publication="vo-a",
-        fingerprint=KEY.public.fingerprint,
-        reason="granted",
-        at=at,
-        actor=SYSTEM,
-    )
+    made = mount_side(side, "/vo-a", at=at)
     work_run_now(request_fetch(made, at=at).pk)
     side.publish(projects(90))
     work_run_now(request_fetch(made, at=at).pk)

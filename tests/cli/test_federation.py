@@ -16,10 +16,10 @@ from apps.accounts.actor import COMMAND
 from apps.core.signing import open_document
 from apps.federation.models import HeldHour, Mount, Subscription, UsageFeed
 from apps.policies.models import Policy
-from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_policy, publish_document
 from tests.federation.conftest import VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+from tests.federation.worlds import add_entry
 from tests.instants import AT
 
 OutputOf = Callable[..., str]
@@ -31,8 +31,7 @@ def policy(db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) ->
     settings.FAIRSHARE_ISSUER = "site.example"
     make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
     publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
-    operation = {"op": "add", "parent": "/", "name": "here", "kind": "vo", "shares": 30}
-    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+    add_entry("here")
     return Policy.objects.get(slug="grid")
 
 

@@ -21,10 +21,10 @@ from apps.accounts.models import User
 from apps.cli.stack.paths import REPOSITORY
 from apps.federation.models import Mount, Subscription, UsageFeed
 from apps.policies.models import ChangeSet, Policy
-from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import make_policy, publish_document
 from tests.federation.conftest import VO
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+from tests.federation.worlds import add_entry
 from tests.instants import AT
 from tests.material import missing
 
@@ -61,8 +61,7 @@ def site(db: None, clock: LazySettings) -> Policy:
     clock.FAIRSHARE_ISSUER = "site-b.example"
     make_policy(slug="grid", name="Grid", at=AT, actor=COMMAND)
     publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
-    operation = {"op": "add", "parent": "/", "name": "here", "kind": "vo", "shares": 30}
-    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+    add_entry("here")
     return Policy.objects.get(slug="grid")
 
 

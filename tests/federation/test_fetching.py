@@ -19,7 +19,7 @@ from apps.core.signing import BadDocument, SigningKey, sign_successor
 from apps.federation.fetch_requests import no_document
 from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounts.services import clean_settings, get_mount, list_mounts, make_mount, preview, unmount
+from apps.federation.mounts.services import clean_settings, get_mount, list_mounts, preview, unmount
 from apps.federation.publishing import drop_publication, make_publication
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
@@ -29,7 +29,7 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.federation.other_side import KEY, P1, P3, OtherSide, projects
-from tests.federation.worlds import mount_side
+from tests.federation.worlds import add_entry, mount_side
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.refusals import refused
@@ -40,6 +40,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def mount(policy: Policy, side: OtherSide, settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> Mount:
     settings.FAIRSHARE_ISSUER = "site.example"
+    add_entry("vo-a-here")
     return mount_side(side)
 
 
@@ -326,28 +327,9 @@ def test_only_holders_of_the_mount_right_above_see_and_create_mounts(
     make_grant(anna.user, root, policy=policy, verbs=["mount", "publish"])
     assert [one.pk for one in list_mounts(actor=anna, at=AT)] == [mount.pk]
     with refused(Conflict, "mounted"):
-        make_mount(
-            policy_slug="grid",
-            entry="/VO-B",
-            url=side.url,
-            issuer="vo-a.example",
-            publication="vo-a",
-            fingerprint=KEY.public.fingerprint,
-            reason="Twice.",
-            at=AT,
-            actor=anna,
-        )
-    made = make_mount(
-        policy_slug="grid",
-        entry="/VO-B",
-        url=side.url,
-        issuer="vo-b.example",
-        publication="vo-b",
-        fingerprint=" ".join(KEY.public.groups).upper(),
-        reason="B too.",
-        at=AT,
-        actor=anna,
-    )
+        mount_side(side, "/VO-B", actor=anna)
+    fingerprint = " ".join(KEY.public.groups).upper()
+    made = mount_side(side, "/VO-B", issuer="vo-b.example", publication="vo-b", fingerprint=fingerprint, actor=anna)
     assert made.fingerprint == KEY.public.fingerprint
 
 

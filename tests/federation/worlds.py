@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 from django.test import override_settings
 
@@ -50,21 +51,24 @@ def make_policy_of_vos() -> None:
         services.publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
 
 
-def mount_side(side: OtherSide) -> Mount:
-    """At a new entry, /vo-a-here."""
-    operation = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
-    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
-    return make_mount(
-        policy_slug="grid",
-        entry="/vo-a-here",
-        url=side.url,
-        issuer="vo-a.example",
-        publication="vo-a",
-        fingerprint=KEY.public.fingerprint,
-        reason="We granted VO-A 30 shares.",
-        at=AT,
-        actor=COMMAND,
-    )
+def add_entry(name: str, shares: float = 30, *, parent: str = "/", policy_slug: str = "grid") -> None:
+    """An entry for a VO."""
+    operation = {"op": "add", "parent": parent, "name": name, "kind": "vo", "shares": shares}
+    publish_operations(policy_slug=policy_slug, operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+
+
+def mount_side(side: OtherSide, entry: str = "/vo-a-here", **terms: Any) -> Mount:
+    """terms: those of `make_mount` that differ from the mount of VO-A, trusted by its key."""
+    given = {
+        "policy_slug": "grid",
+        "issuer": "vo-a.example",
+        "publication": "vo-a",
+        "fingerprint": KEY.public.fingerprint,
+        "reason": "We granted it.",
+        "at": AT,
+        "actor": COMMAND,
+    }
+    return make_mount(**{**given, "entry": entry, "url": side.url, **terms})
 
 
 def make_mounted() -> OtherSide:
@@ -72,6 +76,7 @@ def make_mounted() -> OtherSide:
     make_policy_of_vos()
     with serving(OtherSide(at=AT)) as side, override_settings(**as_site(side)):
         side.publish()
+        add_entry("vo-a-here")
         made = mount_side(side)
         assert work_run_now(request_fetch(made, at=AT).pk).result["outcome"] == "applied"
     return side

@@ -32,7 +32,6 @@ from apps.mapping.moves import ProposedMapping, find_moves, refusal_of
 from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.versions import MappingState, current_mapping, get_version, mapping_at_version, version_at, version_of
-from apps.policies.access.authority import VERBS_OF_ROLE
 from apps.priorities.recompute.staleness import is_stale
 from apps.priorities.serving import store
 from apps.runs.models import Run
@@ -48,7 +47,7 @@ def actor_at(site: Site, name: str, path: str, role: str = "lead", verbs: list[s
         uid_of(site, path),
         role,
         policy=site.policy,
-        verbs=verbs or list(VERBS_OF_ROLE[role]),
+        verbs=verbs,
         at=AS_OF - timedelta(days=9),
         reason="test",
     )

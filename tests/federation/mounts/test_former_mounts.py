@@ -20,7 +20,7 @@ from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts.application import owned_elsewhere
-from apps.federation.mounts.services import make_mount, unmount
+from apps.federation.mounts.services import unmount
 from apps.federation.usage_feeds.quarantine import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
 from apps.policies import services
@@ -36,7 +36,8 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from tests.federation.fetches import counted, look_at
-from tests.federation.other_side import ANNA, KEY, P1, P2, P3, ROOT, OtherFeed, OtherSide, projects, serving
+from tests.federation.other_side import ANNA, P1, P2, P3, ROOT, OtherFeed, OtherSide, projects, serving
+from tests.federation.worlds import mount_side
 from tests.instants import AT
 
 DAY = timedelta(days=1)
@@ -57,18 +58,7 @@ def other(vo: OtherSide, settings: LazySettings) -> Iterator[OtherSide]:
 def mount_at(
     entry: str, side: OtherSide, at: datetime, issuer: str = "vo-b.example", publication: str = "vo-b"
 ) -> Mount:
-    return make_mount(
-        policy_slug="grid",
-        entry=entry,
-        url=side.url,
-        issuer=issuer,
-        publication=publication,
-        reason="Granted.",
-        fingerprint=KEY.public.fingerprint,
-        settings={"most_points": 100},
-        at=at,
-        actor=COMMAND,
-    )
+    return mount_side(side, entry, issuer=issuer, publication=publication, settings={"most_points": 100}, at=at)
 
 
 def do(at: datetime, *operations: dict[str, Any]) -> None:

@@ -22,15 +22,14 @@ from apps.core.canonical import MOST_NESTS
 from apps.core.signing import SigningKey, canonical, sign_document
 from apps.federation.fetch_schedule import request_due_fetches
 from apps.federation.models import Fetch, Mount
-from apps.federation.mounts.services import make_mount
 from apps.federation.publishing import make_publication
 from apps.policies.models import Policy, Revision
-from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_due_runs
 from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, projects, serving
+from tests.federation.worlds import add_entry, mount_side
 from tests.instants import AT
 
 HOUR = timedelta(hours=1)
@@ -289,20 +288,8 @@ def others(vo: OtherSide, settings: LazySettings) -> Iterator[tuple[OtherSide, M
         settings.FAIRSHARE_OUTBOUND_ALLOW = [*settings.FAIRSHARE_OUTBOUND_ALLOW, f"127.0.0.1:{side.port}"]
         nodes = [Node(UUID(int=0xC1), ROOT, "P-C1", "project", 1.0)]
         side.publish(nodes, issuer="vo-c.example", publication="vo-c")
-        operation = {"op": "add", "parent": "/", "name": "vo-c-here", "kind": "vo", "shares": 10}
-        publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
-        made = make_mount(
-            policy_slug="grid",
-            entry="/vo-c-here",
-            url=side.url,
-            issuer="vo-c.example",
-            publication="vo-c",
-            fingerprint=KEY.public.fingerprint,
-            reason="We granted VO-C 10 shares.",
-            at=AT,
-            actor=COMMAND,
-        )
-        yield side, made
+        add_entry("vo-c-here", 10)
+        yield side, mount_side(side, "/vo-c-here", issuer="vo-c.example", publication="vo-c")
 
 
 @pytest.mark.parametrize("name", ["too many bytes", "a hundred thousand nested arrays", "forked", "a page"])

@@ -16,7 +16,7 @@ from apps.accounts.services import NewToken, make_token
 from apps.analytics.review import get_review_page
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
-from apps.federation.mounts.services import make_mount, preview
+from apps.federation.mounts.services import preview
 from apps.mapping.attachments import key_of
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import ChangeSet
@@ -29,6 +29,7 @@ from tests.api.conftest import Caller
 from tests.dashboard.federation.mounted import LIMITS, NEW, signed_in
 from tests.dashboard.page import read
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, serving
+from tests.federation.worlds import mount_side
 from tests.priority_site import AS_OF, Site
 
 ALICE = [Node(P1, ROOT, "alice", "user", 1.0, is_group=False)]
@@ -49,18 +50,7 @@ def pi(two_projects: Site, settings: LazySettings, monkeypatch: pytest.MonkeyPat
 
 
 def mounted(pi: OtherSide, **settings: Any) -> Mount:
-    return make_mount(
-        policy_slug="grid",
-        entry="/physics",
-        url=pi.url,
-        issuer="vo-a.example",
-        publication="vo-a",
-        fingerprint=KEY.public.fingerprint,
-        settings=settings,
-        reason="Physics divides its own share.",
-        at=AS_OF,
-        actor=COMMAND,
-    )
+    return mount_side(pi, "/physics", settings=settings, at=AS_OF)
 
 
 def fetch(mount: Mount) -> str:

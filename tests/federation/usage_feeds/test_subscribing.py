@@ -15,7 +15,7 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.core.signing import BadDocument
 from apps.dashboard.audit import text as audit_text
 from apps.federation.models import Mount, Subscription
-from apps.federation.mounts.services import make_mount, preview, unmount
+from apps.federation.mounts.services import preview, unmount
 from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.subscriptions import (
     get_subscription,
@@ -30,6 +30,7 @@ from apps.policies.tree.stored import load_tree
 from apps.usage.models import Bucket, Record, SealedHour, Source
 from tests.federation.fetches import look_at
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide
+from tests.federation.worlds import mount_side
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.refusals import refused
@@ -104,18 +105,7 @@ def test_a_mount_token_is_sent_encrypted_and_never_disclosed(
     unmount(mount_id=mounted.pk, reason="Again.", at=AT, actor=COMMAND)
     preview(url=vo.url, policy_slug="grid", token=TOKEN, at=AT, actor=COMMAND)
     assert vo.asked[-1]["authorization"] == f"Bearer {TOKEN}"
-    made = make_mount(
-        policy_slug="grid",
-        entry="/vo-a-here",
-        url=vo.url,
-        issuer="vo-a.example",
-        publication="vo-a",
-        fingerprint=KEY.public.fingerprint,
-        token=TOKEN,
-        reason="Again.",
-        at=AT,
-        actor=COMMAND,
-    )
+    made = mount_side(vo, token=TOKEN)
     vo.asked.clear()
     look_at(made, monkeypatch, AT)
     assert [asked["authorization"] for asked in vo.asked] == [f"Bearer {TOKEN}"]

@@ -12,12 +12,12 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation.models import Fetch, HeldHour, Mount, Publication, Subscription
 from apps.federation.publishing import make_publication
-from apps.policies.publishing.direct import publish_operations
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.federation.other_side import KEY, OtherFeed, OtherSide, serving
+from tests.federation.worlds import add_entry
 from tests.instants import AT
 
 WHY = {"reason": "As agreed by telephone."}
@@ -66,14 +66,9 @@ def subscribing(feed: OtherFeed, **more: Any) -> dict[str, Any]:
     }
 
 
-def place(name: str = "vo", parent: str = "/") -> None:
-    operation = {"op": "add", "parent": parent, "name": name, "kind": "vo", "shares": 30}
-    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
-
-
 @pytest.fixture
 def mounted(admin: Caller, side: OtherSide) -> str:
-    place()
+    add_entry("vo")
     answer = admin.post("federation/mounts", mounting(side))
     assert answer.status_code == 201, answer.content
     return f"federation/mounts/{answer.json()['id']}"
@@ -161,7 +156,7 @@ def test_a_document_is_previewed_before_it_is_trusted(admin: Caller, side: Other
 def test_a_mount_has_limits_and_is_refreshed_by_a_requested_run(
     admin: Caller, side: OtherSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place()
+    add_entry("vo")
     body = mounting(side, most_points=2.5, every_s=60, token="their-secret")
     made = body_of(admin.post("federation/mounts", body), 201)
     (peer,) = body_of(admin.get("federation/peers"))["results"]
