@@ -315,7 +315,7 @@ class World:
         with serving(side):
             allowed = [f"127.0.0.1:{side.port}"]
             with override_settings(FAIRSHARE_OUTBOUND_ALLOW=allowed, FAIRSHARE_ISSUER="site.example"):
-                made = mount_side(side, policy_slug="other", actor=SYSTEM)
+                made = mount_side(side, policy_slug="other", reason="granted", actor=SYSTEM)
                 for p1 in (50, 90):
                     side.publish(projects(p1))
                     work_run_now(request_fetch(made, at=AT).pk)
