@@ -42,6 +42,7 @@ from apps.policies.allocations.capacities import tag_of as tag_of_capacity
 from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation
 from apps.policies.allocations.services import tag_of as tag_of_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
+from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group
 from apps.policies.requests.share_requests import RequestTerms, request_shares
@@ -57,7 +58,7 @@ from apps.usage.models import Record
 from apps.usage.services import NewImport, start_import
 from tests.api.small_site import Site
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
-from tests.federation.worlds import add_entry, mount_side
+from tests.federation.worlds import mount_side
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.schedulers.reports import report
@@ -310,7 +311,8 @@ class World:
         """In the other policy, which has nothing to do with the objects: version 1 is applied, version 2 is held."""
         if Mount.objects.exists():
             return Mount.objects.get().pk
-        add_entry("vo-a-here", policy_slug="other")
+        add = {"op": "add", "parent": "/", "name": "vo-a-here", "kind": "vo", "shares": 30}
+        publish_operations(policy_slug="other", operations=[add], reason="a place", at=AT, actor=SYSTEM)
         side = OtherSide(at=AT)
         with serving(side):
             allowed = [f"127.0.0.1:{side.port}"]

@@ -51,10 +51,10 @@ def make_policy_of_vos() -> None:
         services.publish_document(policy_slug="grid", document=VO, reason="The start.", at=AT, actor=COMMAND)
 
 
-def add_entry(name: str, shares: float = 30, *, parent: str = "/", policy_slug: str = "grid") -> None:
+def add_entry(name: str, shares: float = 30) -> None:
     """An entry for a VO."""
-    operation = {"op": "add", "parent": parent, "name": name, "kind": "vo", "shares": shares}
-    publish_operations(policy_slug=policy_slug, operations=[operation], reason="A place.", at=AT, actor=COMMAND)
+    operation = {"op": "add", "parent": "/", "name": name, "kind": "vo", "shares": shares}
+    publish_operations(policy_slug="grid", operations=[operation], reason="A place.", at=AT, actor=COMMAND)
 
 
 def mount_side(side: OtherSide, entry: str = "/vo-a-here", **terms: Any) -> Mount:
