@@ -35,6 +35,7 @@ def test_unknown_values_are_gaps() -> None:
 
 @given(st.lists(st.tuples(_SHARES, _SHARES, st.sampled_from(["on", "over", "no_demand", "starved", ""])), max_size=20))
 @example([(0.0, 0.0005, "over"), (0.0004, 0.001, "under"), (0.00049999999999999999, 0.0015, ""), (1.0, 0.0025, "over")])
+@example([(0.00025, 0.0, "over")])  # rounded to 0.0 points, and still over
 def test_a_line_has_the_text_of_each_point(points: list[tuple[float, float, str]]) -> None:
     actual, target = (np.array([point[column] for point in points], np.float64) for column in (0, 1))
     found = used_words_of(actual, target, [state for _actual, _target, state in points])

@@ -102,15 +102,11 @@ def _template(_language: str | None) -> str:
 
 @lru_cache(maxsize=8192)
 def _balance(_language: str | None, thousandths: int, is_over: bool, state: str) -> str:
-    return _balance_text(thousandths / 1000 * (1 if is_over else -1), state)
-
-
-def _balance_text(off: float, state: str) -> str:
     if state == "on":
         return _("on target")
     if state == "no_demand":
         return _("no demand")
-    return (_("%(n)s over") if off > 0 else _("%(n)s under")) % {"n": points_phrase(off)}
+    return (_("%(n)s over") if is_over else _("%(n)s under")) % {"n": points_phrase(thousandths / 1000)}
 
 
 def short_balance(actual: float, target: float, state: str) -> str:
