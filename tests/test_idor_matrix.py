@@ -825,7 +825,7 @@ ROWS = [
     Row(TAKEN + "without/", "/federation/usage/{taken}/without/",
         "302 404 404 404 404 200 302 302 302 302 302", word="Without site-b", readers="admin"),
     Row(TAKEN + "act/", "/federation/usage/{taken}/act/", "302 404 404 404 404 303 302 302 302 302 302", "post",
-        {"what": "fetch"}),
+        {"step": "fetch"}),
     Row(PUBLISHED, "/federation/published/", FEDERATED, word="open.bob", readers="admin"),
     Row(PUBLISHED + "key/", "/federation/published/key/", FEDERATED),
     Row(PUBLISHED + "key/", "/federation/published/key/", "302 403 403 403 403 303 302 302 302 302 302", "post",

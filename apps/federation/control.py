@@ -14,8 +14,8 @@ from apps.federation import staleness
 from apps.federation.fetch_requests import NOT_FETCHED, AnyRemote, sealed_token
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Remote, Subscription
-from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount
-from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, read_from_0
+from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount, unmount
+from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, read_from_0, unsubscribe
 from apps.runs.models import Run
 
 Kind = Literal["mount", "subscription"]
@@ -203,6 +203,14 @@ def agree_capacity(*, subscription: int, cores: float, reason: str, at: datetime
     details = {"before": before, "after": row.capacity_cores}
     _note(row, "federation.capacity_agreed", reason, at, actor, details)
     return row
+
+
+def remove(*, kind: Kind, remote_id: int, reason: str, at: datetime, actor: Actor) -> None:
+    """End a mount, whose entries become local, or a subscription, whose usage is removed."""
+    if kind == "mount":
+        unmount(mount_id=remote_id, reason=reason, at=at, actor=actor)
+    else:
+        unsubscribe(subscription_id=remote_id, reason=reason, at=at, actor=actor)
 
 
 def _load_locked(kind: Kind, remote_id: int, at: datetime, actor: Actor) -> AnyRemote:

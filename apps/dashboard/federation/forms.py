@@ -23,6 +23,7 @@ from apps.federation.models import Mount
 from apps.federation.mounts.services import clean_fingerprint
 
 _MINUTE_S, _HOUR_S = 60, 3600
+MAX_REASON = 2_000
 STALE_ACTIONS = (
     (
         Mount.StaleAction.KEEP.value,
@@ -181,47 +182,47 @@ class EntryForm(LimitsForm):
         widget=name_input(placeholder="/vo-a", list="places"),
         help_text=gettext_lazy("The document replaces everything below it."),
     )
-    reason = reason_field(2000)
+    reason = reason_field(MAX_REASON)
 
     def keeping_usage(self) -> EntryForm:
         """A copy of this form with `keep_usage` ticked."""
         return EntryForm({**{name: self.data[name] for name in self.data}, "keep_usage": "on"})
 
 
-def _plain_reason(action: str) -> forms.CharField:
-    """Reason without help text; its id differs between the forms on the page of a mount."""
+def plain_reason(action: str) -> forms.CharField:
+    """Reason without help text; its id differs between the forms of a page."""
     widget = text_input(id=f"id_{action}_reason")
-    return forms.CharField(label=gettext_lazy("Reason"), max_length=2000, widget=widget)
+    return forms.CharField(label=gettext_lazy("Reason"), max_length=MAX_REASON, widget=widget)
 
 
 class SettingsForm(LimitsForm):
     """Limits of an existing mount, and the reason for changing them."""
 
-    reason = _plain_reason("settings")
+    reason = plain_reason("settings")
 
 
-class ActionForm(MountForm):
+class ActionForm(RefusableForm):
     """Optional reason of an action that changes nothing, such as fetching now."""
 
-    reason = reason_field(2000, required=False)
+    reason = reason_field(MAX_REASON, required=False)
 
 
 class ReasonForm(ActionForm):
     """Reason of an action that changes something."""
 
-    reason = reason_field(2000)
+    reason = reason_field(MAX_REASON)
 
 
-class TrustForm(MountForm):
+class TrustForm(RefusableForm):
     """Fingerprint of a new key of the peer, to be trusted from now on."""
 
     default_field = "fingerprint"
     fingerprint = fingerprint_field(400, _FROM_PEER)
-    reason = _plain_reason("trust")
+    reason = plain_reason("trust")
 
 
 class UnmountForm(MountForm):
-    reason = _plain_reason("unmount")
+    reason = plain_reason("unmount")
     sure = forms.BooleanField(label=gettext_lazy("Maintained by this site from now on."))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -16,14 +15,13 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
-from apps.core.errors import DomainError, Invalid, NotAllowed, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.federation import presenters as federation_presenters
+from apps.dashboard.federation.actions import FETCHING, RemoteAction, run_action
 from apps.dashboard.federation.forms import (
     STALE_ACTIONS,
     ActionForm,
     LimitsForm,
-    MountForm,
     ReasonForm,
     SettingsForm,
     TrustForm,
@@ -32,14 +30,14 @@ from apps.dashboard.federation.forms import (
 from apps.dashboard.federation.publication_presenters import groups_of
 from apps.dashboard.history import presenters
 from apps.dashboard.shell import lines, presentation
-from apps.dashboard.shell.forms import read_action
+from apps.dashboard.shell.forms import RefusableForm
 from apps.dashboard.shell.presentation import KeyedText, joined
-from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
+from apps.dashboard.shell.requests import actor_of, fragment
 from apps.federation import control
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Fetch, Mount
 from apps.federation.mounts.selectors import ComparedEntry, Differences, load_differences
-from apps.federation.mounts.services import get_mount, unmount
+from apps.federation.mounts.services import get_mount
 from apps.federation.staleness import Condition, age_of, condition_of, is_held, is_stale
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
@@ -249,82 +247,38 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
 def act(request: HttpRequest, mount: int) -> HttpResponse:
     """Run an action on a mount: fetch, pause, resume, freeze, unfreeze, settings, trust, reset or unmount."""
     found = _found(request, mount)
-    step = read_action(request).step
-    if step not in _ACTIONS:
-        raise Invalid(_("Reload the page and try again."))
-    form_class, action, message = _ACTIONS[step]
-    form = form_class(request.POST)
-    status = 422
-    if form.is_valid():
-        try:
-            action(request, found, form)
-        except NotFound:
-            raise
-        except DomainError as error:
-            form.add_refusal(error)
-            status = 422 if isinstance(error, Invalid) else 403 if isinstance(error, NotAllowed) else 409
-        else:
-            messages.success(request, str(message))
-            return SeeOther(reverse("dashboard:federation") if step == "unmount" else page_url(mount))
-    return _show(request, found, status=status, **{_FORM_OF.get(form_class, "action_form"): form})
+
+    def show_refused(form: RefusableForm, status: int) -> HttpResponse:
+        return _show(request, found, status=status, **{_FORM_OF.get(type(form), "action_form"): form})
+
+    return run_action(request, "mount", mount, _ACTIONS, page_url=page_url(mount), show_refused=show_refused)
 
 
-MountAction = Callable[[HttpRequest, Mount, MountForm], object]
-
-
-def _arguments(request: HttpRequest, found: Mount, form: MountForm) -> dict[str, Any]:
-    """Arguments that all services of `control` take."""
-    return {
-        "kind": "mount",
-        "remote_id": found.pk,
-        "reason": form.cleaned_data["reason"],
-        "at": clock.now(),
-        "actor": actor_of(request),
-    }
-
-
-def _settings(request: HttpRequest, found: Mount, form: MountForm) -> None:
-    assert isinstance(form, LimitsForm)  # noqa: S101 - for the type checker
-    control.change_settings(settings=form.settings(), **_arguments(request, found, form))
-
-
-def _unmount(request: HttpRequest, found: Mount, form: MountForm) -> None:
-    unmount(mount_id=found.pk, reason=form.cleaned_data["reason"], at=clock.now(), actor=actor_of(request))
-
-
-def _trust(request: HttpRequest, found: Mount, form: MountForm) -> None:
-    control.trust_key(fingerprint=form.cleaned_data["fingerprint"], **_arguments(request, found, form))
-
-
-def _calling(service: Callable[..., object]) -> MountAction:
-    return lambda request, found, form: service(**_arguments(request, found, form))
-
-
-_SAVED = gettext_lazy("Saved")
-# By step: the form, the action, and the message after it.
-_ACTIONS: dict[str, tuple[type[MountForm], MountAction, Any]] = {
-    "fetch": (
-        ActionForm,
-        _calling(control.fetch_now),
-        gettext_lazy("Fetching now; the result appears here in a moment."),
+_ACTIONS = {
+    "fetch": RemoteAction(ActionForm, control.fetch_now, FETCHING),
+    "pause": RemoteAction(ReasonForm, control.pause),
+    "resume": RemoteAction(ReasonForm, control.resume),
+    "freeze": RemoteAction(ReasonForm, control.freeze, gettext_lazy("Frozen: it is fetched, but not applied.")),
+    "unfreeze": RemoteAction(ReasonForm, control.unfreeze),
+    "reset": RemoteAction(ReasonForm, control.reset_history),
+    "settings": RemoteAction(
+        SettingsForm, control.change_settings, arguments=lambda form: {"settings": form.settings()}
     ),
-    "pause": (ReasonForm, _calling(control.pause), _SAVED),
-    "resume": (ReasonForm, _calling(control.resume), _SAVED),
-    "freeze": (ReasonForm, _calling(control.freeze), gettext_lazy("Frozen: it is fetched, but not applied.")),
-    "unfreeze": (ReasonForm, _calling(control.unfreeze), _SAVED),
-    "reset": (ReasonForm, _calling(control.reset_history), _SAVED),
-    "settings": (SettingsForm, _settings, _SAVED),
-    "trust": (TrustForm, _trust, _SAVED),
-    "unmount": (UnmountForm, _unmount, gettext_lazy("Unmounted: the entries below are yours, as they are now.")),
+    "trust": RemoteAction(
+        TrustForm, control.trust_key, arguments=lambda form: {"fingerprint": form.cleaned_data["fingerprint"]}
+    ),
+    "unmount": RemoteAction(
+        UnmountForm, control.remove, gettext_lazy("Unmounted: the entries below are yours, as they are now.")
+    ),
 }
-_FORM_OF: dict[type[MountForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
+_FORM_OF: dict[type[RefusableForm], str] = {SettingsForm: "limits", TrustForm: "trust", UnmountForm: "leave"}
 
 
 def _found(request: HttpRequest, mount: int) -> Mount:
     return get_mount(mount_id=mount, actor=actor_of(request), at=clock.now())
 
 
-def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: MountForm) -> HttpResponse:
+def _show(request: HttpRequest, found: Mount, *, status: int = 200, **forms: RefusableForm) -> HttpResponse:
     newest = list(Fetch.objects.filter(mount=found).order_by("-id")[: _NEWEST + 1])
     limits = forms.get("limits") or SettingsForm(initial=LimitsForm.initial_of(found))
     context = {

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -17,17 +18,18 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.core.typed_numbers import read_number
 from apps.dashboard.federation import publication_presenters, subscriptions
+from apps.dashboard.federation.actions import FETCHING, RemoteAction, run_action
+from apps.dashboard.federation.forms import ActionForm, ReasonForm, TrustForm
 from apps.dashboard.federation.subscriptions import (
-    MAX_REASON,
     STALE_ACTIONS,
     AddressForm,
+    CapacityForm,
     SettingsForm,
     TermsForm,
 )
 from apps.dashboard.shell import lines
-from apps.dashboard.shell.forms import read_action
+from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
 from apps.federation.grid.peers import require_federation
@@ -39,7 +41,6 @@ from apps.federation.usage_feeds.subscriptions import (
     get_subscription,
     preview_feed,
     subscribe,
-    unsubscribe,
 )
 from apps.policies.models import Revision
 from apps.policies.settings import PolicySettings
@@ -87,7 +88,7 @@ def new(request: HttpRequest) -> HttpResponse:
                 feed=head.feed,
                 fingerprint=agreed["fingerprint"],
                 capacity_cores=agreed["capacity"],
-                settings=terms.settings,
+                settings=terms.settings(),
                 reason=agreed["reason"],
                 at=at,
                 actor=actor,
@@ -103,75 +104,52 @@ def new(request: HttpRequest) -> HttpResponse:
 @require_safe
 def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """State, fetches and hours of a subscription; visible to actors who may mount at its entry."""
-    row = get_subscription(subscription_id=subscription_id, actor=actor_of(request), at=clock.now())
-    return _page(request, row, SettingsForm(initial=SettingsForm.initial_of(row)))
+    return _page(request, _found(request, subscription_id))
 
 
 @sensitive_post_parameters("token")
 @require_POST
 def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
-    """Run the action that the button `what` names; the audit log records it with its reason."""
-    actor, at, action = actor_of(request), clock.now(), read_action(request, "what")
-    what, reason = action.step, action.reason[:MAX_REASON]
-    row = get_subscription(subscription_id=subscription_id, actor=actor, at=at)
-    one: dict[str, Any] = {"kind": "subscription", "remote_id": row.pk, "reason": reason, "at": at, "actor": actor}
-    form = SettingsForm(request.POST if what == "settings" else None, initial=SettingsForm.initial_of(row))
-    try:
-        if what == "settings":
-            if not form.is_valid():
-                return _page(request, row, form, status=422)
-            token = form.cleaned_data["token"] or None
-            control.change_settings(**one, settings=form.settings, token=token)
-        elif what == "capacity":
-            cores = _cores(request.POST.get("capacity", ""))
-            control.agree_capacity(subscription=row.pk, cores=cores, reason=reason, at=at, actor=actor)
-        elif what == "key":
-            control.trust_key(**one, fingerprint=request.POST.get("fingerprint", "")[:200])
-        elif what == "unsubscribe":
-            unsubscribe(subscription_id=row.pk, reason=reason, at=at, actor=actor)
-            messages.success(request, _("Its usage was removed."))
-            return SeeOther(reverse("dashboard:federation"))
-        elif what in _ACTIONS:
-            _ACTIONS[what](**one)
-    except DomainError as refusal:
-        if what == "settings":
-            form.add_refusal(refusal)
-            return _page(request, row, form, status=422)
-        return _page(request, row, form, problem=refusal, status=409 if refusal.code != "invalid" else 422)
-    messages.success(request, _done_text(what))
-    return SeeOther(subscriptions.subscription_url(row))
+    """Run an action: fetch, pause, resume, freeze, unfreeze, settings, capacity, trust, reset or unsubscribe."""
+    row = _found(request, subscription_id)
+
+    def show_refused(form: RefusableForm, status: int) -> HttpResponse:
+        return _page(request, row, status=status, **{_FORM_OF.get(type(form), "action_form"): form})
+
+    page_url = subscriptions.subscription_url(row)
+    return run_action(request, "subscription", row.pk, _ACTIONS, page_url=page_url, show_refused=show_refused)
 
 
-_ACTIONS: dict[str, Any] = {
-    "fetch": control.fetch_now,
-    "pause": control.pause,
-    "resume": control.resume,
-    "freeze": control.freeze,
-    "unfreeze": control.unfreeze,
-    "reset": control.reset_history,
+def _agree_capacity(*, kind: control.Kind, remote_id: int, **more: Any) -> None:
+    control.agree_capacity(subscription=remote_id, **more)
+
+
+_REREAD = gettext_lazy("All its usage is read again.")
+_ACTIONS = {
+    "fetch": RemoteAction(ActionForm, control.fetch_now, FETCHING),
+    "pause": RemoteAction(ReasonForm, control.pause),
+    "resume": RemoteAction(ReasonForm, control.resume, FETCHING),
+    "freeze": RemoteAction(ReasonForm, control.freeze, gettext_lazy("Frozen: it is fetched, but not applied.")),
+    "unfreeze": RemoteAction(ReasonForm, control.unfreeze, FETCHING),
+    "reset": RemoteAction(ReasonForm, control.reset_history, _REREAD),
+    "settings": RemoteAction(
+        SettingsForm,
+        control.change_settings,
+        arguments=lambda form: {"settings": form.settings(), "token": form.cleaned_data["token"] or None},
+    ),
+    "capacity": RemoteAction(
+        CapacityForm, _agree_capacity, _REREAD, arguments=lambda form: {"cores": form.cleaned_data["capacity"]}
+    ),
+    "trust": RemoteAction(
+        TrustForm, control.trust_key, FETCHING, arguments=lambda form: {"fingerprint": form.cleaned_data["fingerprint"]}
+    ),
+    "unsubscribe": RemoteAction(ReasonForm, control.remove, gettext_lazy("Its usage was removed.")),
 }
+_FORM_OF: dict[type[RefusableForm], str] = {SettingsForm: "settings", CapacityForm: "capacity", TrustForm: "trust"}
 
 
-def _done_text(what: str) -> str:
-    return {
-        "fetch": _("Fetching now; the result appears here in a moment."),
-        "pause": _("Saved"),
-        "resume": _("Fetching now; the result appears here in a moment."),
-        "freeze": _("Frozen: it is fetched, but not applied."),
-        "unfreeze": _("Fetching now; the result appears here in a moment."),
-        "reset": _("All its usage is read again."),
-        "settings": _("Saved"),
-        "capacity": _("All its usage is read again."),
-        "key": _("Fetching now; the result appears here in a moment."),
-    }.get(what, _("Nothing was changed."))
-
-
-def _cores(text: str) -> float:
-    """The typed capacity; 0, which the service rejects, for text that is no number."""
-    try:
-        return read_number(text)
-    except ValueError:
-        return 0.0
+def _found(request: HttpRequest, subscription_id: int) -> Subscription:
+    return get_subscription(subscription_id=subscription_id, actor=actor_of(request), at=clock.now())
 
 
 def _entry_choices(actor: Actor, at: datetime) -> list[tuple[str, str]]:
@@ -216,14 +194,9 @@ def _terms(
     return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
 
 
-def _page(
-    request: HttpRequest,
-    row: Subscription,
-    form: SettingsForm,
-    *,
-    problem: DomainError | None = None,
-    status: int = 200,
-) -> HttpResponse:
+def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms: RefusableForm) -> HttpResponse:
+    form = forms.get("settings") or SettingsForm(initial=SettingsForm.initial_of(row))
+    capacity = forms.get("capacity") or CapacityForm(initial={"capacity": f"{subscriptions.suggested_cores(row):g}"})
     now, usage = clock.now(), load_reported_usage(row)
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
@@ -244,7 +217,6 @@ def _page(
         "fetches": [subscriptions.fetch_line(fetch) for fetch in fetches],
         "agreed": subscriptions.cores(row.capacity_cores),
         "capacity_text": subscriptions.capacity_text(row, usage),
-        "suggested": f"{subscriptions.suggested_cores(row):g}",
         "running": subscriptions.cores(usage.running_cores),
         "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "groups": publication_presenters.groups_of(row.fingerprint),
@@ -252,7 +224,9 @@ def _page(
         "interval_fields": [form["every"], form["max_age"]],
         "stale_actions": STALE_ACTIONS,
         "stale_chosen": form["stale_action"].value(),
-        "problem": problem,
+        "capacity_form": capacity,
+        "trust": forms.get("trust") or TrustForm(),
+        "action_form": forms.get("action_form") or ReasonForm(),
         "grid_url": f"{reverse('dashboard:federation-grid')}?policy={row.policy.slug}&entry={path}" if path else "",
         "now": now,
         "crumbs": crumbs(f"{subscriptions.site_name(row)}, {row.feed}"),

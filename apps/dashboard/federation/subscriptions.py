@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.core.errors import Invalid
 from apps.dashboard.federation import presenters as federation_presenters
-from apps.dashboard.federation.forms import fingerprint_field, typed_number
+from apps.dashboard.federation.forms import MAX_REASON, fingerprint_field, plain_reason, typed_number
 from apps.dashboard.federation.grid_presenters import METER
 from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field, number_field, reason_field
+from apps.dashboard.shell.forms import NumberField, RefusableForm, choice_field, name_field, number_field, reason_field
 from apps.dashboard.shell.presentation import KeyedText, StatusBadge, joined
 from apps.federation.models import Fetch, Subscription
 from apps.federation.mounts.services import clean_fingerprint
@@ -44,6 +44,7 @@ STALE_ACTIONS = (
         gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
+_CAPACITY_FIELD = {"capacity_cores": "capacity"}
 _IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
 
 
@@ -54,13 +55,14 @@ def _token(help_text: Any) -> forms.CharField:
     )
 
 
-MAX_REASON = 1_000
+def _capacity(help_text: Any = "") -> NumberField:
+    return number_field(gettext_lazy("Capacity (cores)"), help_text, min_value=1e-3, max_value=1e9)
 
 
 class _FetchForm(RefusableForm):
     """Fetch interval, maximum age of the usage, and the action beyond that age."""
 
-    field_names = {setting: name for name, (setting, _unit) in _IN_UNITS.items()} | {"capacity_cores": "capacity"}
+    field_names = {setting: name for name, (setting, _unit) in _IN_UNITS.items()} | _CAPACITY_FIELD
     every = number_field(gettext_lazy("Interval (minutes)"), min_value=0.2, max_value=43_200, initial=5)
     max_age = number_field(gettext_lazy("Maximum age (hours)"), min_value=0.02, max_value=8_784, initial=24)
     stale_action = forms.ChoiceField(
@@ -69,7 +71,6 @@ class _FetchForm(RefusableForm):
         initial=Subscription.StaleAction.KEEP,
     )
 
-    @property
     def settings(self) -> dict[str, Any]:
         """Settings in the units of the federation services: seconds."""
         given = self.cleaned_data
@@ -106,12 +107,7 @@ class TermsForm(_FetchForm):
     """
 
     fingerprint = fingerprint_field(200)
-    capacity = number_field(
-        gettext_lazy("Capacity (cores)"),
-        gettext_lazy("Held hours exceed a site’s capacity and don’t count."),
-        min_value=1e-3,
-        max_value=1e9,
-    )
+    capacity = _capacity(gettext_lazy("Held hours exceed a site’s capacity and don’t count."))
     reason = reason_field(MAX_REASON)
     field_order = ("fingerprint", "capacity", "every", "max_age", "stale_action", "reason")
 
@@ -138,12 +134,20 @@ class SettingsForm(_FetchForm):
     """Fetch settings of a subscription, and a token that replaces the stored one."""
 
     token = _token(gettext_lazy("Leave empty to keep the present one."))
-    reason = reason_field(MAX_REASON)
+    reason = plain_reason("settings")
 
     @staticmethod
     def initial_of(row: Subscription) -> dict[str, Any]:
         found = {name: typed_number(getattr(row, setting) / unit) for name, (setting, unit) in _IN_UNITS.items()}
         return {**found, "stale_action": row.stale_action}
+
+
+class CapacityForm(RefusableForm):
+    """The number of cores that a site may report, and the reason for changing it."""
+
+    field_names = _CAPACITY_FIELD
+    capacity = _capacity()
+    reason = plain_reason("capacity")
 
 
 # --- In words ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, cast
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field, select
+from apps.dashboard.shell.forms import NumberField, RefusableForm, choice_field, name_field, select
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Kind
 from apps.notices.models import Preference
@@ -33,7 +33,7 @@ class RuleForm(RefusableForm):
                 }
             )
             label = f"{term.label} ({term.unit})"
-            self.fields[f"terms_{term.name}"] = forms.FloatField(label=label, widget=widget)
+            self.fields[f"terms_{term.name}"] = NumberField(label=label, widget=widget)
 
     def form_field(self, where: str) -> str:
         return where.replace(".", "_")

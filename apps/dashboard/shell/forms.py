@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.errors import DomainError, Stale
-from apps.core.typed_numbers import read_whole
+from apps.core.typed_numbers import read_number, read_whole
 
 FILE_ERRORS = {
     "required": _("Choose a file"),
@@ -97,9 +97,21 @@ def name_field(
     return forms.CharField(label=label, max_length=max_length, required=required, help_text=help_text, widget=widget)
 
 
-def number_field(label: Any, help_text: Any = "", *, step: str = "any", **more: Any) -> forms.FloatField:
+class NumberField(forms.FloatField):
+    """A number that a person typed, read as everywhere: Python's `1_0` is none."""
+
+    def to_python(self, value: Any) -> Any:
+        if value in self.empty_values:
+            return None
+        try:
+            return read_number(str(value))
+        except ValueError as error:
+            raise forms.ValidationError(str(error), "invalid") from error
+
+
+def number_field(label: Any, help_text: Any = "", *, step: str = "any", **more: Any) -> NumberField:
     widget = forms.NumberInput(attrs={"class": "input", "step": step, "min": "0"})
-    return forms.FloatField(label=label, help_text=help_text, widget=widget, **more)
+    return NumberField(label=label, help_text=help_text, widget=widget, **more)
 
 
 def whole_field(label: Any, help_text: Any = "", **more: Any) -> forms.IntegerField:

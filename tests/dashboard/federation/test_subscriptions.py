@@ -150,9 +150,9 @@ def test_reported_hours_are_shown_against_capacity(with_usage: Subscription, cli
 def test_a_larger_capacity_is_approved_and_usage_reread(
     with_usage: Subscription, client: Client, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert read(client.get(url(with_usage))).has("[data-testid=agree-capacity] #cores")
-    assert client.post(url(with_usage, "act/"), {"what": "capacity", "capacity": "250"}).status_code == 422
-    client.post(url(with_usage, "act/"), {"what": "capacity", "capacity": "250", "reason": "They bought a rack."})
+    assert read(client.get(url(with_usage))).has("[data-testid=agree-capacity] #id_capacity")
+    assert client.post(url(with_usage, "act/"), {"step": "capacity", "capacity": "250"}).status_code == 422
+    client.post(url(with_usage, "act/"), {"step": "capacity", "capacity": "250", "reason": "They bought a rack."})
     with_usage.refresh_from_db()
     assert (with_usage.capacity_cores, with_usage.number) == (250, 0)
     look_at(with_usage, monkeypatch, AT + timedelta(minutes=1))
@@ -263,7 +263,7 @@ def test_a_subscription_is_paused_frozen_and_resumed(
     with_usage: Subscription, client: Client, deeds: list[str], state: str, key: str
 ) -> None:
     for what in deeds:
-        assert client.post(url(with_usage, "act/"), {"what": what, "reason": "try"}).status_code == 303
+        assert client.post(url(with_usage, "act/"), {"step": what, "reason": "try"}).status_code == 303
     with_usage.refresh_from_db()
     assert with_usage.state == state
     assert read(client.get(url(with_usage))).item("story").attributes["data-key"] == key
@@ -271,21 +271,26 @@ def test_a_subscription_is_paused_frozen_and_resumed(
 
 def test_a_subscription_is_fetched_on_request(with_usage: Subscription, client: Client) -> None:
     before = Run.objects.count()
-    assert client.post(url(with_usage, "act/"), {"what": "fetch"}).status_code == 303
+    assert client.post(url(with_usage, "act/"), {"step": "fetch"}).status_code == 303
     assert Run.objects.count() == before + 1
 
 
 def test_an_impossible_action_names_the_reason(with_usage: Subscription, client: Client) -> None:
     Subscription.objects.update(state="paused")
-    answer = client.post(url(with_usage, "act/"), {"what": "fetch"})
+    answer = client.post(url(with_usage, "act/"), {"step": "fetch"})
     assert answer.status_code == 409
-    refusal = read(answer, 409).item("refusal")
-    assert refusal.attributes["data-code"] == "paused"
-    assert text_of(refusal)
+    assert codes_of(answer, "action_form") == {"__all__": {"paused"}}
+    assert read(answer, 409).text("[aria-labelledby=stop] [role=alert]")
+
+
+def test_a_button_that_the_page_lacks_changes_nothing(with_usage: Subscription, client: Client) -> None:
+    before = AuditEvent.objects.count()
+    assert client.post(url(with_usage, "act/"), {"step": "burn", "reason": "try"}).status_code == 422
+    assert AuditEvent.objects.count() == before
 
 
 def test_valid_settings_are_saved_and_invalid_ones_marked(with_usage: Subscription, client: Client) -> None:
-    given = {"what": "settings", "every": "15", "max_age": "2", "stale_action": "freeze", "reason": "less often"}
+    given = {"step": "settings", "every": "15", "max_age": "2", "stale_action": "freeze", "reason": "less often"}
     assert client.post(url(with_usage, "act/"), given).status_code == 303
     with_usage.refresh_from_db()
     assert (with_usage.every_s, with_usage.max_age_s, with_usage.stale_action) == (900, 7_200, "freeze")
@@ -300,14 +305,14 @@ def test_trusting_another_key_needs_a_reason(with_usage: Subscription, client: C
     assert page.item("story").attributes["data-key"] == "blocked"
     assert page.item("look-failed").attributes["data-code"] == "unknown_key"
     assert "Signed with another key." in text_of(page.item("look-failed"))
-    assert client.post(url(with_usage, "act/"), {"what": "key", "fingerprint": "f" * 64}).status_code == 422
-    client.post(url(with_usage, "act/"), {"what": "key", "fingerprint": "f" * 64, "reason": "Called them."})
+    assert client.post(url(with_usage, "act/"), {"step": "trust", "fingerprint": "f" * 64}).status_code == 422
+    client.post(url(with_usage, "act/"), {"step": "trust", "fingerprint": "f" * 64, "reason": "Called them."})
     with_usage.refresh_from_db()
     assert (with_usage.fingerprint, with_usage.state) == ("f" * 64, "active")
 
 
 def test_unsubscribing_removes_all_its_usage(with_usage: Subscription, client: Client) -> None:
-    answer = client.post(url(with_usage, "act/"), {"what": "unsubscribe", "reason": "It ends."})
+    answer = client.post(url(with_usage, "act/"), {"step": "unsubscribe", "reason": "It ends."})
     assert (answer.status_code, answer["Location"]) == (303, "/federation/")
     assert not Subscription.objects.exists()
 
@@ -324,7 +329,7 @@ def test_other_users_see_no_subscription(with_usage: Subscription, tail: str) ->
     stranger = sign_in(Client(), User.objects.create_user("stranger"))
     assert stranger.get(url(with_usage, tail)).status_code == 404
     assert stranger.get(NEW).status_code == 403
-    assert stranger.post(url(with_usage, "act/"), {"what": "pause"}).status_code == 404
+    assert stranger.post(url(with_usage, "act/"), {"step": "pause"}).status_code == 404
     with_usage.refresh_from_db()
     assert with_usage.state == "active"
 
@@ -337,7 +342,7 @@ def test_subscribing_needs_no_issuer_name(with_usage: Subscription, client: Clie
 
 def test_an_invalid_number_is_refused(with_usage: Subscription, client: Client) -> None:
     for text in ("", "nan", "inf", "1_0", "x" * 50, "-3"):
-        given: dict[str, Any] = {"what": "capacity", "capacity": text, "reason": "try"}
+        given: dict[str, Any] = {"step": "capacity", "capacity": text, "reason": "try"}
         assert client.post(url(with_usage, "act/"), given).status_code == 422, text
     with_usage.refresh_from_db()
     assert with_usage.capacity_cores == 100

@@ -32,7 +32,6 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
 from apps.federation.control import Kind
-from apps.federation.mounts import services
 from apps.federation.usage_feeds import subscriptions
 from apps.federation.usage_feeds.subscriptions import FeedPreview
 
@@ -259,13 +258,7 @@ def timeline_view(kind: Kind) -> type[RemoteView]:
 
 def end_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        named = self.named(request)
-        reason = read_body(ActionSerializer, request)["reason"]
-        more: dict[str, Any] = {"reason": reason, "at": named["at"], "actor": named["actor"]}
-        if kind == "mount":
-            services.unmount(mount_id=named["remote_id"], **more)
-        else:
-            subscriptions.unsubscribe(subscription_id=named["remote_id"], **more)
+        control.remove(reason=read_body(ActionSerializer, request)["reason"], **self.named(request))
         return Response(status=204)
 
     name, meaning = {

@@ -1,0 +1,70 @@
+"""Actions on the page of a mount or a subscription: the form, the service and the message of each button."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.core import clock
+from apps.core.errors import DomainError, Invalid, NotFound, status_of
+from apps.dashboard.shell.forms import RefusableForm, read_action
+from apps.dashboard.shell.requests import SeeOther, actor_of
+from apps.federation import control
+from apps.federation.control import Kind
+
+SAVED = gettext_lazy("Saved")
+FETCHING = gettext_lazy("Fetching now; the result appears here in a moment.")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAction:
+    """One button of the page. arguments: those of the service that only this action has, from its checked form."""
+
+    form: type[RefusableForm]
+    service: Callable[..., object]
+    message: Any = SAVED
+    arguments: Callable[[Any], dict[str, Any]] = lambda _form: {}
+
+    def run(self, form: RefusableForm, **remote: Any) -> None:
+        self.service(reason=form.cleaned_data["reason"], **self.arguments(form), **remote)
+
+
+def run_action(
+    request: HttpRequest,
+    kind: Kind,
+    remote_id: int,
+    actions: Mapping[str, RemoteAction],
+    *,
+    page_url: str,
+    show_refused: Callable[[RefusableForm, int], HttpResponse],
+) -> HttpResponse:
+    """Run the action that the button names, and return to the page, or to the list if it is removed.
+
+    show_refused: receives the form with its errors, and the status.
+
+    Raises:
+        Invalid: the page has no such button.
+        NotFound: it was removed meanwhile.
+    """
+    action = actions.get(read_action(request).step)
+    if action is None:
+        raise Invalid(_("Reload the page and try again."))
+    form = action.form(request.POST)
+    if not form.is_valid():
+        return show_refused(form, 422)
+    try:
+        action.run(form, kind=kind, remote_id=remote_id, at=clock.now(), actor=actor_of(request))
+    except NotFound:
+        raise
+    except DomainError as refusal:
+        form.add_refusal(refusal)
+        return show_refused(form, status_of(refusal))
+    messages.success(request, str(action.message))
+    return SeeOther(reverse("dashboard:federation") if action.service is control.remove else page_url)
