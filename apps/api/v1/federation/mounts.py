@@ -18,6 +18,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
 from apps.federation.control import Kind
+from apps.federation.fetch_requests import AnyRemote
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.mounts import services
 from apps.federation.mounts.services import MOST_PREVIEWED, Preview, PreviewEntry
@@ -188,12 +189,10 @@ class RemoteView(APIView):
     def change(self, request: Request, body: type[serializers.Serializer[Any]]) -> Response:
         given = read_body(body, request)
         reason, token = given.pop("reason"), given.pop("token", None)
-        control.change_settings(settings=given, token=token, reason=reason, **self.named(request))
-        return self.answer(request)
+        return self.answer(control.change_settings(settings=given, token=token, reason=reason, **self.named(request)))
 
-    def answer(self, request: Request) -> Response:
-        named = self.named(request)
-        return Response(SHAPES[self.kind](control.get_remote(**named), context={"at": named["at"]}).data)
+    def answer(self, remote: AnyRemote) -> Response:
+        return Response(SHAPES[self.kind](remote, context={"at": clock.now()}).data)
 
 
 # --- Routes -----------------------------------------------------------------------------------------------------------
@@ -299,7 +298,7 @@ class MountDetailView(RemoteView):
     @extend_schema(operation_id="get_mount", responses=MountSerializer)
     def get(self, request: Request, **_: int) -> Response:
         """One mount with its versions, age and limits."""
-        return self.answer(request)
+        return self.answer(control.get_remote(**self.named(request)))
 
     @extend_schema(operation_id="change_mount", request=ChangedMountSerializer, responses=MountSerializer)
     def patch(self, request: Request, **_: int) -> Response:

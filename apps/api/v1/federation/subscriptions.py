@@ -141,7 +141,7 @@ class SubscriptionDetailView(RemoteView):
     @extend_schema(operation_id="get_subscription", responses=SubscriptionSerializer)
     def get(self, request: Request, **_: int) -> Response:
         """One subscription with its number, age, capacity and held hours."""
-        return self.answer(request)
+        return self.answer(control.get_remote(**self.named(request)))
 
     @extend_schema(
         operation_id="change_subscription", request=ChangedSubscriptionSerializer, responses=SubscriptionSerializer
@@ -168,8 +168,8 @@ class CapacityAgreementView(RemoteView):
     def post(self, request: Request, subscription: int) -> Response:
         """Change the agreed capacity of the site. All its usage is read again, and held hours within it count."""
         given = read_body(CapacityAgreementSerializer, request)
-        control.agree_capacity(subscription=subscription, **given, at=clock.now(), actor=actor_of(request))
-        return self.answer(request)
+        row = control.agree_capacity(subscription=subscription, **given, at=clock.now(), actor=actor_of(request))
+        return self.answer(row)
 
 
 # --- Actions on a mount or a subscription -----------------------------------------------------------------------------
@@ -204,8 +204,7 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
     action, meaning = _STEPS[step]
 
     def post(self: RemoteView, request: Request, **_: int) -> Response:
-        action(reason=read_body(ActionSerializer, request)["reason"], **self.named(request))
-        return self.answer(request)
+        return self.answer(action(reason=read_body(ActionSerializer, request)["reason"], **self.named(request)))
 
     post.__doc__ = meaning
     described = extend_schema(
@@ -217,8 +216,7 @@ def step_view(kind: Kind, step: str) -> type[RemoteView]:
 def trust_key_view(kind: Kind) -> type[RemoteView]:
     def post(self: RemoteView, request: Request, **_: int) -> Response:
         """Trust another key, after a comparison through another channel."""
-        control.trust_key(**read_body(TrustKeySerializer, request), **self.named(request))
-        return self.answer(request)
+        return self.answer(control.trust_key(**read_body(TrustKeySerializer, request), **self.named(request)))
 
     described = extend_schema(operation_id=f"trust_key_of_{kind}", request=TrustKeySerializer, responses=SHAPES[kind])(
         post
