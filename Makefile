@@ -75,7 +75,7 @@ LEFT_OUT := tests/ring/test_whole_day.py::test_with_
 # Also what takes long, in random order, with random examples and many of them. Goal: 45 minutes. SEED=1 does it again.
 test-all: setup debian schedulers
 	@echo "SEED=$(SEED)"
-	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-1000000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \
+	@FAIRSHARE_FAULT_RECORDS=$${FAIRSHARE_FAULT_RECORDS:-300000} FUZZ_LINES=$${FUZZ_LINES:-10000} $(PYTEST) --deep \
 		--deselect $(LEFT_OUT) --hypothesis-profile=deep --hypothesis-seed=$(SEED) -p randomly --randomly-seed=$(SEED) $(TESTS)
 
 # Imports of a million records each, and 10,000 broken lines of every format: about a quarter of an hour on two cores.

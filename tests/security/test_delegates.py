@@ -433,7 +433,7 @@ def vars_of(found: Any) -> dict[str, Any]:
 def test_delegates_change_and_read_nothing_outside_their_subtree(db: None) -> None:
     Delegates.actors, Delegates.first_outsides = make_world(), {}
     Delegates.first = State.now()
-    asked = examples(1_000, steps=5, suppress=HealthCheck, fixed=100)
+    asked = examples(500, steps=5, suppress=HealthCheck, fixed=100)
     without_shrinking = (Phase.explicit, Phase.reuse, Phase.generate)  # five steps are short enough to read
     run_state_machine_as_test(Delegates, settings=settings(asked, phases=without_shrinking))
 
