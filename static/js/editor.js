@@ -95,6 +95,7 @@ function apply(html) {
   if (document.getElementById("draftbar").dataset.version > 0) {
     document.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
   }
+  keepReason();
   table.dispatchEvent(new CustomEvent("treegrid:changed"));
   if (document.activeElement === document.body && uid) focusNear(uid);
   announce(fresh.getElementById("announcement")?.textContent ?? "");
@@ -202,6 +203,7 @@ table.addEventListener("input", (event) => {
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target.id === "panel") keepReason();
   const input = document.activeElement;
   const typed = input.matches("input.cell") && input.value !== input.getAttribute("value");
   if (event.detail.target.id === "panel" && typed) preview(input.closest("tr").dataset.uid, input.value);
@@ -394,10 +396,24 @@ document.addEventListener("submit", async (event) => {
   }
 });
 
-document.addEventListener("change", (event) => {
-  if (event.target.matches("[data-reason]")) {
-    send(editor.dataset.log, [["step", "reason"], ["reason", event.target.value]]);
-  }
+// --- The reason ----------------------------------------------------------------------------------------------------
+let typedReason = null;
+let sentReason = null;
+
+/** A panel that was asked for before the reason was typed has none. */
+function keepReason() {
+  const field = document.querySelector("[data-reason]");
+  if (field && typedReason !== null && field.value !== typedReason) field.value = typedReason;
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.matches("[data-reason]")) typedReason = event.target.value;
+});
+
+document.addEventListener("focusout", (event) => {
+  if (!event.target.matches("[data-reason]") || typedReason === sentReason) return;
+  sentReason = typedReason;
+  send(editor.dataset.log, [["step", "reason"], ["reason", typedReason]]);
 });
 
 draggable(table, {

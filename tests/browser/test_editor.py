@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.core import clock
@@ -54,6 +54,24 @@ def stored(draft: ChangeSet) -> list[dict[str, Any]]:
 def saved(page: Page, n: int) -> None:
     expect(page.locator("#draftbar")).to_have_attribute("data-edits", str(n))
     expect(page.locator("#n-edits")).to_contain_text(str(n))
+
+
+def test_a_panel_that_comes_late_keeps_the_typed_reason(page: Page, grid: Grid, draft: ChangeSet) -> None:
+    late: list[Route] = []
+    page.route("**/_panel?*", lambda route: late.append(route))  # noqa: PLW0108 - a built-in method can't be registered
+    with page.expect_request("**/_panel?*"):
+        cell(page, grid, "/cms").focus()
+    page.fill("#id_reason", "Half the machine")
+    page.keyboard.type(" goes to cms")
+    for route in late:
+        route.continue_()
+    expect(page.locator("#panel")).to_contain_text("cms")
+    expect(page.locator("#id_reason")).to_have_value("Half the machine goes to cms")
+    expect(page.locator("#id_reason")).to_be_focused()
+    with page.expect_response(lambda answer: answer.request.method == "POST"):
+        page.keyboard.press("Tab")
+    draft.refresh_from_db()
+    assert draft.reason == "Half the machine goes to cms"
 
 
 @pytest.mark.deep
