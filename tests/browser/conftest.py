@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
+from playwright.sync_api import TimeoutError as Timeout
 
 from apps.accounts.models import User
 from tests.browser.axe import IMPACTS, load_axe, run_axe
@@ -36,6 +38,8 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
   }, 300);
 }).observe(document, { childList: true, subtree: true }));
 """
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+PATIENCE_MS = 3_000
 SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
 # Navigation and top bar are the same on every page: tests/pages checks them.
 WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
@@ -178,8 +182,11 @@ class Visit:
         self.page.set_viewport_size({"width": width, "height": 900})
 
     def overflow(self) -> int:
-        """Pixels by which the page is wider than its window."""
-        width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        """Pixels by which the page is wider than its window, when its pictures are drawn for a new width."""
+        if self.scripts:
+            with contextlib.suppress(Timeout):
+                self.page.wait_for_function(f"{OVERFLOW} <= 0", timeout=PATIENCE_MS)
+        width: int = self.page.evaluate(OVERFLOW)
         return width
 
 

@@ -58,7 +58,7 @@ def saved(page: Page, n: int) -> None:
 
 def test_a_panel_that_comes_late_keeps_the_typed_reason(page: Page, grid: Grid, draft: ChangeSet) -> None:
     late: list[Route] = []
-    page.route("**/_panel?*", lambda route: late.append(route))  # noqa: PLW0108 - a built-in method can't be registered
+    page.route("**/_panel?*", lambda route: late.append(route))
     with page.expect_request("**/_panel?*"):
         cell(page, grid, "/cms").focus()
     page.fill("#id_reason", "Half the machine")
