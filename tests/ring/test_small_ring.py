@@ -31,9 +31,10 @@ class Small:
         return found
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Small]:
-    folder = tmp_path_factory.mktemp("web")
+@pytest.fixture
+def small(tmp_path: Path, server: Server) -> Iterator[Small]:
+    folder = tmp_path / "web"
+    folder.mkdir()
     evaluation = Evaluation("imbalanced-global-predictive", n_sites=2, hours=2)
     with file_server(folder) as port:
         instances = Instances(("vo-a", *SITES), server, web=SITES, ports=[port])
