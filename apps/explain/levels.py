@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -52,37 +53,58 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
     return SiblingCounts(int(ahead.sum()), len(others), int(equal.sum()), int(rounded.sum()))
 
 
-def deciding_level(snapshot: ServedSnapshot, entry: int) -> int | None:
-    """The entry on the path at which most leaves ahead diverge; if none is ahead, most of the leaves behind."""
+DecidedBy = Literal["component", "rule", "inherited"]
+_CAUSES: tuple[DecidedBy, ...] = get_args(DecidedBy)
+_COMPONENT, _RULE, _INHERITED = range(len(_CAUSES))
+
+
+@dataclass(frozen=True, slots=True)
+class DecidingLevel:
+    """The level that is the main reason for the rank of an entry.
+
+    entry: of the path, at this level. by: what puts leaves ahead there, or behind if none is ahead: another component;
+    a rule of the algorithm, or levels below, for equal ones; that they have no own shares and are at no level.
+    """
+
+    entry: int
+    by: DecidedBy
+
+
+def deciding_level(snapshot: ServedSnapshot, entry: int) -> DecidingLevel | None:
+    """The level at which most leaves ahead diverge from this entry; if none is ahead, most of the leaves behind."""
     rows, depth_of = snapshot.lineage(np.array([entry]))
     own = rows[0, : int(depth_of[0])]
     if not len(own) or not snapshot.n_ranked:
         return None
-    ahead, behind = _count_by_level(snapshot, own)
-    counts = ahead if sum(ahead) else behind
-    return int(own[int(np.argmax(counts))]) if sum(counts) else None
+    ahead, behind = _count_by_level(snapshot, entry, own)
+    counts = ahead if ahead.any() else behind
+    if not counts.any():
+        return None
+    level = max(range(len(own)), key=lambda at: (counts[:, at].sum(), counts[_COMPONENT, at], -at))
+    by = _COMPONENT if counts[_COMPONENT, level] else int(np.argmax(counts[:, level]))
+    return DecidingLevel(int(own[level]), _CAUSES[by])
 
 
-def _count_by_level(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[int]]:
-    """Number of leaves ahead and behind at each level, of those whose components are equal on all levels above.
+def _count_by_level(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[I8, I8]:
+    """Number of leaves ahead and behind by cause and level, of those whose components are equal on all levels above.
 
-    A leaf that is ahead by another rule, such as list order, is counted where the paths diverge.
+    own: the entries of its levels; an entry without own shares is none of them. A leaf that is ahead by another rule,
+    such as list order, is counted where the paths diverge.
     """
     order, values, leaves = snapshot.order, snapshot.values, snapshot.leaf_components
-    ranks, at = values.rank[values.is_ranked], int(own[-1])
-    has_rank = bool(values.has_rank[at])
-    is_ahead, is_behind = ranks < values.rank[at], ranks > values.rank[at]
+    ranks, has_rank = values.rank[values.is_ranked], bool(values.has_rank[entry])
+    is_ahead, is_behind = ranks < values.rank[entry], ranks > values.rank[entry]
     mine = order.components(values)[own]
     level_with, left = np.ones(len(leaves), dtype=np.bool_), np.ones(len(leaves), dtype=np.bool_)
-    ahead, behind = [], []
+    ahead, behind = (np.zeros((len(_CAUSES), len(own)), dtype=np.int64) for _ in range(2))
     for level in range(len(own)):
         theirs = leaves[:, level] if level < leaves.shape[1] else np.full(len(leaves), order.fill)
         goes_first, ties = level_with & order.ahead(theirs, mine[level]), order.ties(theirs, mine[level])
         goes_last = level_with & ~goes_first & ~ties
         if has_rank:
             goes_first, goes_last = goes_first & is_ahead, goes_last & is_behind
-        ahead.append(int(goes_first.sum()))
-        behind.append(int(goes_last.sum()))
+        ahead[_COMPONENT, level] = goes_first.sum()
+        behind[_COMPONENT, level] = goes_last.sum()
         left &= ~(goes_first | goes_last)
         level_with &= ties
     if has_rank:
@@ -90,19 +112,18 @@ def _count_by_level(snapshot: ServedSnapshot, own: I8) -> tuple[list[int], list[
     return ahead, behind
 
 
-def _count_by_path(
-    snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], counts: tuple[list[int], list[int]]
-) -> None:
+def _count_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], counts: tuple[I8, I8]) -> None:
     """Add the leaves of each mask at the level at which their path diverges from this one."""
     if not (masks[0].any() or masks[1].any()):
         return
     rows, depth_of = snapshot.lineage(np.flatnonzero(snapshot.values.is_ranked))
     width = min(len(own), rows.shape[1])
     same = (rows[:, :width] == own[:width]) & (np.arange(width) < depth_of[:, None])
-    parts = np.minimum(np.cumprod(same, axis=1).sum(axis=1), len(own) - 1)
+    n_shared = np.cumprod(same, axis=1).sum(axis=1)
+    level_of = np.minimum(n_shared, len(own) - 1)
+    cause_of = np.where(depth_of > n_shared, _RULE, _INHERITED)
     for mask, count in zip(masks, counts, strict=True):
-        for level, n in enumerate(np.bincount(parts[mask], minlength=len(own)).tolist()):
-            count[level] += n
+        np.add.at(count, (cause_of[mask], level_of[mask]), 1)
 
 
 # --- Effects on the factor ------------------------------------------------------------------------------

@@ -78,6 +78,9 @@ def when_messages(mine: MyPriority, outlook: Outlook | None = None) -> list[Mess
     if mine.is_decided_above:
         return [build_message("when.above")]
     deciding = _deciding(mine)
+    if mine.deciding is not None and mine.decided_by == "inherited":
+        parent = mine.walk[mine.deciding].parent_name
+        return [build_message("when.inherited", parent=parent, algorithm=mine.algorithm)]
     if deciding is None:
         return [build_message("when.equal")]
     if has_no_shares(deciding):
@@ -94,7 +97,7 @@ def _deciding(mine: MyPriority) -> WalkStep | None:
         return None
     step = mine.walk[mine.deciding]
     if mine.levels_decide:
-        return step if step.n_ahead else None
+        return step if mine.n_ahead and mine.decided_by == "component" else None
     return step if step.effect is not None and step.effect.lowers else None
 
 
@@ -299,14 +302,24 @@ def _of_levels(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
         "actual": deciding.actual,
         "target": deciding.target,
     }
-    if mine.n_ahead and not deciding.n_ahead and mine.compares != "ranks":
-        key = "reason.ended" if mine.walk[-1].target is not None else "reason.no_own_shares"
-        return build_message(key, parent=mine.walk[-1].parent_name)
-    if mine.n_ahead and not deciding.n_ahead:
-        return build_message(f"{key}_listed", name=deciding.name, parent=deciding.parent_name, algorithm=mine.algorithm)
+    if mine.n_ahead and mine.decided_by == "inherited":
+        return build_message("reason.inherited", parent=deciding.parent_name, algorithm=mine.algorithm)
+    if mine.n_ahead and mine.decided_by == "rule":
+        return _by_rule(mine, deciding, whom)
     if mine.n_ahead:
         return build_message(key if deciding.state == "over" else f"{key}_less", **names)
     return build_message(f"{key}_under" if deciding.state in ("under", "idle") else f"{key}_first", **names)
+
+
+def _by_rule(mine: MyPriority, deciding: WalkStep, whom: str) -> Message:
+    """Others are equal at the level: the algorithm takes them first, or they have levels that this entry lacks."""
+    if mine.compares == "ranks":
+        named = {"name": deciding.name, "parent": deciding.parent_name, "algorithm": mine.algorithm}
+        return build_message(f"reason.{whom}_listed", **named)
+    last = mine.walk[-1]
+    if last.target is None:
+        return build_message("reason.no_own_shares", parent=last.parent_name)
+    return build_message(f"reason.{whom}_ended", name=deciding.name, parent=deciding.parent_name)
 
 
 def _of_factor(deciding: WalkStep, whom: str) -> Message:

@@ -25,6 +25,7 @@ from apps.engine.algorithms.base import Kind
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.analysis.job_size import jobs_that_show
 from apps.engine.errors import BadParameter, PackageFailed
+from apps.explain.levels import DecidedBy
 from apps.explain.walk import WalkStep, walk_to, why_unranked, without_reason
 from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant, Policy
@@ -102,6 +103,7 @@ class MyPriority:
     entry_path: str = ""
     walk: tuple[WalkStep, ...] = ()
     deciding: int | None = None
+    decided_by: DecidedBy = "component"  # at the deciding level, where levels decide
     rank: int | None = None
     of: int = 0
     factor: float | None = None
@@ -244,6 +246,7 @@ def _of_entry(
         entry_path=result["entry"],
         walk=tuple(steps[at] for at in shown),
         deciding=shown.index(walk.deciding) if walk.deciding in shown else None,
+        decided_by=walk.decided_by,
         rank=result["rank"],
         of=result["of"],
         factor=result["factor"],

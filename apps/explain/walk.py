@@ -10,6 +10,7 @@ from uuid import UUID
 
 from apps.engine.algorithms.base import Kind
 from apps.explain.levels import (
+    DecidedBy,
     Effect,
     SiblingCounts,
     deciding_level,
@@ -90,7 +91,8 @@ class WalkStep:
 
 @dataclass(frozen=True)
 class Walk:
-    """All levels below the root. deciding: index of the level that is the main reason; None without one.
+    """All levels below the root. deciding: index of the level that is the main reason; None without one. decided_by: as
+    `DecidingLevel.by`.
 
     If levels decide, it is the level at which most leaves ahead diverge from this entry; if none is ahead, most of the
     leaves behind. If one number decides, it is the level that changes it most.
@@ -100,6 +102,7 @@ class Walk:
     chain: list[int]  # the entry of each step
     steps: list[WalkStep]
     deciding: int | None
+    decided_by: DecidedBy = "component"
 
 
 def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
@@ -110,8 +113,12 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     effects = effects_of(snapshot.order.explanation, snapshot.values, chain, damping)
     steps = [replace(step_at(snapshot, i), effect=effect) for i, effect in zip(chain, effects, strict=True)]
     if snapshot.order.explanation.kind == "levels":
-        deciding = deciding_level(snapshot, entry)
-        return Walk(entry, chain, steps, None if deciding is None else chain.index(deciding))
+        found = deciding_level(snapshot, entry)
+        return (
+            Walk(entry, chain, steps, None)
+            if found is None
+            else Walk(entry, chain, steps, chain.index(found.entry), found.by)
+        )
     return Walk(entry, chain, steps, largest_effect(effects))
 
 

@@ -222,9 +222,16 @@ VERDICTS = {
         "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes them first "
         "by its own rule."
     ),
-    "reason.ended": _(
+    "reason.inherited": _(
+        "Main reason: inside %(parent)s others have no own shares, and %(algorithm)s takes them first."
+    ),
+    "reason.you_ended": _(
         "Main reason: others are equal to you inside %(parent)s. The levels below decide, where yours "
         "counts as on target."
+    ),
+    "reason.group_ended": _(
+        "Main reason: others inside %(parent)s are equal to %(name)s, and to you on all your levels. The levels below "
+        "decide, where yours counts as on target."
     ),
     "reason.no_own_shares": _(
         "Main reason: you have no shares of your own inside %(parent)s. You count there as on target, "
