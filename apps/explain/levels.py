@@ -32,7 +32,11 @@ class SiblingCounts:
 
 
 def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
-    """Count the siblings ahead. Two leaves are compared by rank, any other pair by their components."""
+    """Count the siblings ahead. Two leaves are compared by rank, any other pair by their components.
+
+    An algorithm with its own order may give leaves of a sibling with a higher component the rank of a leaf below i, as
+    Slurm's Fair Tree does after an account without users. Such a sibling isn't ahead.
+    """
     contest, entry_of, seat, _ = snapshot.tree.engine_tree().competition
     at, values, order = int(seat[i]), snapshot.values, snapshot.order
     parent = int(contest.parent[at])
@@ -45,12 +49,29 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
         leaves = values.is_ranked[others]
         ahead = np.where(leaves, values.rank[others] < values.rank[i], ahead)
         equal = np.where(leaves, values.rank[others] == values.rank[i], equal & ~ahead)
+    if order.has_own_order and order.explanation.kind == "levels":
+        ahead = ahead & ~_shares_a_rank(snapshot, i, others)
     if order.explanation.kind != "levels":
         return SiblingCounts(int(ahead.sum()), len(others))
     rounded = np.zeros(len(others), dtype=np.bool_)
     if order.decides == "vector":
         rounded = equal & (np.abs(values.priority[others] - values.priority[i]) > _SAME_PRIORITY)
     return SiblingCounts(int(ahead.sum()), len(others), int(equal.sum()), int(rounded.sum()))
+
+
+def _shares_a_rank(snapshot: ServedSnapshot, i: int, others: I8) -> Mask:
+    """Which siblings have a leaf whose rank is that of a leaf below i, or worse."""
+    rows, depth_of = snapshot.leaf_lineage
+    level = int(snapshot.lineage(np.array([i]))[1][0]) - 1
+    if not 0 <= level < rows.shape[1]:
+        return np.zeros(len(others), dtype=np.bool_)
+    inside = depth_of > level
+    entries, ranks = rows[inside, level], snapshot.values.rank[snapshot.values.is_ranked][inside]
+    own = ranks[entries == i]
+    worst = np.zeros(len(snapshot.tree), dtype=np.int64)  # 0: no leaf
+    np.maximum.at(worst, entries, ranks)
+    found: Mask = worst[others] >= own.min() if len(own) else np.zeros(len(others), dtype=np.bool_)
+    return found
 
 
 DecidedBy = Literal["component", "rule", "inherited"]
@@ -116,7 +137,7 @@ def _count_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], 
     """Add the leaves of each mask at the level at which their path diverges from this one."""
     if not (masks[0].any() or masks[1].any()):
         return
-    rows, depth_of = snapshot.lineage(np.flatnonzero(snapshot.values.is_ranked))
+    rows, depth_of = snapshot.leaf_lineage
     width = min(len(own), rows.shape[1])
     same = (rows[:, :width] == own[:width]) & (np.arange(width) < depth_of[:, None])
     n_shared = np.cumprod(same, axis=1).sum(axis=1)

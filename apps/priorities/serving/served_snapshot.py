@@ -349,6 +349,11 @@ class ServedSnapshot:
         return rows, depth_of
 
     @cached_property
+    def leaf_lineage(self) -> tuple[I8, I8]:
+        """`lineage` of all ranked leaves."""
+        return self.lineage(np.flatnonzero(self.values.is_ranked))
+
+    @cached_property
     def own_columns(self) -> tuple[str, ...]:
         """Names of the algorithm's own columns that have a number for some entry."""
         columns = self.values.columns.items()
@@ -378,7 +383,7 @@ class ServedSnapshot:
     @cached_property
     def leaf_components(self) -> npt.NDArray[Any]:
         """Padded components of all ranked leaves, shape (N, depth)."""
-        rows, depth_of = self.lineage(np.flatnonzero(self.values.is_ranked))
+        rows, depth_of = self.leaf_lineage
         inside = np.arange(rows.shape[1]) < depth_of[:, None]
         return np.where(inside, self.order.components(self.values)[rows], self.order.fill)
 
