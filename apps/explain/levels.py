@@ -67,10 +67,10 @@ def _shares_a_rank(snapshot: ServedSnapshot, i: int, others: I8) -> Mask:
         return np.zeros(len(others), dtype=np.bool_)
     inside = depth_of > level
     entries, ranks = rows[inside, level], snapshot.values.rank[snapshot.values.is_ranked][inside]
-    own = ranks[entries == i]
+    best_own = ranks[entries == i].min(initial=snapshot.n_ranked + 1)
     worst = np.zeros(len(snapshot.tree), dtype=np.int64)  # 0: no leaf
     np.maximum.at(worst, entries, ranks)
-    found: Mask = worst[others] >= own.min() if len(own) else np.zeros(len(others), dtype=np.bool_)
+    found: Mask = worst[others] >= best_own
     return found
 
 
