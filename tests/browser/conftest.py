@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
-from playwright.sync_api import TimeoutError as Timeout
 
 from apps.accounts.models import User
 from tests.browser.axe import IMPACTS, load_axe, run_axe
@@ -39,7 +38,7 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
 }).observe(document, { childList: true, subtree: true }));
 """
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-PATIENCE_MS = 3_000
+PATIENCE_S = 3.0
 SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
 # Navigation and top bar are the same on every page: tests/pages checks them.
 WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
@@ -75,6 +74,16 @@ at_widths = pytest.mark.parametrize("width", [WIDE, *(pytest.param(n, marks=pyte
 @pytest.fixture
 def grid(open_grid: Grid, transactional_db: None) -> Grid:
     return open_grid
+
+
+def settled(page: Page, number: str, *, most: int) -> int:
+    """A number of the page when it is at most this, or after some seconds. Asked from here: pages forbid `eval`, and a
+    test may have stopped their clock.
+    """
+    ends_at = time.monotonic() + PATIENCE_S
+    while (found := int(page.evaluate(number))) > most and time.monotonic() < ends_at:
+        page.wait_for_timeout(20)
+    return found
 
 
 @dataclass
@@ -183,11 +192,7 @@ class Visit:
 
     def overflow(self) -> int:
         """Pixels by which the page is wider than its window, when its pictures are drawn for a new width."""
-        if self.scripts:
-            with contextlib.suppress(Timeout):
-                self.page.wait_for_function(f"{OVERFLOW} <= 0", timeout=PATIENCE_MS)
-        width: int = self.page.evaluate(OVERFLOW)
-        return width
+        return settled(self.page, OVERFLOW, most=0)
 
 
 Open = Callable[..., Visit]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 from playwright.sync_api import Page, expect
-from playwright.sync_api import TimeoutError as Timeout
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.policies.changesets.drafts import open_draft
 from apps.policies.services import make_policy, publish_document
 from apps.priorities.selectors.tree import WINDOW
-from tests.browser.conftest import PATIENCE_MS, Open
+from tests.browser.conftest import Open, settled
 from tests.instants import AT
 
 N_GROUPS, N_USERS = 100, 1_000
@@ -38,10 +35,7 @@ def large(transactional_db: None) -> User:
 
 def n_nodes(page: Page) -> int:
     """When rows far from the window are detached, which takes a moment."""
-    count = "document.querySelectorAll('body *').length"
-    with contextlib.suppress(Timeout):
-        page.wait_for_function(f"{count} < {MOST_NODES}", timeout=PATIENCE_MS)
-    return int(page.evaluate(count))
+    return settled(page, "document.querySelectorAll('body *').length", most=MOST_NODES - 1)
 
 
 @pytest.mark.deep
