@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
@@ -144,8 +143,8 @@ def test_a_duplicate_that_differs_in_other_fields_changes_nothing_without_a_revi
     first = RecordRow(job="1", user="alice", submit_at=MIDNIGHT, start_at=at(0), end_at=at(60), cpus=1.0)
     ingest_batch(source=source, rows=[first], at=AT)
     before = buckets(source)
-    other = replace(first, site="north", cpus=2.0)
+    other = first._replace(site="north", cpus=2.0)
     assert ingest_batch(source=source, rows=[other], at=AT).duplicate == 1
     assert buckets(source) == before
-    assert ingest_batch(source=source, rows=[replace(other, revision=1)], at=AT).corrected == 1
+    assert ingest_batch(source=source, rows=[other._replace(revision=1)], at=AT).corrected == 1
     assert buckets(source) == {("alice", "", "north", "", MIDNIGHT): (120.0, 1.0)}
