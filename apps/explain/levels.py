@@ -49,10 +49,10 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
         leaves = values.is_ranked[others]
         ahead = np.where(leaves, values.rank[others] < values.rank[i], ahead)
         equal = np.where(leaves, values.rank[others] == values.rank[i], equal & ~ahead)
-    if order.has_own_order and order.explanation.kind == "levels":
-        ahead = ahead & ~_shares_a_rank(snapshot, i, others)
     if order.explanation.kind != "levels":
         return SiblingCounts(int(ahead.sum()), len(others))
+    if order.has_own_order:
+        ahead = ahead & ~_shares_a_rank(snapshot, i, others)
     rounded = np.zeros(len(others), dtype=np.bool_)
     if order.decides == "vector":
         rounded = equal & (np.abs(values.priority[others] - values.priority[i]) > _SAME_PRIORITY)

@@ -114,11 +114,9 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     steps = [replace(step_at(snapshot, i), effect=effect) for i, effect in zip(chain, effects, strict=True)]
     if snapshot.order.explanation.kind == "levels":
         found = deciding_level(snapshot, entry)
-        return (
-            Walk(entry, chain, steps, None)
-            if found is None
-            else Walk(entry, chain, steps, chain.index(found.entry), found.by)
-        )
+        if found is None:
+            return Walk(entry, chain, steps, None)
+        return Walk(entry, chain, steps, chain.index(found.entry), found.by)
     return Walk(entry, chain, steps, largest_effect(effects))
 
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotFound, status_of
+from apps.dashboard.federation.forms import ActionForm, ReasonForm, TrustForm
 from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
@@ -34,6 +35,24 @@ class RemoteAction:
 
     def run(self, form: RefusableForm, **remote: Any) -> None:
         self.service(reason=form.cleaned_data["reason"], **self.arguments(form), **remote)
+
+
+def common_actions(*, when_fetching: Any, after_reset: Any) -> dict[str, RemoteAction]:
+    """The buttons that both pages have. when_fetching, after_reset: messages after actions that lead to a fetch."""
+    return {
+        "fetch": RemoteAction(ActionForm, control.fetch_now, FETCHING),
+        "pause": RemoteAction(ReasonForm, control.pause),
+        "resume": RemoteAction(ReasonForm, control.resume, when_fetching),
+        "freeze": RemoteAction(ReasonForm, control.freeze, gettext_lazy("Frozen: it is fetched, but not applied.")),
+        "unfreeze": RemoteAction(ReasonForm, control.unfreeze, when_fetching),
+        "reset": RemoteAction(ReasonForm, control.reset_history, after_reset),
+        "trust": RemoteAction(
+            TrustForm,
+            control.trust_key,
+            when_fetching,
+            arguments=lambda form: {"fingerprint": form.cleaned_data["fingerprint"]},
+        ),
+    }
 
 
 def run_action(

@@ -17,12 +17,11 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.core import clock
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.federation import presenters as federation_presenters
-from apps.dashboard.federation.actions import FETCHING, RemoteAction, run_action
+from apps.dashboard.federation.actions import SAVED, RemoteAction, common_actions, run_action
 from apps.dashboard.federation.forms import (
     STALE_ACTIONS,
     ActionForm,
     LimitsForm,
-    ReasonForm,
     SettingsForm,
     TrustForm,
     UnmountForm,
@@ -255,17 +254,9 @@ def act(request: HttpRequest, mount: int) -> HttpResponse:
 
 
 _ACTIONS = {
-    "fetch": RemoteAction(ActionForm, control.fetch_now, FETCHING),
-    "pause": RemoteAction(ReasonForm, control.pause),
-    "resume": RemoteAction(ReasonForm, control.resume),
-    "freeze": RemoteAction(ReasonForm, control.freeze, gettext_lazy("Frozen: it is fetched, but not applied.")),
-    "unfreeze": RemoteAction(ReasonForm, control.unfreeze),
-    "reset": RemoteAction(ReasonForm, control.reset_history),
+    **common_actions(when_fetching=SAVED, after_reset=SAVED),
     "settings": RemoteAction(
         SettingsForm, control.change_settings, arguments=lambda form: {"settings": form.settings()}
-    ),
-    "trust": RemoteAction(
-        TrustForm, control.trust_key, arguments=lambda form: {"fingerprint": form.cleaned_data["fingerprint"]}
     ),
     "unmount": RemoteAction(
         UnmountForm, control.remove, gettext_lazy("Unmounted: the entries below are yours, as they are now.")

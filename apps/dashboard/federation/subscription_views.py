@@ -19,8 +19,8 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.dashboard.federation import publication_presenters, subscriptions
-from apps.dashboard.federation.actions import FETCHING, RemoteAction, run_action
-from apps.dashboard.federation.forms import ActionForm, ReasonForm, TrustForm
+from apps.dashboard.federation.actions import FETCHING, RemoteAction, common_actions, run_action
+from apps.dashboard.federation.forms import ReasonForm, TrustForm
 from apps.dashboard.federation.subscriptions import (
     STALE_ACTIONS,
     AddressForm,
@@ -126,12 +126,7 @@ def _agree_capacity(*, kind: control.Kind, remote_id: int, **more: Any) -> None:
 
 _REREAD = gettext_lazy("All its usage is read again.")
 _ACTIONS = {
-    "fetch": RemoteAction(ActionForm, control.fetch_now, FETCHING),
-    "pause": RemoteAction(ReasonForm, control.pause),
-    "resume": RemoteAction(ReasonForm, control.resume, FETCHING),
-    "freeze": RemoteAction(ReasonForm, control.freeze, gettext_lazy("Frozen: it is fetched, but not applied.")),
-    "unfreeze": RemoteAction(ReasonForm, control.unfreeze, FETCHING),
-    "reset": RemoteAction(ReasonForm, control.reset_history, _REREAD),
+    **common_actions(when_fetching=FETCHING, after_reset=_REREAD),
     "settings": RemoteAction(
         SettingsForm,
         control.change_settings,
@@ -139,9 +134,6 @@ _ACTIONS = {
     ),
     "capacity": RemoteAction(
         CapacityForm, _agree_capacity, _REREAD, arguments=lambda form: {"cores": form.cleaned_data["capacity"]}
-    ),
-    "trust": RemoteAction(
-        TrustForm, control.trust_key, FETCHING, arguments=lambda form: {"fingerprint": form.cleaned_data["fingerprint"]}
     ),
     "unsubscribe": RemoteAction(ReasonForm, control.remove, gettext_lazy("Its usage was removed.")),
 }
