@@ -139,3 +139,11 @@ def test_the_list_refreshes_in_place_until_paused(mount: Mount, visit: Open) -> 
     assert page.evaluate("document.activeElement.textContent") == "vo-a.example", "the focus stays where it was"
     page.click("[data-pause]")
     expect(page.locator("[data-pause]")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_refused_action_focuses_its_message(mount: Mount, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    page = window.go(f"/federation/mounts/{mount.pk}/")
+    page.click("button[value=pause]")  # without a reason
+    expect(page.locator("#do [role=alert]")).to_be_focused()
