@@ -340,7 +340,7 @@ def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding
         found = f"The server's clock differs from this host's by {offset_s:+.0f} s."
         return Finding("clock", "warning", found, remedy)
     if future:
-        found = f"{len(future)} jobs were submitted in the future, the first is {future[0]}."
+        found = f"Jobs submitted in the future: {len(future)}, the first is {future[0]}."
         return Finding("clock", "warning", found, remedy)
     return Finding("clock", "ok", "The clocks agree." if offset_s is not None else "The server sends no time.", "")
 

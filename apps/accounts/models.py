@@ -13,6 +13,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
+from apps.core.counts import counted
+
 
 class User(AbstractUser):
     """A person who signs in."""
@@ -240,4 +242,4 @@ class AuditCheck(models.Model):
         indexes = [models.Index(fields=["broken_id", "-n_rows"], name="accounts_auditcheck_good")]
 
     def __str__(self) -> str:
-        return self.problem or f"{self.n_rows} rows unbroken"
+        return self.problem or f"{counted(self.n_rows, 'row')} unbroken"

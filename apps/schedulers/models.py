@@ -6,6 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from apps.core.counts import counted
 from apps.policies.models import Policy
 
 MOST_WEIGHT = 2_147_483_645  # the largest signed value that Slurm accepts
@@ -148,7 +149,7 @@ class QueueListing(models.Model):
     digest = models.CharField(max_length=64)
 
     def __str__(self) -> str:
-        return f"{self.n_jobs} jobs of {self.scheduler_id}"
+        return f"{counted(self.n_jobs, 'job')} of {self.scheduler_id}"
 
 
 class SchedulerValues(models.Model):
@@ -164,7 +165,7 @@ class SchedulerValues(models.Model):
         verbose_name_plural = "scheduler values"
 
     def __str__(self) -> str:
-        return f"{self.n_rows} values of {self.scheduler_id}"
+        return f"{counted(self.n_rows, 'value')} of {self.scheduler_id}"
 
 
 class ShareListing(models.Model):
@@ -178,7 +179,7 @@ class ShareListing(models.Model):
     digest = models.CharField(max_length=64)
 
     def __str__(self) -> str:
-        return f"{self.n_rows} shares of {self.scheduler_id}"
+        return f"{counted(self.n_rows, 'share')} of {self.scheduler_id}"
 
 
 class ShareOrder(models.Model):

@@ -17,6 +17,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.account_ids import refuse_reserved
 from apps.accounts.actor import Actor
 from apps.accounts.idempotency import get_stored_answer, store_answer
+from apps.core.counts import counted
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotFound, TooLarge
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
@@ -322,7 +323,8 @@ def _answer(counts: Counts, records: Records) -> dict[str, Any]:
 def _all_rejected(records: Records) -> Invalid:
     bad = records.rejections
     problems = [FieldProblem(f"line {one.line}", f"{one.code}: {one.message}") for one in bad[:MOST_NAMED]]
-    return Invalid(f"{len(bad)} records are invalid, so none was imported.", code="records_rejected", fields=problems)
+    invalid = counted(len(bad), "record is", "records are")
+    return Invalid(f"{invalid} invalid, so none was imported.", code="records_rejected", fields=problems)
 
 
 def _refuse_too_long(batch: RecordBatch) -> None:

@@ -133,7 +133,7 @@ def test_jobs_submitted_in_the_future_are_a_finding(place: Place) -> None:
     place.scheduler.answer("squeue", out=row.format(99999999999))
     assert place.run().returncode == 0
     (clock,) = [check for check in place.site.reports[0]["checks"] if check["code"] == "clock"]
-    assert (clock["severity"], clock["found"]) == ("warning", "1 jobs were submitted in the future, the first is 11.")
+    assert (clock["severity"], clock["found"]) == ("warning", "Jobs submitted in the future: 1, the first is 11.")
 
 
 def test_invalid_orders_and_factors(place: Place) -> None:

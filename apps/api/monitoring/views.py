@@ -41,6 +41,7 @@ from apps.api.monitoring.scheduler_gauges import scheduler_families
 from apps.api.rendering import dumps
 from apps.api.requests import client_address, has_uncounted_proxy
 from apps.core import clock
+from apps.core.counts import counted
 from apps.core.disk_space import full_disks
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
 from apps.notices.mail import failing_mail
@@ -240,7 +241,10 @@ def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
         last = (
             f"their last contact was at {found.last_contact_at:%FT%TZ}" if found.last_contact_at else "none has worked"
         )
-        message = f"{last}; {found.n_waiting} runs wait and {found.n_lost} have lost their worker"
+        message = (
+            f"{last}; {counted(found.n_waiting, 'run waits', 'runs wait')}, "
+            f"{counted(found.n_lost, 'has lost its worker', 'have lost their worker')}"
+        )
         yield {"code": "workers_silent", "subject": "workers", "message": message}
     rang_at = beat_silent_since(at)
     if rang_at is not None:

@@ -14,6 +14,7 @@ from django.db import transaction
 
 from apps.accounts.account_ids import account_ids, entry_account
 from apps.core import outbound
+from apps.core.counts import counted
 from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.trust import SKEW
@@ -366,9 +367,9 @@ def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> 
 
 def _summary(document: UsageDocument, sifted: CheckedHours) -> str:
     n_running = 0 if document.running is None else len(document.running)
-    text = f"{len(document.hours):,} hours reported, {n_running:,} jobs running"
+    text = f"{counted(len(document.hours), 'hour')} reported, {counted(n_running, 'job')} running"
     if sifted.held_cpu_s:
-        text += f"; {len(sifted.held_cpu_s):,} hours held: more than the site has"
+        text += f"; {counted(len(sifted.held_cpu_s), 'hour')} held: more than the site has"
     if sifted.running_is_held:
         text += "; running jobs held" + (": more cores than the site has" if sifted.doubted_from is None else "")
     if sifted.doubted_from is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from apps.core.counts import counted
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
 from apps.policies.files.parsed_document import ParsedDocument
@@ -244,4 +245,4 @@ def _describe(tree: TreeColumns, column: str, entries: list[int]) -> list[str]:
     if not entries:
         return []
     first = ", ".join(tree.path(i) for i in entries[:3]) + (", …" if len(entries) > 3 else "")
-    return [f"{_WORDS[column]} of {len(entries):,} entr{'y' if len(entries) == 1 else 'ies'}: {first}"]
+    return [f"{_WORDS[column]} of {counted(len(entries), 'entry', 'entries')}: {first}"]

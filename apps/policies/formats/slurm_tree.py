@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 
+from apps.core.counts import counted
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
 from apps.policies.formats.base import wrong_format
@@ -87,7 +88,7 @@ class Associations(DocumentBuilder):
             return []
         users, n = list(self.partitions), sum(map(len, self.partitions.values()))
         alone = [(user, account) for user, account in users if not self._has_entry(user, account)]
-        remarks = [f"{n:,} association{'' if n == 1 else 's'} of one partition: {_named(users)}"]
+        remarks = [f"{counted(n, 'association')} of one partition: {_named(users)}"]
         if alone:
             remarks.append(f"no entry, as they have associations of one partition alone: {_named(alone)}")
         return remarks

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.accounts.actor import Actor
+from apps.core.counts import counted
 from apps.core.errors import Conflict, DomainError
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
@@ -70,10 +71,12 @@ class Size:
         points, users = self.limits["points"], self.limits["users"]
         found = []
         if points is not None and self.n_beyond:
-            entries = "entry moves" if self.n_beyond == 1 else "entries move"
-            found.append(f"{self.n_beyond:,} {entries} more than {points:g} points")
+            moved = counted(self.n_beyond, "entry moves", "entries move")
+            found.append(f"{moved} more than {points:g} points")
         if users is not None and self.users is not None and self.users > users:
-            found.append(f"{self.users:,} leaves change rank; one person may change {users:,}")
+            found.append(
+                f"{counted(self.users, 'leaf changes', 'leaves change')} rank; one person may change {users:,}"
+            )
         if self.loosens:
             found.append("it raises the limit above which a second person is needed")
         return found

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import MOST_NAMED, BucketAudit, Difference, audit_buckets, repair_buckets
 from apps.usage.selectors import get_source
@@ -36,7 +37,10 @@ class Command(OperatorCommand):
             n_left += found.n_different - found.n_repaired
         if n_left:
             remedy = "sealed hours can't be repaired: their records are gone" if options["repair"] else "see --repair"
-            raise CommandError(f"{n_left} buckets are not the sum of their records; {remedy}.", returncode=REFUSED)
+            raise CommandError(
+                f"{counted(n_left, 'bucket is', 'buckets are')} not the sum of their records; {remedy}.",
+                returncode=REFUSED,
+            )
 
     def _repaired(self, source: Source, options: dict[str, Any]) -> BucketAudit:
         return repair_buckets(source, reason=options["reason"], at=now(), actor=COMMAND)
@@ -45,11 +49,11 @@ class Command(OperatorCommand):
         if as_json:
             self.stdout.write(json.dumps(asdict(found), default=str))
             return
-        head = f"{found.source}: {found.n_records} records, {found.n_buckets} buckets: "
+        head = f"{found.source}: {counted(found.n_records, 'record')}, {counted(found.n_buckets, 'bucket')}: "
         if not found.n_different:
             self.stdout.write(f"{head}{_agreement(found)}")
             return
-        self.stdout.write(f"{head}{found.n_different} buckets differ")
+        self.stdout.write(f"{head}{counted(found.n_different, 'bucket differs', 'buckets differ')}")
         for difference in found.first:
             self.stdout.write(f"  {_described(difference)}")
         if found.n_different > MOST_NAMED:

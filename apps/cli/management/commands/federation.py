@@ -15,6 +15,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 from apps.federation.documents.trust import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, request_fetch
 from apps.federation.models import Mount, Publication, Remote, Subscription, UsageFeed
@@ -68,7 +69,7 @@ def status_lines(mounts: list[Mount], subscriptions: list[Subscription], at: dat
         yield f"mount {_head(mount, at)}  {version}  {_age(mount, at)}{held}{_error_text(mount)}"
     for row in subscriptions:
         n_held = row.held_hours.count()
-        held = f"  {n_held:,} hours held" if n_held else ""
+        held = f"  {counted(n_held, 'hour')} held" if n_held else ""
         held += "  running jobs held" if row.running_held else ""
         yield f"usage {_head(row, at)}  number {row.number}  {_age(row, at)}{held}{_error_text(row)}"
 
@@ -222,8 +223,8 @@ class Command(OperatorCommand):
             document = issued.document
             made = "new" if issued.is_new else "as before"
             self.stdout.write(
-                f"{path}: version {document.version} ({made}), {document.n_entries} entries of revision "
-                f"{document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
+                f"{path}: version {document.version} ({made}), {counted(document.n_entries, 'entry', 'entries')} of "
+                f"revision {document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
         closed = (
             [row for row in publications if not row.is_open] if options["policy"] else []
@@ -295,8 +296,9 @@ class Command(OperatorCommand):
         found = preview(**given)
         head, fingerprint = found.document.head, found.key.fingerprint
         self.stdout.write(
-            f"{head.publication} of {head.issuer}, version {head.version}: {found.n_entries:,} entries on "
-            f"{found.n_levels} levels, until {head.expires_at:%Y-%m-%d %H:%M} UTC"
+            f"{head.publication} of {head.issuer}, version {head.version}: "
+            f"{counted(found.n_entries, 'entry', 'entries')} on {counted(found.n_levels, 'level')}, "
+            f"until {head.expires_at:%Y-%m-%d %H:%M} UTC"
         )
         self._compared(fingerprint, options)
         self._usage_decided(found.unmapped, options)
@@ -374,11 +376,14 @@ def _closed_line(folder: str, row: Publication | UsageFeed) -> str:
 def _unmapped_line(unmapped: UnmappedUsage) -> str:
     message = []
     if unmapped.accounts:
-        accounts = "1 account becomes" if unmapped.n_accounts == 1 else f"{unmapped.n_accounts:,} accounts become"
+        become = counted(unmapped.n_accounts, "account becomes", "accounts become")
         core_h = f"{unmapped.core_s / 3_600:,.1f} core-hours of the last {DAYS} days"
-        message.append(f"It removes entries: {accounts} unmapped, and {core_h} count nowhere.")
+        message.append(f"It removes entries: {become} unmapped, and {core_h} count nowhere.")
     if unmapped.n_peer_entries:
-        message.append(f"Usage that other sites report for {unmapped.n_peer_entries:,} removed entries counts nowhere.")
+        message.append(
+            f"Usage that other sites report for {counted(unmapped.n_peer_entries, 'removed entry', 'removed entries')} "
+            "counts nowhere."
+        )
     return " ".join(message)
 
 

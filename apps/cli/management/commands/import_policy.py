@@ -13,6 +13,7 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.problems import problem_text
 from apps.onboarding.services import count_mapped, map_by_names
@@ -77,7 +78,7 @@ class Command(OperatorCommand):
         self._print_config(config)
         self._print_result(done, config, as_json=options["json"])
         if n_rules is not None:
-            added = f"{n_rules:,} mapping rule{'' if n_rules == 1 else 's'} added."
+            added = f"{counted(n_rules, 'mapping rule')} added."
             self.stderr.write(added if n_rules else "The mapping rules are there already.")
         if not options["dry_run"]:
             self._print_mapped(done)
@@ -126,7 +127,7 @@ class Command(OperatorCommand):
             self.stdout.write(f"  {_line(change)}")
         more = plan.comparison.n_entries - _MOST_LINES
         if more > 0:
-            self.stdout.write(f"  and {more:,} more {'entry' if more == 1 else 'entries'}")
+            self.stdout.write(f"  and {counted(more, 'more entry', 'more entries')}")
         if done.revision is not None:
             self.stdout.write(f"published as revision {done.revision.number}")
         elif done.change_set is not None:

@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
 from apps.priorities.selectors import count_unmapped_of_import, count_unmapped_of_preview
 from apps.runs.models import Run
@@ -96,7 +97,7 @@ class Command(OperatorCommand):
             return
         n = {**report.result, "late": report.result["late"] + report.result["too_late"]}
         counts = ", ".join(f"{n[name]} {name}" for name in _COUNTS)
-        counts += f", {report.n_unmapped} accounts unmapped" if report.n_unmapped else ""
+        counts += f", {counted(report.n_unmapped, 'account')} unmapped" if report.n_unmapped else ""
         self.stdout.write(f"{counts}{' (dry run: nothing stored)' if report.is_dry else ''}")
         for line in report.rejected[:_SHOWN]:
             self.stderr.write(f"line {line['line']}: {line['code']}: {line['message']}")

@@ -8,6 +8,7 @@ from typing import Any
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
 from apps.onboarding.services import PolicyProposal, propose_policy
 from apps.policies.settings import AGINGS
@@ -47,7 +48,7 @@ class Command(OperatorCommand):
             at=now(),
             actor=COMMAND,
         )
-        size = f"{proposal.n_groups} groups, {proposal.n_users} users"
+        size = f"{counted(proposal.n_groups, 'group')}, {counted(proposal.n_users, 'user')}"
         if proposal.revision is None:
             self.stdout.write(f"policy {options['policy']} draft, change set {proposal.change_set.pk}: {size}")
             self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.records.undo import undo_import
@@ -38,4 +39,4 @@ class Command(OperatorCommand):
                 f"Undoing import {requested.pk} {run.state}: {run.error or run.message}", returncode=REFUSED
             )
         removed, restored = run.result["removed"], run.result["put_back"]
-        self.stdout.write(f"{removed} records removed, {restored} earlier versions restored")
+        self.stdout.write(f"{counted(removed, 'record')} removed, {counted(restored, 'earlier version')} restored")

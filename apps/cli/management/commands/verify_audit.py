@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 from apps.accounts.audit_log import check_chain
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.counts import counted
 
 
 class Command(OperatorCommand):
@@ -24,4 +25,4 @@ class Command(OperatorCommand):
                 f"The audit log is broken: {found.problem}. {found.n_rows:,} rows before it hold.", returncode=REFUSED
             )
         head = bytes(found.head_hash).hex()
-        self.stdout.write(f"{found.n_rows:,} rows unbroken in {found.duration_s:.1f} s, head {head}")
+        self.stdout.write(f"{counted(found.n_rows, 'row')} unbroken in {found.duration_s:.1f} s, head {head}")
