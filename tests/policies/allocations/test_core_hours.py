@@ -120,9 +120,9 @@ def test_an_allocation_is_spread_evenly_over_its_hours(
 def allocated_trees(draw: st.DrawFn) -> tuple[TreeColumns, dict[UUID, float], float | None]:
     """A tree of up to 14 entries, some of which have allocations."""
     n = draw(st.integers(1, 14))
-    nodes = [Node(new_uid(), None, "root")]
+    nodes = [Node(UUID(int=1), None, "root")]
     for k in range(1, n):
-        nodes.append(Node(new_uid(), nodes[draw(st.integers(0, k - 1))].uid, f"e{k}"))
+        nodes.append(Node(UUID(int=k + 1), nodes[draw(st.integers(0, k - 1))].uid, f"e{k}"))
     amounts = st.integers(0, 1000).map(float)
     allocated = {node.uid: draw(amounts) for node in nodes[1:] if draw(st.booleans())}
     return columns_of(nodes), allocated, draw(st.none() | amounts)
