@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bench
-from apps.core.memory import keep_freed_memory
+from apps.runs.memory import keep_freed_memory
 from bench.report import BenchLine, table
 
 _NOT_MEASURED = {"__main__", "report", "shapes", "web_server", "web_settings"}

@@ -24,7 +24,7 @@ app.autodiscover_tasks()
 
 @worker_init.connect
 def prepare_memory(**_signal: Any) -> None:
-    from apps.core.memory import keep_freed_memory
+    from apps.runs.memory import keep_freed_memory
 
     keep_freed_memory()
 

@@ -32,8 +32,7 @@ class RuleForm(RefusableForm):
                     "step": "1" if term.is_whole else "any",
                 }
             )
-            label = f"{term.label} ({term.unit})"
-            self.fields[f"terms_{term.name}"] = NumberField(label=label, widget=widget)
+            self.fields[f"terms_{term.name}"] = NumberField(label=term.title, widget=widget)
 
     def form_field(self, where: str) -> str:
         return where.replace(".", "_")

@@ -229,7 +229,7 @@ def stop_watch(request: HttpRequest, watch: int) -> HttpResponse:
 
 def draw_rule(line: RuleRow) -> dict[str, Any]:
     rule = line.rule
-    limits = [(term.name, term.label, line.terms[term.name], term.unit) for term in line.kind.terms]
+    limits = [(term.name, term.title, line.terms[term.name]) for term in line.kind.terms]
     place = Place(rule.policy, rule.entry_uid, rule.source)
     return {
         "id": rule.pk,

@@ -38,6 +38,11 @@ class Term:
     highest: float
     is_whole: bool = True
 
+    @property
+    def title(self) -> str:
+        """Label and unit, for a number in a form or a list: "Grace time (hours)"."""
+        return f"{self.label} ({self.unit})"
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:

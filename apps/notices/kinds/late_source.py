@@ -62,5 +62,5 @@ KIND = Kind(
     is_for=is_for,
     describe=describe,
     leads_to="source",
-    terms=(Term("grace_h", gettext_lazy("Grace time"), gettext_lazy("h"), 1, 0, 8784),),
+    terms=(Term("grace_h", gettext_lazy("Grace time"), gettext_lazy("hours"), 1, 0, 8784),),
 )

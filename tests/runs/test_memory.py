@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _FAULTS = """
 import resource
 import numpy as np
-from apps.core.memory import keep_freed_memory
+from apps.runs.memory import keep_freed_memory
 {call}
 def work():
     return sum(len(array) for array in [np.ones(300_000) for _ in range(12)])
