@@ -59,6 +59,12 @@ def used(slurm: SlurmSite) -> SlurmSite:
     return slurm
 
 
+@pytest.fixture(autouse=True)
+def fine_ticks(settings: Any) -> None:
+    """In the first minute of an hour the last ordinary tick is before the hour of the jobs."""
+    settings.FAIRSHARE_TICK_S = 1
+
+
 @pytest.fixture
 def dump(used: SlurmSite, tmp_path: Path) -> Path:
     file = tmp_path / "accounts.cfg"
@@ -70,7 +76,6 @@ def dump(used: SlurmSite, tmp_path: Path) -> Path:
 def imported(used: SlurmSite, dump: Path, tmp_path: Path, settings: Any) -> Policy:
     """The policy `c1`: imported from the dump, mapped, with Slurm's algorithm and half-life, usage collected."""
     settings.FAIRSHARE_COLLECT_COMMANDS = [str(used.bin / "sacct")]
-    settings.FAIRSHARE_TICK_S = 1  # in the first minute of an hour the last tick is before the hour of the jobs
     source = make_source(NewSource(slug=CLUSTER, name=CLUSTER, cluster=""), at=now(), actor=COMMAND)
     source.kind, source.collect_every_s, source.collect_due_at = Source.Kind.COMMAND, 300, now()
     source.collecting = validate_terms(
