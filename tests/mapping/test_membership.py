@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey, account_ids
@@ -160,6 +160,7 @@ _RULES = st.lists(
     st.sampled_from(["", "/v/x", "/w"]),
     st.sampled_from([None, Person("u", frozenset({"p"})), Person("u", frozenset({"q1"}))]),
 )
+@example([Rule("exact", UUID(int=2), people="q*")], "", "", "", Person("u", frozenset({"q1"})))
 def test_indexed_rules_give_the_same_result_as_all_rules(
     rules: list[Rule], user: str, group: str, fqan: str, person: Person | None
 ) -> None:

@@ -139,7 +139,8 @@ def test_the_slurm_queue_follows_the_policy_through_a_killed_controller_and_is_r
 
         def order() -> list[str]:
             priorities = listed(slurm, [*jobs.values(), array])
-            assert priorities[array] == priorities[jobs["bob"]]
+            if priorities[array] != priorities[jobs["bob"]]:
+                return []  # no order: only while a pass sets one job after the other
             return sorted(jobs, key=lambda user: -priorities[jobs[user]])
 
         for operator in OPERATORS:

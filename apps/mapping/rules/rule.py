@@ -297,11 +297,13 @@ def _index_key(rule: Rule) -> _Place | None:
     """Return the rule's index key, or None if no property is certain."""
     if rule.kind == "default":  # ignores its patterns
         return ("namespace", "is", rule.namespace) if rule.namespace else None
-    patterns = (("user", rule.user_pattern), ("group", rule.group_pattern), ("people", rule.people))
+    patterns = (("user", rule.user_pattern), ("group", rule.group_pattern))
     for field, pattern in patterns:
         if pattern and (rule.kind == "exact" or not has_wildcard(pattern)):
             return field, "is", pattern
-    for field, pattern in (*patterns[:2], ("fqan", rule.fqan_pattern)):
+    if rule.people and not has_wildcard(rule.people):  # a pattern in rules of every kind
+        return "people", "is", rule.people
+    for field, pattern in (*patterns, ("fqan", rule.fqan_pattern)):
         begins, ends = _fixed_affixes(pattern)
         if begins:
             return field, "begins", begins
