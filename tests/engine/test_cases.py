@@ -120,15 +120,20 @@ def test_aequus_equals_its_oracle(case: dict[str, Any]) -> None:
 def test_gridwide_equals_its_oracle(case: dict[str, Any]) -> None:
     nodes = solve(case)["nodes"]
     entries = list(oracles.read(case).walk())
-    for entry in entries:
-        exact = None if entry.target is None or entry.actual is None else 100 * (entry.target - entry.actual)
-        assert exact is None or abs(nodes[entry.path]["priority"] - float(exact)) <= 1e-9
+    points = {
+        entry.path: 100 * (entry.target - entry.actual)
+        for entry in entries
+        if entry.target is not None and entry.actual is not None
+    }
+    for path, exact in points.items():
+        assert abs(nodes[path]["priority"] - float(exact)) <= 1e-9
     tuples = {entry.path: [nodes[path]["priority"] for path in entry.seat] for entry in entries}
     ranked = {entry.path for entry in entries if entry.is_ranked}
     assert_ranks(entries, nodes, oracles.ranks_of_numbers(tuples, ranked, 1e-9))
     depth = max((len(tuples[path]) for path in ranked), default=0)
+    seats = {entry.path: entry.seat for entry in entries}
     for path in ranked:
-        digits = oracles.padded([round(points) for points in tuples[path]], depth, 0)
+        digits = oracles.padded([round(points[seat]) for seat in seats[path]], depth, 0)
         value = sum((digit + 100) * 200 ** (depth - level) for level, digit in enumerate(digits, start=1))
         assert nodes[path]["value"] == str(value)
 

@@ -212,15 +212,17 @@ POINT = 1024
 
 @dataclass(frozen=True, eq=False)
 class WeightOrder:
-    """Weights of flux, which tie where their doubles are equal or their exact values are within flux's tolerance.
+    """Weights of flux, which tie where their exact values are within flux's tolerance.
 
-    value: (n,) weights as doubles. parent: (n,) of the tree. exact: returns weight · 2^POINT of some entries, rounded
-    down.
+    value: (n,) weights as doubles. idle: the weight of every idle entry. parent: (n,) of the tree. exact: returns
+    weight · 2^POINT of some entries, rounded down. are_alike: whether pairs of entries tie for sure.
     """
 
     value: FloatArray
+    idle: float
     parent: npt.NDArray[np.integer[Any]]
     exact: Callable[[IntArray], WholeNumbers]
+    are_alike: Callable[[IntArray, IntArray], BoolArray]
 
     def resolve(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
         """Sort by weight, late entries last among those that tie; return the ties."""
@@ -239,7 +241,7 @@ class WeightOrder:
         same[slots.lists.starts] = False
         width *= _OFF_BESIDE_OTHERS / _TIE
         is_close = gap < width
-        is_close &= gap > 0
+        is_close &= (gap > 0) | ((value[:-1] > 0) & (value[:-1] != self.idle))
         close = is_close.nonzero()[0]
         if len(close):
             doubtful = 1 + close[self._is_doubtful(slots, order, close)]
@@ -258,13 +260,12 @@ class WeightOrder:
         one, other = slots.entry[order[position]], slots.entry[order[position + 1]]
         value, gap = self.value[one], self.value[one] - self.value[other]
         width = np.maximum(value, 1.0) * _TIE
-        off = (
-            np.where(self.parent[one] == self.parent[other], _OFF_BESIDE_SIBLINGS, _OFF_BESIDE_OTHERS) * value
-            + _OFF_BESIDE_OTHERS * width
-        )
+        are_siblings = self.parent[one] == self.parent[other]
+        off = np.where(are_siblings, _OFF_BESIDE_SIBLINGS, _OFF_BESIDE_OTHERS) * value + _OFF_BESIDE_OTHERS * width
         is_first = np.zeros(slots.lists.size, dtype=np.bool_)
         is_first[slots.lists.starts] = True
         is_doubtful: BoolArray = (np.abs(gap - width) <= off) & ~is_first[position + 1]
+        is_doubtful &= (gap > 0) | ~self.are_alike(one, other)
         return is_doubtful
 
     def _decide_exactly(self, slots: Slots, order: IntArray, same: BoolArray, doubtful: IntArray) -> BoolArray:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.engine.cases import solve
@@ -78,6 +78,7 @@ DECIMALS = st.integers(1, 99).map(lambda tenths: tenths / 10)
 
 @examples(60)
 @given(st.lists(DECIMALS, min_size=1, max_size=5), st.lists(DECIMALS, min_size=1, max_size=4), st.integers(1, 9))
+@example([0.6], [0.1, 0.1, 5.4, 5.4], 3)  # the banks' doubles are equal, their exact weights differ
 def test_exact_weights_decide_where_usage_is_in_proportion_to_decimal_shares(
     ours: list[float], theirs: list[float], per_share: int
 ) -> None:
