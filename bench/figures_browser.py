@@ -241,9 +241,10 @@ def _drags(open_page: Open, site: _Site) -> Iterator[BenchLine]:
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    for number in range(1, N_MOVES + 1):
+    for number in range(N_MOVES):
+        before = page.get_attribute("html", "data-predictions") or ""
         page.mouse.move(x + 30 * (number % 5 + 1), y)  # by a share at least
-        page.wait_for_selector(f"html[data-predictions='{number}']", state="attached")
+        page.wait_for_selector(f"html[data-predictions]:not([data-predictions='{before}'])", state="attached")
     n_siblings = page.locator("#members tr[data-uid]").count()
     assert n_siblings == 100, f"{n_siblings} siblings"
     pictures, predictions = (
