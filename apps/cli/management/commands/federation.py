@@ -226,9 +226,8 @@ class Command(OperatorCommand):
                 f"{path}: version {document.version} ({made}), {counted(document.n_entries, 'entry', 'entries')} of "
                 f"revision {document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
-        closed = (
-            [row for row in publications if not row.is_open] if options["policy"] else []
-        )  # not for a mere refresh, which cron runs
+        # Not for a mere refresh, which cron runs.
+        closed = [row for row in publications if not row.is_open] if options["policy"] else []
         for row in closed:
             self.stdout.write(_closed_line("publications", row))
         if feeds.list_feeds(actor=COMMAND):
@@ -380,10 +379,8 @@ def _unmapped_line(unmapped: UnmappedUsage) -> str:
         core_h = f"{unmapped.core_s / 3_600:,.1f} core-hours of the last {DAYS} days"
         message.append(f"It removes entries: {become} unmapped, and {core_h} count nowhere.")
     if unmapped.n_peer_entries:
-        message.append(
-            f"Usage that other sites report for {counted(unmapped.n_peer_entries, 'removed entry', 'removed entries')} "
-            "counts nowhere."
-        )
+        removed = counted(unmapped.n_peer_entries, "removed entry", "removed entries")
+        message.append(f"Usage that other sites report for {removed} counts nowhere.")
     return " ".join(message)
 
 
