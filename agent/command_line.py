@@ -142,9 +142,9 @@ def _reset_values(given: argparse.Namespace) -> int:
         kind = str(given.kind or table.facts.get("kind"))
         adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
         sent = reset_values(adapter, table, _knob(given, table) or KNOBS[kind][0])
-        print(f"{len(sent.done)} jobs reset, {sent.n_failed} failed, {len(table)} left in the table.")
+        print(f"Jobs reset: {len(sent.done)}, failed: {sent.n_failed}, left in the table: {len(table)}.")
         for code, (n, detail) in sent.problems.items():
-            _log(f"{code}, {n} jobs: {detail}")
+            _log(f"{code} (jobs: {n}): {detail}")
         return FAILED if sent.n_failed else DONE
     finally:
         os.close(handle)
@@ -163,10 +163,10 @@ def _status(given: argparse.Namespace) -> int:
     jobs = last["jobs"]
     lines: List[str] = ["last pass {ended_at}, mode {mode}".format(**last)]
     lines.append(", ".join(f"{jobs[name]} {name}" for name in COUNTS))
-    lines.append(f"{len(table)} jobs have a value by {table.facts.get('knob') or 'no knob'}")
+    lines.append(f"jobs with a value by {table.facts.get('knob') or 'no knob'}: {len(table)}")
     if last["frozen"]:
         lines.append("nothing was sent ({code}): {detail}".format(**last["frozen"]))
-    lines += ["{code}, {count} jobs: {detail}".format(**error) for error in last["errors"]]
+    lines += ["{code} (jobs: {count}): {detail}".format(**error) for error in last["errors"]]
     print("\n".join(lines))
     return FAILED if last["frozen"] else DONE
 

@@ -249,7 +249,7 @@ class Agent:
         if report.frozen is not None:
             self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
         for error in document["errors"]:
-            self._log("{code}, {count} jobs: {detail}".format(**error))
+            self._log("{code} (jobs: {count}): {detail}".format(**error))
         self.was_reported = is_sent and self._send_report(report, document)
         self._begin("end")
         self._remember(document)
@@ -348,7 +348,7 @@ def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding
 def check_floor(orders: Orders, queue: Queue) -> Finding:
     """Slurm's priority is at least 1: if nice subtracts more than the other terms add, all jobs are equal."""
     low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
-    found = f"{len(low)} pending jobs have the lowest priority, 1."
+    found = f"Pending jobs with the lowest priority, 1: {len(low)}."
     remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."
     return Finding("nice_floor", "error" if low else "ok", found, remedy)
 

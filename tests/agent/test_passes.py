@@ -256,10 +256,10 @@ def test_reset_needs_no_site_and_covers_set_and_listed_values(place: Place) -> N
     jobs["12"]["state"] = "RUNNING"  # it may be requeued
     place.scheduler.jobs = jobs
     done = place.run("reset-values")
-    assert (done.returncode, done.stdout) == (0, "5 jobs reset, 0 failed, 0 left in the table.\n")
+    assert (done.returncode, done.stdout) == (0, "Jobs reset: 5, failed: 0, left in the table: 0.\n")
     assert set(place.scheduler.values().values()) == {0}
     place.scheduler.forget_calls()
-    assert place.run("reset-values").stdout == "0 jobs reset, 0 failed, 0 left in the table.\n"
+    assert place.run("reset-values").stdout == "Jobs reset: 0, failed: 0, left in the table: 0.\n"
 
 
 def test_a_reset_order_runs_once(place: Place) -> None:
@@ -299,7 +299,7 @@ def test_status_reports_the_last_pass(place: Place) -> None:
     place.run()
     done = place.run("status")
     assert (done.returncode, "snapshot_too_old" in done.stdout) == (1, True)
-    assert "4 jobs have a value by sitefactor" in done.stdout
+    assert "jobs with a value by sitefactor: 4" in done.stdout
 
 
 def test_check_prints_the_line_to_change(place: Place) -> None:
