@@ -6,7 +6,7 @@ Publishing five changes writes five rows, and any past tree is one query.
 from __future__ import annotations
 
 import uuid
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -109,6 +109,10 @@ class ChangeSet(models.Model):
 
     def __str__(self) -> str:
         return f"change set {self.pk}"
+
+    def replace_operations(self, operations: list[Any], base_number: int) -> None:
+        """Undone operations fit what was there before: redone here they would overwrite others' edits unnoticed."""
+        self.operations, self.base_number, self.undone = operations, base_number, []
 
 
 class ProposedTree(models.Model):

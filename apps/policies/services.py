@@ -161,10 +161,10 @@ def update_change_set(*, id: int, version: int, edit: ChangeSetEdit, at: datetim
         change_set = get_change_set_for_write(id, actor, at, version=version)
         if edit.operations is not None or edit.base_revision is not None:
             wanted = change_set.operations if edit.operations is None else edit.operations
-            change_set.base_number = _existing_base(change_set.policy, edit.base_revision or change_set.base_number)
-            resolved = _checked(change_set.policy, change_set.base_number, wanted, actor, at)
+            base = _existing_base(change_set.policy, edit.base_revision or change_set.base_number)
+            resolved = _checked(change_set.policy, base, wanted, actor, at)
             reanchor(change_set, resolved)
-            change_set.operations = resolved
+            change_set.replace_operations(resolved, base)
         change_set.reason = change_set.reason if edit.reason is None else clean_reason(edit.reason)
         if edit.effective_at is not UNSET:
             change_set.effective_at = require_future(edit.effective_at, at)

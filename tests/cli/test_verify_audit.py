@@ -131,7 +131,7 @@ def test_truncated_rows_are_detected_at_the_next_check(tamper: Tamper) -> None:
     write()
     verify()
     tamper("DELETE FROM accounts_auditevent WHERE id > 7")
-    assert re.findall(r"\d+", refused("cut_off", 8))[:3] == ["8", "10", "2026"], "there were 10 rows on that day"
+    assert re.findall(r"\d+", refused("cut_off", 8))[:2] == ["8", "10"], "there were 10 rows on that day"
 
 
 def test_a_rewritten_log_differs_from_the_checked_one(tamper: Tamper) -> None:
@@ -139,7 +139,7 @@ def test_a_rewritten_log_differs_from_the_checked_one(tamper: Tamper) -> None:
     verify()
     tamper("DELETE FROM accounts_auditevent WHERE id > 7")
     write(5)
-    assert re.findall(r"\d+", refused("rewritten", 10))[:2] == ["10", "2026"]
+    assert re.findall(r"\d+", refused("rewritten", 10))[:1] == ["10"]
 
 
 def test_the_result_is_stored_for_the_page(tamper: Tamper) -> None:

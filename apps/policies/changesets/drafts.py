@@ -185,12 +185,8 @@ def update_draft(
     with transaction.atomic():
         draft = get_change_set_for_write(id, actor, at, version=version)
         if draft.operations:
-            rebased = rebase_change_set(id=id, version=version, choices=choices, at=at, actor=actor)
-            # They belong to the old base.
-            ChangeSet.objects.filter(pk=id).update(undone=[])
-            rebased.undone = []
-            return rebased
-        draft.base_number = Policy.all_objects.values_list("head_number", flat=True).get(pk=draft.policy_id)
+            return rebase_change_set(id=id, version=version, choices=choices, at=at, actor=actor)
+        draft.replace_operations([], Policy.all_objects.values_list("head_number", flat=True).get(pk=draft.policy_id))
         return move_on(draft, draft.state, actor, at, "changeset.rebased")
 
 

@@ -186,7 +186,7 @@ def rebase_change_set(
             raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
         places = {old: new for new, (old, _) in enumerate(settled.kept)}
         move_anchors(change_set, places)
-        change_set.operations, change_set.base_number = outcome.operations, policy.head_number
+        change_set.replace_operations(outcome.operations, policy.head_number)
         change_set.approvals.all().delete()
         change_set.effective_at = None if change_set.state == State.APPROVED else change_set.effective_at
         change_set.decided_by, change_set.decided_name = None, ""

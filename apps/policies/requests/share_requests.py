@@ -218,7 +218,7 @@ def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at:
     resolved = apply_operations(tree, operations, settings=settings).operations
     reanchor(change_set, resolved)
     change_set.asked = change_set.operations if change_set.asked is None else change_set.asked
-    change_set.operations, change_set.base_number = resolved, policy.head_number
+    change_set.replace_operations(resolved, policy.head_number)
     change_set.approvals.all().delete()
     return move_on(change_set, State.PROPOSED, actor, at, "changeset.counter_offered")
 

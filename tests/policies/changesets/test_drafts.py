@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,13 +16,14 @@ from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.engine.algorithms.inputs import prepare
 from apps.policies import services
-from apps.policies.changesets import drafts
+from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.changesets.review import effect_of
 from apps.policies.files.import_export import plan_paste
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.operations.apply import apply_operations
+from apps.policies.records import ChangeSetEdit
 from apps.policies.tree.columns import TreeColumns
 from tests.examples import examples
 from tests.instants import AT
@@ -155,6 +158,41 @@ def test_an_empty_draft_is_rebased(draft: ChangeSet, tree: TreeColumns, alice: A
     uid = tree.uuid(tree.index_of_path("/physics") or 0)
     services.change_shares(policy_slug="grid", entry_uid=uid, shares=33, reason="x", at=AT, actor=alice)
     assert drafts.update_draft(id=draft.pk, version=draft.version, at=AT, actor=alice).base_number == 3
+
+
+def _rebase(draft: ChangeSet, actor: Actor) -> ChangeSet:
+    return lifecycle.rebase_change_set(id=draft.pk, version=draft.version, at=AT, actor=actor)
+
+
+def _update(draft: ChangeSet, actor: Actor) -> ChangeSet:
+    return drafts.update_draft(id=draft.pk, version=draft.version, at=AT, actor=actor)
+
+
+def _edit(edit: ChangeSetEdit, draft: ChangeSet, actor: Actor) -> ChangeSet:
+    return services.update_change_set(id=draft.pk, version=draft.version, edit=edit, at=AT, actor=actor)
+
+
+@pytest.mark.parametrize(
+    ("n_undone", "move"),
+    [
+        pytest.param(2, _update, id="empty-updated"),
+        pytest.param(1, _update, id="updated"),
+        pytest.param(1, _rebase, id="rebased"),
+        pytest.param(1, partial(_edit, ChangeSetEdit(base_revision=3)), id="new-base"),
+        pytest.param(1, partial(_edit, ChangeSetEdit(operations=[shares("/biology", 61)])), id="replaced"),
+    ],
+)
+def test_an_edit_undone_on_another_base_or_other_edits_is_not_redone(
+    draft: ChangeSet, alice: Actor, n_undone: int, move: Callable[[ChangeSet, Actor], ChangeSet]
+) -> None:
+    """Redone it would overwrite the 33 shares that another editor published meanwhile, without a conflict."""
+    draft = add(draft, alice, shares("/biology", 60), shares("/physics", 40))
+    uid = UUID(draft.operations[1]["entry"])
+    draft = drafts.undo(id=draft.pk, version=draft.version, n=n_undone, at=AT, actor=alice)
+    services.change_shares(policy_slug="grid", entry_uid=uid, shares=33, reason="Meanwhile.", at=AT, actor=alice)
+    draft = move(draft, alice)
+    with pytest.raises(Invalid, match="nothing to redo"):
+        drafts.redo(id=draft.pk, version=draft.version, at=AT, actor=alice)
 
 
 def test_concurrent_editors_of_the_same_entries_are_listed(
