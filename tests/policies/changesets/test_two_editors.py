@@ -305,6 +305,12 @@ class TwoEditors(RuleBasedStateMachine):
             self._nothing_outside(head, after)
         del self.drafts[name]
 
+    @rule(name=who, place=places, shares=st.integers(1, 50))
+    def change_shares(self, name: str, place: str, shares: int) -> None:
+        """Left to chance, few drafts with edits are published."""
+        self.edit(name, "set_shares", place, place, "a", shares)
+        self.finish(name, gives_up=0)
+
     def _nothing_outside(self, head: TreeColumns, after: TreeColumns) -> None:
         """A delegate's publish changes neither an entry nor a target outside the delegated part."""
         inside = head.subtree_mask(head.index_of_uid(self.physics) or 0)
