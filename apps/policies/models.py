@@ -111,7 +111,10 @@ class ChangeSet(models.Model):
         return f"change set {self.pk}"
 
     def replace_operations(self, operations: list[Any], base_number: int) -> None:
-        """Undone operations fit what was there before: redone here they would overwrite others' edits unnoticed."""
+        """Replace the operations and their base. Undone ones are dropped: they fit the operations and base before.
+
+        Redone here they would overwrite what others published since, without a conflict.
+        """
         self.operations, self.base_number, self.undone = operations, base_number, []
 
 
