@@ -6,7 +6,7 @@ Publishing five changes writes five rows, and any past tree is one query.
 from __future__ import annotations
 
 import uuid
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -109,13 +109,6 @@ class ChangeSet(models.Model):
 
     def __str__(self) -> str:
         return f"change set {self.pk}"
-
-    def replace_operations(self, operations: list[Any], base_number: int) -> None:
-        """Replace the operations and their base. Undone ones are dropped: they fit the operations and base before.
-
-        Redone here they would overwrite what others published since, without a conflict.
-        """
-        self.operations, self.base_number, self.undone = operations, base_number, []
 
 
 class ProposedTree(models.Model):

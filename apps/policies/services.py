@@ -22,6 +22,7 @@ from apps.policies.changesets.change_sets import (
     get_change_set_for_write,
     merged_outcome,
     reanchor,
+    replace_operations,
     require_future,
     require_reason,
     settings_of,
@@ -164,7 +165,7 @@ def update_change_set(*, id: int, version: int, edit: ChangeSetEdit, at: datetim
             base = _existing_base(change_set.policy, edit.base_revision or change_set.base_number)
             resolved = _checked(change_set.policy, base, wanted, actor, at)
             reanchor(change_set, resolved)
-            change_set.replace_operations(resolved, base)
+            replace_operations(change_set, resolved, base)
         change_set.reason = change_set.reason if edit.reason is None else clean_reason(edit.reason)
         if edit.effective_at is not UNSET:
             change_set.effective_at = require_future(edit.effective_at, at)

@@ -124,6 +124,14 @@ def reanchor(change_set: ChangeSet, after: Operations) -> None:
         move_anchors(change_set, anchors(change_set.operations, after))
 
 
+def replace_operations(change_set: ChangeSet, operations: list[dict[str, Any]], base_number: int) -> None:
+    """Replace the operations and their base. Undone ones are dropped: they fit the operations and base before.
+
+    Redone here they would overwrite what others published since, without a conflict.
+    """
+    change_set.operations, change_set.base_number, change_set.undone = operations, base_number, []
+
+
 def move_anchors(change_set: ChangeSet, places: Mapping[int, int | None]) -> None:
     """Move comments to new indexes; comments on removed operations become comments on the change set."""
     for comment in change_set.comments.exclude(operation=None):

@@ -25,6 +25,7 @@ from apps.policies.changesets.change_sets import (
     get_change_set_for_write,
     reanchor,
     refuse_account_moves,
+    replace_operations,
     settings_of,
 )
 from apps.policies.changesets.conflicts import Side
@@ -186,7 +187,8 @@ def update_draft(
         draft = get_change_set_for_write(id, actor, at, version=version)
         if draft.operations:
             return rebase_change_set(id=id, version=version, choices=choices, at=at, actor=actor)
-        draft.replace_operations([], Policy.all_objects.values_list("head_number", flat=True).get(pk=draft.policy_id))
+        head = Policy.all_objects.values_list("head_number", flat=True).get(pk=draft.policy_id)
+        replace_operations(draft, [], head)
         return move_on(draft, draft.state, actor, at, "changeset.rebased")
 
 

@@ -19,6 +19,7 @@ from apps.policies.changesets.change_sets import (
     get_change_set_for_write,
     merged_outcome,
     move_anchors,
+    replace_operations,
     require_future,
     require_reason,
     settings_of,
@@ -186,7 +187,7 @@ def rebase_change_set(
             raise Invalid("Nothing would change: this is the current state.", code="nothing_to_change")
         places = {old: new for new, (old, _) in enumerate(settled.kept)}
         move_anchors(change_set, places)
-        change_set.replace_operations(outcome.operations, policy.head_number)
+        replace_operations(change_set, outcome.operations, policy.head_number)
         change_set.approvals.all().delete()
         change_set.effective_at = None if change_set.state == State.APPROVED else change_set.effective_at
         change_set.decided_by, change_set.decided_name = None, ""

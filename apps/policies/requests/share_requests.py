@@ -18,7 +18,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed
 from apps.policies.access.scope import WRITE, visible_entries
-from apps.policies.changesets.change_sets import get_change_set_for_write, reanchor, require_reason, settings_of
+from apps.policies.changesets.change_sets import (
+    get_change_set_for_write,
+    reanchor,
+    replace_operations,
+    require_reason,
+    settings_of,
+)
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import Approval, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Operation, apply_operations
@@ -218,7 +224,7 @@ def _offer(change_set: ChangeSet, operations: list[Operation], actor: Actor, at:
     resolved = apply_operations(tree, operations, settings=settings).operations
     reanchor(change_set, resolved)
     change_set.asked = change_set.operations if change_set.asked is None else change_set.asked
-    change_set.replace_operations(resolved, policy.head_number)
+    replace_operations(change_set, resolved, policy.head_number)
     change_set.approvals.all().delete()
     return move_on(change_set, State.PROPOSED, actor, at, "changeset.counter_offered")
 
