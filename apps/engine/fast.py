@@ -48,15 +48,33 @@ def compiled(function: Function) -> Function:
 
     Arithmetic is neither fused nor reordered: the compiled function returns the bits of the plain one.
     """
+    return _compile(function)
+
+
+def compiled_borrowing(function: Function) -> Function:
+    """Compile a function that only borrows its arrays: it allocates nothing and returns a number or nothing.
+
+    No references are counted, which otherwise takes most of the time of small functions that take many arrays. numba
+    refuses to compile one that allocates. Raises TypeError if the function is declared to return anything else.
+    """
+    if function.__annotations__.get("return") not in _NUMBERS:
+        raise TypeError(f"{function.__name__} returns more than a number: use @compiled, which counts references.")
+    return _compile(function, _nrt=False)
+
+
+_NUMBERS = ("None", "bool", "int", "float")
+
+
+def _compile(function: Function, **options: Any) -> Function:
     if not IS_INSTALLED:
         return function
-    exact: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
+    options |= {"error_model": "numpy", "fastmath": False}
     fast: Any
     with _cached_beside_sources():
         try:
-            fast = njit(cache=True, **exact)(function)
+            fast = njit(cache=True, **options)(function)
         except RuntimeError:  # no writable cache directory: compiled again in each process
-            fast = njit(**exact)(function)
+            fast = njit(**options)(function)
     return fast  # type: ignore[no-any-return]
 
 

@@ -59,3 +59,18 @@ def test_disabling_compiled_code_is_limited_to_the_block() -> None:
             assert fast.is_on() == fast.IS_INSTALLED
         assert not fast.is_on()
     assert fast.is_on() == before
+
+
+def test_a_function_that_borrows_its_arrays_neither_returns_nor_allocates_one() -> None:
+    numba = pytest.importorskip("numba", reason="no machine code: numba is not installed; make setup")
+
+    def returns(values: list[float]) -> list[float]:
+        return values
+
+    def allocates(n: int) -> int:
+        return len([0.0 for _ in range(n)])
+
+    with pytest.raises(TypeError, match="returns more than a number"):
+        fast.compiled_borrowing(returns)
+    with pytest.raises(numba.core.errors.NumbaRuntimeError):
+        fast.compiled_borrowing(allocates)(3)

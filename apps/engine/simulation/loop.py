@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from heapq import heappop, heappush
 
-from apps.engine.fast import compiled
+from apps.engine.fast import compiled, compiled_borrowing
 from apps.engine.simulation.columns import (
     ACTIVE,
     HISTORICAL,
@@ -39,7 +39,7 @@ from apps.engine.simulation.next_job import add_busy, choose, drop_busy, may_bac
 BACKFILL_DEPTH = 100  # pending jobs of one entry that are tried for backfill
 
 
-@compiled
+@compiled_borrowing
 def book(amount: float, slope: float, site_queue: int, is_local: bool, paths: Paths, plan: Plan, books: Books) -> None:
     """Add `amount + slope · t` to the usage over time, at the site (is_local) or over all sites."""
     queue = site_queue % plan.queues
@@ -54,7 +54,7 @@ def book(amount: float, slope: float, site_queue: int, is_local: bool, paths: Pa
         books.rate[n] += slope
 
 
-@compiled
+@compiled_borrowing
 def book_start(at_s: float, job: int, model: Model, books: Books) -> None:
     """Book a started job: nothing, its elapsed time, or its requested time, by approach."""
     jobs, plan = model.jobs, model.plan
@@ -67,7 +67,7 @@ def book_start(at_s: float, job: int, model: Model, books: Books) -> None:
             book(cpus * jobs.requested_s[job], 0.0, site_queue, is_local, model.paths, plan, books)
 
 
-@compiled
+@compiled_borrowing
 def book_end(at_s: float, job: int, model: Model, books: Books) -> None:
     """Book the run time of an ended job, less what was booked at its start."""
     jobs, plan = model.jobs, model.plan
@@ -83,7 +83,7 @@ def book_end(at_s: float, job: int, model: Model, books: Books) -> None:
             book(amount, 0.0, site_queue, is_local, model.paths, plan, books)
 
 
-@compiled
+@compiled_borrowing
 def report(at_s: float, message: int, model: Model, state: State) -> None:
     """Report the start of a job (its number) or its end (−1 − its number): book it now, or after the delay."""
     if model.plan.delay_s > 0.0:
@@ -97,7 +97,7 @@ def report(at_s: float, message: int, model: Model, state: State) -> None:
         book_end(at_s, -1 - message, model, state.books)
 
 
-@compiled
+@compiled_borrowing
 def book_delayed(now_s: float, model: Model, state: State) -> None:
     """Book the delayed reports whose delay is over."""
     delayed, counters = state.delayed, state.counters
@@ -111,7 +111,7 @@ def book_delayed(now_s: float, model: Model, state: State) -> None:
     counters[N_DELAYED_BOOKED] = n
 
 
-@compiled
+@compiled_borrowing
 def change_waiting(by: int, site_queue: int, paths: Paths, plan: Plan, n_waiting: Column) -> None:
     """Count a queue as waiting (by = 1) or no longer waiting (−1) in its node and all above it."""
     queue = site_queue % plan.queues
@@ -120,7 +120,7 @@ def change_waiting(by: int, site_queue: int, paths: Paths, plan: Plan, n_waiting
         n_waiting[first + paths.climb[i]] += by
 
 
-@compiled
+@compiled_borrowing
 def skip_started(site_queue: int, paths: Paths, plan: Plan, queues: Queues, started_s: Column) -> None:
     """Advance the head of the queue to the next pending job."""
     job, tail = queues.head[site_queue], queues.tail[site_queue]
@@ -131,20 +131,20 @@ def skip_started(site_queue: int, paths: Paths, plan: Plan, queues: Queues, star
         change_waiting(-1, site_queue, paths, plan, queues.n_waiting)
 
 
-@compiled
-def start(now_s: float, job: int, running: list[tuple[float, int]], model: Model, state: State) -> None:
-    """Start the job now."""
+@compiled_borrowing
+def start(now_s: float, job: int, model: Model, state: State) -> float:
+    """Start the job now; return when it ends."""
     jobs, plan, machines = model.jobs, model.plan, state.machines
     site_queue = jobs.site_queue[job]
     site = site_queue // plan.queues
     machines.started_s[job] = now_s
     machines.free[site] -= jobs.cpus[job]
-    heappush(running, (now_s + jobs.run_s[job], job))
     report(now_s, job, model, state)
     if plan.backfills:
         add_busy(site, job, state.busy)
     if job == state.queues.head[site_queue]:
         skip_started(site_queue, model.paths, plan, state.queues, machines.started_s)
+    return now_s + jobs.run_s[job]  # type: ignore[no-any-return]
 
 
 @compiled
@@ -162,7 +162,7 @@ def dispatch(now_s: float, site: int, running: list[tuple[float, int]], model: M
             if plan.backfills:
                 backfill(now_s, site, job, running, model, state)
             return
-        start(now_s, job, running, model, state)
+        heappush(running, (start(now_s, job, model, state), job))
 
 
 @compiled
@@ -184,7 +184,7 @@ def backfill(
             if job != blocked and may_backfill(now_s, site, job, at_s, n_spare, jobs, machines):
                 if now_s + jobs.requested_s[job] > at_s:
                     n_spare -= jobs.cpus[job]
-                start(now_s, job, running, model, state)
+                heappush(running, (start(now_s, job, model, state), job))
             job += 1
         if queues.head[site_queue] < queues.tail[site_queue]:
             change_waiting(-1, site_queue, paths, plan, queues.n_waiting)
@@ -194,7 +194,7 @@ def backfill(
         change_waiting(1, state.busy.hidden[i], paths, plan, queues.n_waiting)
 
 
-@compiled
+@compiled_borrowing
 def withdraw(
     stream: int, only_queue: int, jobs: Jobs, paths: Paths, plan: Plan, queues: Queues, started_s: Column
 ) -> None:
@@ -209,7 +209,7 @@ def withdraw(
                 skip_started(site_queue, paths, plan, queues, started_s)
 
 
-@compiled
+@compiled_borrowing
 def end(now_s: float, job: int, model: Model, state: State) -> int:
     """End the job and return its site, whose processors are free now."""
     site = model.jobs.site_queue[job] // model.plan.queues
@@ -220,7 +220,7 @@ def end(now_s: float, job: int, model: Model, state: State) -> int:
     return site  # type: ignore[no-any-return]
 
 
-@compiled
+@compiled_borrowing
 def arrive(stop_s: float, arrivals: Arrivals, paths: Paths, plan: Plan, state: State) -> int:
     """Queue arrivals before `stop_s`, up to the first at a site with a free processor; return that site, else −1."""
     at_s, site_queue_of = arrivals.at_s, arrivals.site_queue

@@ -10,7 +10,7 @@ import math
 from heapq import heapify, heappop
 
 from apps.engine import codecs, operators
-from apps.engine.fast import compiled
+from apps.engine.fast import compiled, compiled_borrowing
 from apps.engine.simulation.columns import (
     PENDING,
     Busy,
@@ -25,10 +25,10 @@ from apps.engine.simulation.columns import (
 GRIDWIDE, ABSOLUTE, RELATIVE, RELATIVE_N, SIGMOID, SIGMOID_N, SLURM, COMBINED = range(8)
 ON_TARGET_TOLERANCE = operators.ON_TARGET_TOLERANCE
 SMALLEST = operators.SMALLEST
-_component_of = compiled(codecs.component_of)
+_component_of = compiled_borrowing(codecs.component_of)
 
 
-@compiled
+@compiled_borrowing
 def component(target: float, actual: float, rule: Rule) -> float:
     """The component of an entry: deviation in points for `gridwide`, else the operator's priority at resolution r."""
     if rule.coarse > 0.0:
@@ -58,7 +58,7 @@ def component(target: float, actual: float, rule: Rule) -> float:
     return _component_of(value, rule.resolution)
 
 
-@compiled
+@compiled_borrowing
 def refresh(seen_s: float, model: Model, state: State) -> None:
     """Recompute the components that are compared by usage over all sites, from usage booked by `seen_s`."""
     nodes, paths, plan, books, components = model.nodes, model.paths, model.plan, state.books, state.components
@@ -83,7 +83,7 @@ def refresh(seen_s: float, model: Model, state: State) -> None:
                 components.component[n] = component(nodes.target[n], actual, model.rule)
 
 
-@compiled
+@compiled_borrowing
 def measure(seen_s: float, site: int, node: int, model: Model, state: State) -> None:
     """Compute the components of a group's children from usage booked at the site; only those with pending jobs."""
     nodes, plan, measured = model.nodes, model.plan, state.components.measured
@@ -106,7 +106,7 @@ def measure(seen_s: float, site: int, node: int, model: Model, state: State) -> 
                 measured[n] = component(nodes.target[n], actual, model.rule)
 
 
-@compiled
+@compiled_borrowing
 def choose(now_s: float, site: int, model: Model, state: State) -> int:
     """The queue to start from: level by level the child that is furthest ahead among those with pending jobs."""
     nodes, plan, n_waiting = model.nodes, model.plan, state.queues.n_waiting
@@ -134,7 +134,7 @@ def choose(now_s: float, site: int, model: Model, state: State) -> int:
             return nodes.queue[node]  # type: ignore[no-any-return]
 
 
-@compiled
+@compiled_borrowing
 def choose_among_ties(now_s: float, site: int, node: int, model: Model, state: State) -> int:
     """Compare the next level of all tied nodes, shorter vectors padded; in a full tie the first arrival is chosen."""
     nodes, rule, plan = model.nodes, model.rule, model.plan
@@ -174,7 +174,7 @@ def choose_among_ties(now_s: float, site: int, node: int, model: Model, state: S
     return first  # type: ignore[no-any-return]
 
 
-@compiled
+@compiled_borrowing
 def keep_ahead(n_found: int, tie: float, begin: int, front: Column, front_value: Column) -> int:
     """Move the found nodes that are ahead, or tie with one that is, to the beginning of `front`; return how many."""
     low = -math.inf
@@ -195,7 +195,7 @@ def keep_ahead(n_found: int, tie: float, begin: int, front: Column, front_value:
     return n_front
 
 
-@compiled
+@compiled_borrowing
 def add_busy(site: int, job: int, busy: Busy) -> None:
     """Add a started job to the running jobs of its site."""
     last = busy.count[site]
@@ -204,7 +204,7 @@ def add_busy(site: int, job: int, busy: Busy) -> None:
     busy.count[site] = last + 1
 
 
-@compiled
+@compiled_borrowing
 def drop_busy(site: int, job: int, busy: Busy) -> None:
     """Remove an ended job from the running jobs of its site; the last one takes its index."""
     first, last = busy.first[site], busy.count[site] - 1
@@ -234,7 +234,7 @@ def reservation(now_s: float, site: int, needed: int, jobs: Jobs, machines: Mach
     return at_s, free - needed
 
 
-@compiled
+@compiled_borrowing
 def may_backfill(now_s: float, site: int, job: int, at_s: float, n_spare: int, jobs: Jobs, machines: Machines) -> bool:
     """Whether the job is pending, fits now, and ends before the reservation or leaves it enough processors."""
     if machines.started_s[job] != PENDING or jobs.cpus[job] > machines.free[site]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import FloatArray, IntArray
-from apps.engine.fast import compiled
+from apps.engine.fast import compiled, compiled_borrowing
 from apps.engine.simulation.columns import (
     N_EVENTS,
     N_RUNNING,
@@ -65,7 +65,7 @@ class SamQueues(NamedTuple):
     backfills: bool
 
 
-@compiled
+@compiled_borrowing
 def book(job: int, moment: int, jobs: Jobs, sam: SamQueues) -> None:
     """Book the job's benefit, processors × run time, for its group if benefit is booked at this `moment`."""
     if sam.booked_at != moment or sam.class_of[jobs.stream[job]] >= 0:
@@ -76,7 +76,7 @@ def book(job: int, moment: int, jobs: Jobs, sam: SamQueues) -> None:
     sam.total[ledger] += benefit
 
 
-@compiled
+@compiled_borrowing
 def goes_to_front(job: int, jobs: Jobs, sam: SamQueues) -> bool:
     """Whether (B[g] + b) / (ΣB + b) < share[g] for the job's benefit b and the benefit B booked so far."""
     benefit = jobs.cpus[job] * jobs.run_s[job]
@@ -86,7 +86,7 @@ def goes_to_front(job: int, jobs: Jobs, sam: SamQueues) -> bool:
     return sam.share[queue] - fraction > TIE * max(sam.share[queue], fraction)  # type: ignore[no-any-return]
 
 
-@compiled
+@compiled_borrowing
 def enqueue(job: int, jobs: Jobs, sam: SamQueues) -> None:
     """Put the job in its class: at the very front under `lifo`, else behind earlier arrivals."""
     chosen = sam.class_of[jobs.stream[job]]
@@ -104,7 +104,7 @@ def enqueue(job: int, jobs: Jobs, sam: SamQueues) -> None:
         sam.last[at] = job
 
 
-@compiled
+@compiled_borrowing
 def next_pending(site: int, sam: SamQueues, state: State) -> int:
     """The next pending job of the site, −1 for none; removes started and withdrawn jobs from the heads."""
     for chosen in range(sam.classes - 1, -1, -1):
@@ -116,17 +116,15 @@ def next_pending(site: int, sam: SamQueues, state: State) -> int:
     return -1
 
 
-@compiled
-def start(
-    now_s: float, site: int, job: int, running: list[tuple[float, int]], jobs: Jobs, sam: SamQueues, state: State
-) -> None:
-    """Start the job now."""
+@compiled_borrowing
+def start(now_s: float, site: int, job: int, jobs: Jobs, sam: SamQueues, state: State) -> float:
+    """Start the job now; return when it ends."""
     state.machines.started_s[job] = now_s
     state.machines.free[site] -= jobs.cpus[job]
-    heappush(running, (now_s + jobs.run_s[job], job))
     book(job, AT_START, jobs, sam)
     if sam.backfills:
         add_busy(site, job, state.busy)
+    return now_s + jobs.run_s[job]  # type: ignore[no-any-return]
 
 
 @compiled
@@ -142,7 +140,7 @@ def dispatch(
             if sam.backfills:
                 backfill(now_s, site, job, running, jobs, sam, state)
             return
-        start(now_s, site, job, running, jobs, sam, state)
+        heappush(running, (start(now_s, site, job, jobs, sam, state), job))
 
 
 @compiled
@@ -159,11 +157,11 @@ def backfill(
             if job != blocked and may_backfill(now_s, site, job, at_s, n_spare, jobs, state.machines):
                 if now_s + jobs.requested_s[job] > at_s:
                     n_spare -= jobs.cpus[job]
-                start(now_s, site, job, running, jobs, sam, state)
+                heappush(running, (start(now_s, site, job, jobs, sam, state), job))
             job = sam.behind[job]
 
 
-@compiled
+@compiled_borrowing
 def withdraw(stream: int, only_queue: int, jobs: Jobs, sam: SamQueues, first_job: Column, started_s: Column) -> None:
     """Withdraw the pending jobs of a stream that has stopped, from one queue or (only_queue < 0) from all."""
     for site in range(sam.sites):
