@@ -46,11 +46,11 @@ class Flux:
         actual = compared.actual
         idle = compared.total < IDLE_BELOW / compared.scale
         weight = weights(prepared, compared, idle)
-        exact, are_alike = partial(_exact_weights, prepared, compared, idle), partial(_are_alike, prepared, compared)
-        order = WeightOrder(weight, IDLE_WEIGHT, prepared.tree.parent, exact, are_alike)
+        tree, exact = prepared.tree, partial(_exact_weights, prepared, compared, idle)
+        order = WeightOrder(weight, IDLE_WEIGHT, tree.parent, tree.child_count, tree.shares, compared.total, exact)
         ahead = count_ahead(prepared.leaf_walk, order, _TIE_RULES)
         components = Components(actual, balance(prepared.target, np.where(idle, 0.0, actual)))
-        ranking = rank_by_walk(ahead, prepared.tree.is_ranked, prepared.n_ranked)
+        ranking = rank_by_walk(ahead, tree.is_ranked, prepared.n_ranked)
         return build_result(prepared, compared, settings, components, ranking, {"weight": Column(weight)})
 
 
@@ -73,19 +73,6 @@ def weights(prepared: Prepared, compared: Compared, idle: BoolArray) -> FloatArr
     if not is_ordinary:
         weight = np.minimum(weight, _MOST).astype(np.float64)
     return weight
-
-
-def _are_alike(prepared: Prepared, compared: Compared, one: IntArray, other: IntArray) -> BoolArray:
-    """Whether pairs of entries tie for sure: siblings without children whose shares / usage are one double.
-
-    Two such quotients are less than a unit in the last place apart, which is at most 2⁻⁵² of them.
-    """
-    tree, usage = prepared.tree, compared.total
-    are_leaves = (tree.child_count[one] == 0) & (tree.child_count[other] == 0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        are_equal = tree.shares[one] / usage[one] == tree.shares[other] / usage[other]
-    alike: BoolArray = are_equal & are_leaves & (tree.parent[one] == tree.parent[other])
-    return alike
 
 
 def _exact_weights(prepared: Prepared, compared: Compared, idle: BoolArray, entries: IntArray) -> WholeNumbers:

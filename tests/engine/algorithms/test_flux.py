@@ -97,6 +97,14 @@ def test_a_gap_equal_to_the_tolerance_does_not_tie() -> None:
     assert ranks(case_of([user("ann", 2**52), user("bob", 2**52 - 1)], {"/ann": 1, "/bob": 1})) == {"ann": 1, "bob": 2}
 
 
+@pytest.mark.parametrize(("unit", "amount"), [(2.0**-1040, 2.0**60), (2.0**960, 2.0**-29)])
+def test_a_ratio_beyond_doubles_decides_no_tie(unit: float, amount: float) -> None:
+    """shares / usage of both is below the least double that has all bits, or above the largest."""
+    case = case_of([user("ann", 2**52 * unit), user("bob", (2**52 - 1) * unit)], {"/ann": amount, "/bob": amount})
+    assert ranks(case) == {"ann": 1, "bob": 2}
+    assert_as_the_twin(case)
+
+
 @examples(30)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), min_size=62, max_size=62))
 def test_the_oracle_agrees_to_a_depth_of_64(levels: list[tuple[int, int, int]]) -> None:
