@@ -33,7 +33,9 @@ class SilentWorkers:
 
 def record_contact(at: datetime) -> None:
     """Store that a worker is alive. Only workers call it, not commands that work on runs."""
-    WorkerContact.objects.update_or_create(pk=WorkerContact.ONLY, defaults={"at": at})
+    contact = WorkerContact(pk=WorkerContact.ONLY, at=at)
+    # One statement: of two workers that make the first contact at once neither fails.
+    WorkerContact.objects.bulk_create([contact], update_conflicts=True, unique_fields=["id"], update_fields=["at"])
 
 
 def last_contact_at() -> datetime | None:
