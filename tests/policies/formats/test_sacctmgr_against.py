@@ -71,6 +71,12 @@ def test_one_share_is_one_value_of_one_line_and_one_command() -> None:
     ]
 
 
+def test_shares_are_replaced_under_the_name_that_the_dump_gives_them() -> None:
+    dump = SITE.replace("DefaultAccount='hep':Fairshare=3", "DefaultAccount='hep':Shares=3")
+    wanted = dump.replace("Shares=3", "Shares=7").splitlines()
+    assert written("sacctmgr", changed(dump, hep__atlas__ann=7), dump) == wanted
+
+
 def test_omitted_shares_are_1_and_inherited_ones_the_largest_number_of_slurm() -> None:
     tree = changed(SITE, bio=5, hep__atlas=2, hep__ann=None)
     assert written("sacctmgr-script", tree, SITE)[1:] == [

@@ -143,6 +143,9 @@ def test_a_dialect_with_more_fields_and_absolute_times_is_read() -> None:
     batch = only(text)
     assert instant(int(batch.submit_us[0])) == datetime(2012, 12, 31, 23, 22, 27, tzinfo=UTC)
     assert batch.mem_mb[0] == 65536
+    pieces, rejections = parse("0 broken\n" + text)  # after a broken line each line is parsed alone
+    assert [rejection.line for rejection in rejections] == [1]
+    assert pieces[0].batch.mem_mb[0] == 65536
 
 
 class Endless(io.RawIOBase):
