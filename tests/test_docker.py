@@ -13,8 +13,8 @@ import pytest
 import yaml
 from django.core.management import call_command
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from fairshare_web import settings as settings_module
 from tests.material import REPOSITORY
