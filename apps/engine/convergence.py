@@ -241,14 +241,13 @@ def jain_index(received: npt.ArrayLike) -> float:
     return float(x.sum() ** 2 / (len(x) * (x * x).sum()))
 
 
-def gini_index(received: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+def gini_index(received: npt.ArrayLike, weights: npt.ArrayLike) -> float:
     """Σᵢⱼ wᵢwⱼ|xᵢ − xⱼ|/(2·Σw·Σwx), 0..1; 0 without usage.
 
     With targets as weights an entry of 20 % counts like two of 10 %, so splitting a group changes nothing. O(n log n),
     by the area under the Lorenz curve.
     """
-    x = _weights(received, "received")
-    w = np.ones_like(x) if weights is None else _weights(weights, "weights")
+    x, w = _weights(received, "received"), _weights(weights, "weights")
     order = np.argsort(x, kind="stable")
     w = _normalised(w[order])
     amount = _normalised(w * x[order])

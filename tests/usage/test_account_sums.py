@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.usage.account_sums import _sum_cells, first_full_hour, split_into_spans
+from apps.usage.account_sums import _is_continued, _sum_cells, first_full_hour, split_into_spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOURS = st.integers(-1_000_000, 1_000_000)
@@ -59,3 +59,11 @@ def test_sums_of_few_and_scattered_accounts_equal_a_dictionary(
         found = dict(zip(keys, piece.cpu_s.tolist(), strict=True))
         assert found == {key: value for key, value in by_hand.items() if value or key in found}
         assert dict(zip(piece.first_sources.tolist(), piece.first_hours.tolist(), strict=True)) == first
+
+
+def test_kept_sums_are_used_while_the_watermark_of_the_same_source_grows() -> None:
+    before = {"fram": (1, 10), "saga": (2, 10)}
+    assert _is_continued(before, {"fram": (1, 10), "saga": (2, 11), "new": (3, 0)})
+    assert _is_continued(before, {"fram": (1, 10)})  # a source that is gone counts no longer
+    assert not _is_continued(before, {"fram": (1, 9), "saga": (2, 10)})  # a database from a backup
+    assert not _is_continued(before, {"fram": (4, 99), "saga": (2, 10)})  # another source of this name

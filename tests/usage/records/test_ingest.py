@@ -342,3 +342,11 @@ def test_objects_referenced_by_usage_cannot_be_deleted(source: Source, table: st
     take(source, row())
     with pytest.raises(IntegrityError, match="refers"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - constants only
+
+
+def test_counts_of_batches_add_up() -> None:
+    total = Counts(new=1, corrected=2, core_s=2.5, changed_from_us=7, account_ids={1})
+    total.add(Counts(new=3, duplicate=4, core_s=0.5, changed_from_us=5, account_ids={2}))
+    counted = {name: n for name, n in total.as_dict().items() if n}
+    assert counted == {"new": 4, "corrected": 2, "duplicate": 4}
+    assert (total.core_s, total.changed_from_us, total.account_ids) == (3.0, 5, {1, 2})

@@ -16,6 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
+from apps.usage.quality.findings import list_reasons
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.collection import enqueue_collection
 from tests.instants import AT
@@ -111,6 +112,16 @@ def test_a_renamed_file_is_not_read_again_and_a_replaced_one_is(watch: Watch, tm
     assert counts(collect(source)) == {"new": 1, "duplicate": 1, "lines": 3}
 
 
+def test_a_removed_file_that_comes_back_by_another_name_is_not_read_again(watch: Watch, tmp_path: Path) -> None:
+    source = watch()
+    put(tmp_path / "spool/a.swf", log(1))
+    assert counts(collect(source)) == {"new": 1, "lines": 2}
+    (tmp_path / "spool/a.swf").unlink()
+    collect(source)
+    put(tmp_path / "spool/again.swf", log(1))
+    assert counts(collect(source)) == {}
+
+
 def test_growing_hidden_linked_and_special_files_are_skipped(watch: Watch, tmp_path: Path) -> None:
     source = watch(pattern="*.swf*")
     spool = tmp_path / "spool"
@@ -155,6 +166,10 @@ def test_rejected_lines_are_listed_with_file_and_line(watch: Watch, tmp_path: Pa
     lines = RejectedLine.objects.order_by("line")
     assert [one.message.partition(":")[0] for one in lines] == ["a.swf line 3", "b.swf line 3"]
     assert Import.objects.get().source == source
+    (reason,) = list_reasons(since_at=AT, actor=COMMAND)
+    assert (reason.source, reason.n_lines) == ("watched", 2)
+    Import.objects.update(dry_run=True)
+    assert list_reasons(since_at=AT, actor=COMMAND) == []
 
 
 def test_a_growing_file_is_read_from_its_last_complete_line(watch: Watch, tmp_path: Path) -> None:
