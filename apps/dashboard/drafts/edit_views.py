@@ -39,6 +39,7 @@ from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
+from apps.policies.tree.names import PARENT
 from apps.priorities.selectors.draft import DraftView, get_draft_page
 
 _IN_PLACE = ("set_shares", "lock", "set_scope", "set_dates", "set_kind")
@@ -173,7 +174,7 @@ def _written(
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
     version, editor = version_of(request), EditorState.of(request.POST)
-    pages.draft_of(request, change_set)  # raises NotFound before anything else is checked
+    draft = pages.draft_of(request, change_set)  # raises NotFound before anything else is checked
     if version is None:
         return unconditional(request)
     try:
@@ -183,16 +184,24 @@ def _written(
     if not is_htmx(request):
         return SeeOther(draft_url(change_set, editor.back) + ("#edits" if "index" in request.POST else ""))
     if isinstance(written, drafts.WrittenDraft):
-        return _parts(request, DraftView(written.draft, actor_of(request), clock.now(), written.outcome), editor)
-    return _parts(request, pages.open_view(request, change_set), editor)
+        view = DraftView(written.draft, actor_of(request), clock.now(), written.outcome)
+    else:
+        view = pages.open_view(request, change_set)
+    return _parts(request, view, editor, inherited=_inherits(draft, request.POST.get("entry", "")))
 
 
-def _parts(request: HttpRequest, view: DraftView, editor: EditorState) -> HttpResponse:
-    """Fragments with the bar, the panel, and the rows that changed."""
+def _inherits(draft: ChangeSet, entry: str) -> bool:
+    """Whether the draft lets the entry inherit its shares."""
+    edits = [each["shares"] for each in draft.operations if (each["op"], each.get("entry")) == ("set_shares", entry)]
+    return edits[-1:] == [PARENT]
+
+
+def _parts(request: HttpRequest, view: DraftView, editor: EditorState, *, inherited: bool) -> HttpResponse:
+    """Fragments with the bar, the panel, and the rows that changed. inherited: the entry did before this edit."""
     if editor.group:
         return group_parts(request, view, editor, announcement=_announcement(view, request.POST.get("op", "")))
     kind, context = request.POST.get("op", ""), pages.bar_context(view) | pages.panel_context(view, editor)
-    changed = _in_place(view, request) if kind in _IN_PLACE else None
+    changed = _in_place(view, request) if kind in _IN_PLACE and not inherited else None
     if changed is None:
         page = get_draft_page(view, open_uids=editor.opened, query=editor.query)
         context |= pages.rows_context(view, page, editor)
@@ -324,9 +333,9 @@ def _sides(error: EditConflict, choices: Mapping[str, str]) -> list[dict[str, An
 def _value_text(value: object) -> str:
     if isinstance(value, float):
         return presentation.shares_short(value)
-    if isinstance(value, list):
+    if isinstance(value, list) and value:
         return ", ".join(map(str, value[:8]))
-    return presentation.UNKNOWN if value in (None, "", False) else str(value)
+    return presentation.UNKNOWN if value in (None, "", False, []) else str(value)
 
 
 def _changed_cells(view: DraftView, data: QueryDict, editor: EditorState) -> list[Operation]:

@@ -114,7 +114,7 @@ def suffix_text(rule: Rule) -> str:
     if rule.kind != "each":
         return found
     shares = presentation.shares(rule.member_shares)
-    words = [_("each user a child of %(shares)s shares") % {"shares": shares}]
+    words = [found, _("each user a child of %(shares)s shares") % {"shares": shares}]
     if rule.archive_after_idle_days is not None:
         n = rule.archive_after_idle_days
         words.append(ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", n) % {"n": n})

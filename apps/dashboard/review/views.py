@@ -18,6 +18,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.analytics.review import ReviewPage
+from apps.analytics.review_checks import check_effect
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale, status_of
 from apps.core.local_time import NoSuchTime, is_repeated
@@ -56,7 +57,7 @@ def part(request: HttpRequest, change_set: int, tab: str) -> HttpResponse:
     page = open_page(request, change_set)
     response = render(request, "dashboard/review/_tab.html", _tab(request, page, tab))
     if tab == "effect" and page.review.is_open and page.effect.state != "asked" and request.GET.get("waited"):
-        response["HX-Trigger"] = json.dumps({"announce": _("The effect is being calculated")})
+        response["HX-Trigger"] = json.dumps({"announce": check_effect(page.effect).title})
     return response
 
 

@@ -297,7 +297,9 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
         found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
         found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
-    found.drafts, found.sent = _own(actor)
+    found.drafts, sent = _own(actor)
+    waiting = {each.pk for each in (*found.requests, *found.reviews, *found.scheduled)}
+    found.sent = [each for each in sent if each.pk not in waiting]
     return found
 
 

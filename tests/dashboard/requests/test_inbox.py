@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.analytics.convergence.selectors import list_weeks
 from apps.policies import services
+from apps.policies.changesets import lifecycle
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.share_requests import RequestTerms, request_shares
@@ -253,6 +255,77 @@ def test_what_ends_soon_is_listed(grid: Grid, lead: Client, manager: Client) -> 
         assert part in text_of(shares), part
     (same,) = read(manager.get(INBOX)).all('[data-testid="ends"][data-key="shares"]')
     assert "bob" in text_of(same)
+
+
+def alice_drafts(grid: Grid, operation: dict[str, Any]) -> ChangeSet:
+    actor = Actor(user=grid.alice, via="page")
+    new = NewChangeSet(operations=[operation], reason="Bob.")
+    return services.make_change_set(policy_slug=SLUG, new=new, at=grid.at, actor=actor)
+
+
+BOB = {"op": "set_shares", "entry": "/atlas/bob", "shares": 4}
+
+
+def test_an_approved_change_is_marked_for_both_sides(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
+    draft, maria = alice_drafts(grid, BOB), Actor(user=User.objects.get(username="maria"), via="page")
+    services.propose_change_set(id=draft.pk, version=1, at=grid.at, actor=Actor(user=grid.alice, via="page"))
+    lifecycle.approve_change_set(id=draft.pk, version=2, at=grid.at, actor=maria)
+    for client in (lead, manager):
+        page = client.get(INBOX)
+        assert page.content.decode().count(f'id="change-{draft.pk}"') == 1
+        (line,) = [each for each in page.context["reviews"] if each.change_set == draft]
+        assert line.state == "approved"
+    ChangeSet.objects.filter(pk=draft.pk).update(held_for="Somebody archived bob.")
+    (line,) = lead.get(INBOX).context["reviews"]
+    assert (line.state, "Somebody archived bob." in line.text) == ("held", True)
+
+
+def test_a_draft_that_was_sent_back_shows_what_the_other_wrote(grid: Grid, lead: Client, manager: Client) -> None:  # noqa: F811
+    draft, alice = alice_drafts(grid, BOB), Actor(user=grid.alice, via="page")
+    lifecycle.comment_on(id=draft.pk, text="A note to myself.", at=grid.at, actor=alice)
+    assert "A note to myself." not in text_of(line_of(lead.get(INBOX), draft))
+    services.propose_change_set(id=draft.pk, version=1, at=grid.at, actor=alice)
+    maria = Actor(user=User.objects.get(username="maria"), via="page")
+    later = grid.at + timedelta(minutes=1)
+    lifecycle.request_changes(id=draft.pk, version=2, text="Until when?", at=later, actor=maria)
+    assert "Until when?" in text_of(line_of(lead.get(INBOX), draft))
+
+
+@pytest.mark.parametrize(("at_end", "numbers"), [("keep", []), ("archive", []), ("zero", ["1", "0"]), (3, ["1", "3"])])
+def test_shares_that_end_tell_what_follows(
+    grid: Grid,
+    manager: Client,  # noqa: F811
+    at_end: str | int,
+    numbers: list[str],
+) -> None:
+    ends_on = (grid.at + timedelta(days=5)).date()
+    operation = {
+        "op": "set_dates",
+        "entry": "/atlas/bob",
+        "dates": {"ends_on": ends_on.isoformat(), "at_end": at_end},
+    }
+    admin = Actor(user=grid.admin, via="page")
+    new = NewChangeSet(operations=[operation], reason="r")
+    draft = services.make_change_set(policy_slug=SLUG, new=new, at=grid.at, actor=admin)
+    services.publish_change_set(id=draft.pk, version=1, at=grid.at, actor=admin)
+    (line,) = manager.get(INBOX).context["ends"]
+    then = line.text.partition(": ")[2]
+    assert re.findall(r"\d+", then) == numbers
+    assert then
+    assert (line.key, line.is_over) == ("shares", False)
+
+
+def test_an_invalid_answer_of_the_requester_leads_back_with_a_warning(
+    grid: Grid,
+    asked: ChangeSet,
+    lead: Client,  # noqa: F811
+) -> None:
+    done = answer(lead, asked, "say", text=" ")
+    assert done.redirect_chain == [(f"{page(grid)}#ask", 303)]
+    assert note_of(done, "warning")
+    assert answer(lead, asked, "withdraw", version=99).redirect_chain == [(f"{page(grid)}#ask", 303)]
+    asked.refresh_from_db()
+    assert asked.state == "proposed"
 
 
 def test_new_items_are_announced_without_moving_the_list(grid: Grid, asked: ChangeSet, manager: Client) -> None:  # noqa: F811

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+from uuid import uuid4
+
 import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.dashboard.search.views import MOST_LINES
+from apps.dashboard.search.views import MOST_LINES, answer_groups, recent_refs
 from apps.policies.models import Policy
+from apps.search.answers import Link, SearchAnswer
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.examples import first
@@ -125,6 +129,31 @@ def test_a_false_assumption_is_marked_and_rows_link_to_their_entries(eva: Client
 def test_an_example_runs_the_question(eva: Client) -> None:
     found = lines(eva, "how so?")
     assert len(found.values("data-q", "[data-key=questions]")) == 3
+
+
+@pytest.mark.parametrize("to", ["history", "convergence"])
+def test_a_link_of_an_answer_leads_to_the_page_of_the_policy_or_of_its_entry(
+    eva: Client, grid: Grid, to: Literal["history", "convergence"]
+) -> None:
+    links = [Link(to, SLUG, "atlas", uid) for uid in (None, grid.uid("/atlas"))]
+    (group,) = answer_groups(SearchAnswer("off", "x", links=links))
+    whole, entry = group.items
+    assert (str(grid.uid("/atlas")) in whole.url, str(grid.uid("/atlas")) in entry.url) == (False, True)
+    assert [eva.get(each.url).status_code for each in group.items] == [200, 200]
+
+
+@pytest.mark.parametrize(("number", "before"), [(2, 1), (1, 1)])
+def test_a_revision_of_an_answer_is_compared_with_the_one_before(eva: Client, number: int, before: int) -> None:
+    (group,) = answer_groups(SearchAnswer("changed", "x", links=[Link("revision", SLUG, "x", number=number)]))
+    assert group.items[0].url.endswith(f"?from={before}&to={number}")
+    assert eva.get(group.items[0].url).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["", "grid", ":" + "0" * 36, "grid:short", "grid:" + "0" * 37])
+def test_a_stored_reference_that_is_none_is_left_out(text: str) -> None:
+    known = f"grid:{uuid4()}"
+    assert list(recent_refs([text, known])) == [tuple(known.split(":"))]
+    assert len(list(recent_refs([known] * 4))) == 3
 
 
 # --- Around every page ------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_new_names_that_look_like_a_siblings_are_reported(
     assert "names" not in checks(drafted(alice, shares("/physics", 31)), alice)  # the pair is not new
 
 
-def test_an_author_without_the_right_to_publish_is_told_who_has_it(
+def test_an_author_without_the_right_to_publish_reads_who_has_it(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor
 ) -> None:
     draft = drafted(bob, shares("/physics/alice", 2))
