@@ -16,9 +16,9 @@ from django.core.mail.backends.locmem import EmailBackend
 from django.test import Client
 from django.urls import resolve
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import SYSTEM, Actor, TokenBounds
 from apps.accounts.models import User
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, NotAllowed
 from apps.notices import digests, selectors
 from apps.notices.digests import plan_mails, send_mails, set_preference
 from apps.notices.evaluation import evaluate
@@ -28,6 +28,7 @@ from tests.api.small_site import Site
 from tests.examples import first
 from tests.grants import make_grant
 from tests.instants import AT
+from tests.refusals import refused
 from tests.sign_in import sign_in
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -183,6 +184,34 @@ def test_an_invalid_address_gets_no_mail(notified: Site, address: str) -> None:
         deliver(AT)
         assert Mail.objects.get(user=notified.pia).state == "failed"
     assert all("evil" not in str(each.to) for each in mail.outbox)
+
+
+def test_an_address_that_breaks_lines_gets_no_mail(notified: Site) -> None:
+    """Django's check lets separators of Unicode pass as letters of a domain."""
+    User.objects.filter(pk=notified.pia.pk).update(email="pia@exam\u2028ple.org")
+    assert deliver(AT) == 1
+    assert Mail.objects.get(user=notified.pia).state == "failed"
+    assert [each.to for each in mail.outbox] == [["admin@example.org"]]
+
+
+def test_a_digest_lists_so_many_notices_and_counts_the_others(notified: Site) -> None:
+    first = Notice.objects.get(kind="late_source")
+    more = {"kind": first.kind, "level": "warn", "facts": first.facts, "source": first.source}
+    when = {"opened_at": AT, "news_at": AT, "changed_at": AT}
+    Notice.objects.bulk_create(Notice(key=f"k{n}", **more, **when) for n in range(digests.MOST_LINES))
+    deliver(AT)
+    (sent,) = to("admin")
+    assert len(re.findall(r"/notices/\d+/", sent.body)) == digests.MOST_LINES
+    n_left = len(selectors.list_open_notices(Actor(notified.admin, "page"), AT, limit=999)) - digests.MOST_LINES
+    assert re.findall(r"^- [^\d]*(\d+)[^\d]*$", sent.body, re.MULTILINE)[-1:] == [str(n_left)]
+
+
+def test_only_people_who_signed_in_choose_how_they_are_written_to(notified: Site) -> None:
+    token = TokenBounds("fsh_x", frozenset({"admin"}))
+    for actor in (SYSTEM, Actor(notified.pia, "api", token=token)):
+        with refused(NotAllowed, "session_only"):
+            set_preference(interval="daily", hour=8, muted=[], actor=actor)
+    assert not Preference.objects.exists()
 
 
 def test_a_message_has_an_unsubscribe_link(notified: Site) -> None:

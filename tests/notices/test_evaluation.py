@@ -66,6 +66,25 @@ def test_a_notice_closes_automatically_and_reopens_when_the_cause_returns(site: 
     assert of_kind("late_source", closed_at=None).opened_at == AT + 2 * HOUR
 
 
+def test_an_evaluation_that_was_overtaken_changes_nothing(site: Site) -> None:
+    late(6)
+    evaluate(at=AT)
+    evaluate(at=AT + 9 * HOUR)
+    notice = of_kind("late_source")
+    evaluate(at=AT + HOUR)
+    again = of_kind("late_source")
+    assert (again.facts, again.level, again.changed_at) == (notice.facts, notice.level, AT + 9 * HOUR)
+
+
+def test_a_kind_opens_a_limited_number_of_notices_at_one_place(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    Grant.objects.update(expires_at=AT + DAY)
+    assert Grant.objects.count() == 2
+    monkeypatch.setattr(evaluation, "MOST_OPEN", 1)
+    assert evaluate(at=AT, only={"ending_roles"}) == 1
+    monkeypatch.setattr(evaluation, "MOST_OPEN", 2)
+    assert evaluate(at=AT, only={"ending_roles"}) == 1
+
+
 def test_a_worsened_notice_is_unread_again_and_a_continuing_one_is_not(site: Site) -> None:
     late(4)
     evaluate(at=AT)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import User
+from apps.core.errors import Conflict, NotAllowed
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.policies.models import Adjustment
+from apps.policies.models import Adjustment, Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.adjustments import get_adjustments_page, list_adjustments, preview_adjustment
+from apps.priorities.serving import store
 from tests.grants import make_grant
 from tests.mapping.test_membership import uid_of
 from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.refusals import refused
 
 HOUR_S = 3600.0
 
@@ -115,6 +119,56 @@ def test_an_entry_lists_its_own_adjustments_and_those_below_and_above(site: Site
         for path in ("/physics", "/physics/bob")
     }
     assert pages == {"/physics": ["/physics/alice", "/physics"], "/physics/bob": ["/physics"]}
+
+
+def test_adjustments_are_paged_newest_first(site: Site, as_eva: Actor) -> None:
+    made = [adjust(site, "/physics", -1, note=str(number)).note for number in range(3)]
+    first, following = list_adjustments(policy_slug=site.slug, actor=as_eva, limit=2)
+    rest, end = list_adjustments(policy_slug=site.slug, actor=as_eva, limit=2, before=following)
+    assert [line.adjustment.note for line in (*first, *rest)] == made[::-1]
+    assert (len(first), end) == (2, None)
+
+
+def test_a_preview_needs_numbers_and_the_right_to_see_them(
+    site: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with refused(Conflict, "no_snapshot"):
+        preview(site, "/physics", -1, as_eva)
+    site.recompute()
+    Policy.objects.update(visibility="path")
+    vera = User.objects.create_user("vera")
+    make_grant(vera, uid_of(site, "/"), "viewer", policy=site.policy, reason="sums")
+    for days, kind, code in ((0, Conflict, "no_snapshot"), (1, NotAllowed, "suppressed")):
+        monkeypatch.setenv("FAIRSHARE_CLOCK", (AS_OF + timedelta(days=days, minutes=1)).isoformat())
+        with refused(kind, code):  # sums are those of finished days
+            preview(site, "/physics", -1, Actor(user=vera, via="page"))
+
+
+def test_a_reserve_and_a_token_that_only_reads_adjust_nothing(site: Site, as_eva: Actor) -> None:
+    site.publish([*PROJECTS, {"name": "spare", "kind": "reserve", "shares": 5}])
+    reader = replace(as_eva, via="api", token=TokenBounds("fsh_x", frozenset({"policies:read", "priorities:read"})))
+    may = [
+        get_adjustments_page(policy_slug=site.slug, uid=UUID(uid_of(site, path)), actor=actor).may_adjust
+        for actor in (as_eva, reader)
+        for path in ("/", "/physics", "/spare")
+    ]
+    assert may == [True, True, False, False, False, False]
+
+
+def test_an_adjustment_of_an_entry_that_is_gone_is_listed_for_those_who_see_everything(
+    site: Site, as_eva: Actor
+) -> None:
+    adjust(site, "/physics/alice", -8)
+    site.recompute()
+    assert list(store.newest(site.slug).corrections) == [store.newest(site.slug).tree.index_of_path("/physics/alice")]
+    site.publish([PROJECTS[1]])
+    site.recompute()
+    assert store.newest(site.slug).corrections == {}
+    (line,), _ = list_adjustments(policy_slug=site.slug, actor=as_eva)
+    assert line.counted == 0
+    Policy.objects.update(visibility="path")
+    carol = Actor(user=User.objects.create_user("carol"), via="page")
+    assert list_adjustments(policy_slug=site.slug, actor=carol) == ([], None)
 
 
 def test_adjustments_need_the_right_above_the_entry(site: Site) -> None:

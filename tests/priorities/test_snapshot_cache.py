@@ -29,6 +29,18 @@ def test_a_reused_snapshot_id_of_another_tree_is_another_snapshot(
         assert found == ["amounts of a", "amounts of b"]
 
 
+def test_the_days_asked_for_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(settled, "_amounts", lambda _policy, snapshot: asked.append(snapshot.snapshot_id))
+    policy: Any = None
+    memory, n = settled._AmountsCache(), settled._MOST_CACHED + 3
+    for number in (*range(n), n - 1, 0):
+        day: Any = SimpleNamespace(snapshot_id=number, computed_at=AT, tree=SimpleNamespace(digest="a"))
+        memory.of(policy, day)
+    assert asked == [*range(n), n - 1, 0]
+    assert len(memory._known) == settled._MOST_CACHED
+
+
 def test_caches_are_cleared_between_databases() -> None:
     """`forget_process` clears what objects hold; a class would hold its memory for all of them."""
     assert any(held is settled._amounts_cache._known for held in _caches(len(sys.modules)))

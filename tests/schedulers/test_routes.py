@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import timedelta
+from math import inf, isnan
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import AuditEvent
-from apps.schedulers.models import AgentPass, QueueListing, Scheduler
+from apps.schedulers.models import AgentPass, QueueListing, Scheduler, SchedulerValues
+from apps.schedulers.own_values import PARENT, load_values
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.instants import AT
@@ -141,6 +143,9 @@ def test_a_pass_can_be_gzipped_and_a_bomb_is_refused(agent: Caller) -> None:
         ({"priority": True}, "queue[0].priority"),
         ({"user": ""}, "queue[0].user"),
         ({"typo": 1}, "queue[0]"),
+        ({"array_task": 5}, "queue[0].array_task"),
+        ({"terms": {"age": "old"}}, "queue[0].terms.age"),
+        ({"cpus": 2**60}, "queue[0].cpus"),
     ],
 )
 def test_an_invalid_queue_is_refused_with_the_location(agent: Caller, change: dict[str, Any], where: str) -> None:
@@ -148,6 +153,48 @@ def test_an_invalid_queue_is_refused_with_the_location(agent: Caller, change: di
     assert refused(answer) == (400, "invalid", [where])
     assert not AgentPass.objects.exists()
     assert not QueueListing.objects.exists()
+
+
+@pytest.mark.parametrize("queue", [{}, "101", 5])
+def test_a_queue_is_a_list(agent: Caller, queue: Any) -> None:
+    assert refused(agent.post("schedulers/c1/passes", report(queue=queue))) == (400, "invalid", ["queue"])
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, "values"),
+        ([5], "values[0]"),
+        ([{"typo": 1}], "values[0]"),
+        ([{"user": 5}], "values[0].user"),
+        ([{}, {"group": "g" * 257}], "values[1].group"),
+        ([{"raw_shares": "children"}], "values[0].raw_shares"),
+        ([{"fairshare": True}], "values[0].fairshare"),
+    ],
+)
+def test_invalid_own_values_are_refused_with_the_location(agent: Caller, values: Any, where: str) -> None:
+    assert refused(agent.post("schedulers/c1/passes", report(values=values))) == (400, "invalid", [where])
+    assert not SchedulerValues.objects.exists()
+
+
+def test_own_values_are_kept_as_the_scheduler_writes_them(agent: Caller) -> None:
+    sent = [
+        {"group": "physics", "raw_shares": "parent", "level_fs": "Infinity", "fairshare": 0.25},
+        {"group": "physics", "user": "alice", "raw_shares": 3},
+    ]
+    assert load_values(Scheduler.objects.get().pk) == []
+    assert agent.post("schedulers/c1/passes", report(values=sent)).status_code == 200
+    one, other = load_values(Scheduler.objects.get().pk)
+    assert (one.raw_shares, one.level_fs, one.fairshare, one.user) == (PARENT, inf, 0.25, "")
+    assert (other.raw_shares, other.user, isnan(other.fairshare)) == (3, "alice", True)
+
+
+def test_a_task_of_an_array_is_found_by_its_number(agent: Caller, manager: Caller) -> None:
+    queue = [job("101", array_task="3"), job("102", "bob")]
+    assert agent.post("schedulers/c1/passes", report(queue=queue)).status_code == 200
+    found = [manager.get("schedulers/c1/why", {"job": number}).json()["job"] for number in ("101", "101_3")]
+    assert [(one["job"], one["array_task"]) for one in found] == [("101", "3")] * 2
+    assert refused(manager.get("schedulers/c1/why", {"job": "102_3"}))[0] == 404
 
 
 def test_the_listing_is_replaced_as_a_whole_and_never_by_an_older_one(agent: Caller, manager: Caller) -> None:

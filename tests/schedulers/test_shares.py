@@ -9,18 +9,21 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from apps.accounts.actor import SYSTEM
+from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import AuditEvent
 from apps.api.monitoring.scheduler_gauges import scheduler_families
+from apps.core.errors import Invalid, NotFound
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Notice
 from apps.policies.models import ChangeSet
 from apps.policies.services import publish_document
 from apps.schedulers.models import Scheduler, ShareOrder
+from apps.schedulers.share_orders import cancel_share_order, take_over_shares
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import TREE, Site
 from tests.dashboard.page import read
 from tests.instants import AT
+from tests.refusals import refused as refusal
 from tests.schedulers.reports import report
 from tests.sign_in import sign_in
 
@@ -205,6 +208,63 @@ def test_a_failed_line_is_reported_and_the_rest_is_cancelled(
     assert answer.status_code == 303
     assert ShareOrder.objects.get(pk=second["id"]).state == "cancelled"
     assert agent.get("schedulers/c1/orders").json()["share_order"] is None
+
+
+def test_a_cancelled_order_stays_cancelled_and_what_was_set_meanwhile_is_known(
+    carrying: Site, agent: Caller, manager: Caller
+) -> None:
+    lists(agent, rows())
+    publish(77)
+    order = manager.post(ORDERS, {"tag": manager.get("schedulers/c1/shares").json()["tag"]}).json()["id"]
+    for _twice in range(2):
+        cancelled = cancel_share_order(name="c1", order_id=order, at=AT, actor=SYSTEM)
+        assert cancelled.state == ShareOrder.State.CANCELLED
+    assert AuditEvent.objects.filter(verb="scheduler.share_order_cancelled").count() == 1
+    outcome = {"line": 0, "code": "done", "detail": ""}
+    lists(agent, rows(biology="77"), share_order={"id": order, "outcomes": [outcome]})
+    stored = ShareOrder.objects.get()
+    assert (stored.state, stored.lines[0]["outcome"]) == (ShareOrder.State.CANCELLED, "done")
+    found = manager.get("schedulers/c1/shares").json()
+    assert (found["to_send"], found["by_hand"]) == ([], [])
+    with refusal(NotFound):
+        cancel_share_order(name="c1", order_id=order + 1, at=AT, actor=SYSTEM)
+
+
+@pytest.mark.parametrize(("order", "line"), [(1, 0), (0, 7)], ids=["order", "line"])
+def test_an_outcome_of_an_unknown_order_or_line_changes_nothing(
+    carrying: Site, agent: Caller, manager: Caller, order: int, line: int
+) -> None:
+    lists(agent, rows())
+    publish(77)
+    made = manager.post(ORDERS, {"tag": manager.get("schedulers/c1/shares").json()["tag"]}).json()["id"]
+    outcome = {"line": line, "code": "done", "detail": ""}
+    lists(agent, rows(), share_order={"id": made + order, "outcomes": [outcome]})
+    stored = ShareOrder.objects.get()
+    assert (stored.state, stored.lines[0]["outcome"]) == (ShareOrder.State.OPEN, "")
+
+
+def test_shares_are_taken_over_into_the_draft_that_is_open(carrying: Site, agent: Caller) -> None:
+    lists(agent, rows())
+    lists(agent, rows(alice="99", bob="98"))
+    admin = Actor(user=carrying.admin, via="page")
+
+    def take_over(*users: str) -> ChangeSet:
+        keys, tag = [Key("physics", user) for user in users], compare_tag()
+        return take_over_shares(name="c1", tag=tag, keys=keys, at=AT, actor=admin)
+
+    first, second = take_over("alice"), take_over("bob", "bob")
+    assert first.pk == second.pk
+    assert [each["shares"] for each in second.operations] == [99, 98]
+    with refusal(Invalid, "nothing_to_set"):
+        take_over()
+    with refusal(Invalid, field="lines"):
+        take_over("alice", "carol")
+
+
+def compare_tag() -> str:
+    found = difference_of(Scheduler.objects.get())
+    assert found is not None
+    return found.tag
 
 
 def test_the_page_sends_the_reviewed_order(carrying: Site, agent: Caller, client: Client) -> None:

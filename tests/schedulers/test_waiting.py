@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
+from apps.accounts.actor import SYSTEM, Actor
+from apps.core.errors import Conflict
+from apps.schedulers.services import connect_scheduler
+from apps.schedulers.waiting import find_waiting, list_waiting
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.dashboard.page import read
@@ -132,6 +136,82 @@ def test_small_groups_are_combined(connected: Site, agent: Caller) -> None:
     for smallest, paths in ((2, {"/physics", ""}), (1, {"/physics", "/biology"})):
         with override_settings(FAIRSHARE_SMALLEST_GROUP=smallest):
             assert {one["path"] for one in why(alice)["groups"]} == paths
+
+
+def test_groups_are_merged_until_no_difference_of_counts_is_one_person(connected: Site, agent: Caller) -> None:
+    """One unmapped user alone would follow from the sum; so biology is merged with them, though it is large enough."""
+    make_grant(connected.alice, connected.uid("/"), "viewer", policy=connected.policy, reason="test")
+    alice = Caller(token=connected.token("self:read", "policies:read", user=connected.alice))
+    ahead = [
+        job("1", "carol", "biology", site=60),
+        job("2", "cora", "biology", site=60),
+        job("3", "ghost", "x", site=60),
+    ]
+    with override_settings(FAIRSHARE_SMALLEST_GROUP=2):
+        for more, groups in (([], {"": 3}), ([job("4", "ghost2", "x", site=60)], {"/biology": 2, "": 2})):
+            send(agent, job("101", site=10), *ahead, *more)
+            assert {one["path"]: one["jobs"] for one in why(alice)["groups"]} == groups
+
+
+def test_an_unmapped_job_is_explained_without_a_rank(agent: Caller, manager: Caller) -> None:
+    send(agent, job("101", site=10), job("104", "ghost", "nowhere", site=60))
+    assert why(manager)["groups"] == [{"path": "", "jobs": 1, "cpus": 8}]
+    found = why(manager, "104")
+    assert (found["job"]["entry"], found["factor"], found["rank"], found["snapshot"]) == ("", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [({"priority": None}, (None, None, None)), ({"terms": None}, (1, None, None)), ({}, (1, 1, 0))],
+    ids=["no priority", "no terms", "both"],
+)
+def test_what_the_scheduler_does_not_report_is_not_counted(
+    agent: Caller, manager: Caller, change: dict[str, Any], counts: tuple[int | None, ...]
+) -> None:
+    send(agent, job("101", site=10) | change, job("1", "bob", site=60) | change)
+    found = why(manager)
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == counts
+    assert len(found["terms"]) == (0 if "terms" in change else 8)
+
+
+def test_where_the_priority_is_ours_alone_fair_share_decides_every_order(connected: Site, agent: Caller) -> None:
+    connect_scheduler(
+        policy_slug="grid",
+        name="c2",
+        given={"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"},
+        at=AT,
+        actor=SYSTEM,
+    )
+    queue = [job("101", "alice", terms=None, priority=-100), job("1", "bob", terms=None, priority=5)]
+    assert agent.post("schedulers/c2/passes", report(queue=queue)).status_code == 200
+    actor = Actor(user=connected.admin, via="page")
+    found = find_waiting(job="101", at=AT, actor=actor)
+    assert (found.scheduler, found.ahead, found.by_fairshare, found.kept_behind) == ("c2", 1, 1, 0)
+
+
+def test_a_number_of_several_schedulers_is_a_question_back(connected: Site, agent: Caller) -> None:
+    given = {"mode": "on", "namespace": "a"}
+    connect_scheduler(policy_slug="grid", name="c2", given=given, at=AT, actor=SYSTEM)
+    connect_scheduler(policy_slug="grid", name="unlisted", given=given, at=AT, actor=SYSTEM)
+    for name, queue in (("c1", [job("101")]), ("c2", [job("101", site=7), job("7", "bob")])):
+        assert agent.post(f"schedulers/{name}/passes", report(queue=queue)).status_code == 200
+    actor = Actor(user=connected.admin, via="page")
+    with pytest.raises(Conflict) as refusal:
+        find_waiting(job="101", at=AT, actor=actor)
+    assert refusal.value.code == "several_schedulers"
+    assert {(one.where, one.message) for one in refusal.value.fields} == {("scheduler", "c1"), ("scheduler", "c2")}
+    assert find_waiting(job="101", at=AT, actor=actor, scheduler="c2").job.value == 7
+    assert find_waiting(job="7", at=AT, actor=actor).scheduler == "c2"
+    listed, n = list_waiting(policy_slug="grid", at=AT, actor=actor, limit=2)
+    assert ([(name, one.job) for name, one in listed], n) == ([("c1", "101"), ("c2", "101")], 3)
+
+
+@pytest.mark.parametrize(("reason", "key"), [("Priority", "held"), ("Odd", "held"), ("Dependency", "dependency")])
+def test_a_held_job_waits_for_its_release_unless_the_scheduler_says_why(
+    agent: Caller, manager: Caller, reason: str, key: str
+) -> None:
+    send(agent, job("101", state="held", reason=reason))
+    assert why(manager)["reason"]["key"] == key
 
 
 def test_a_value_not_yet_in_the_scheduler_is_reported(agent: Caller, manager: Caller) -> None:

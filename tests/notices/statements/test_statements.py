@@ -164,6 +164,20 @@ def test_a_month_is_closed_a_week_after_its_end_and_unchanged_later(hall: Policy
     assert Statement.objects.filter(policy=hall).count() == 4
 
 
+def test_a_group_that_came_later_and_a_policy_without_days_have_no_statement(hall: Policy) -> None:
+    other = make_policy(slug="other", name="Other", at=AT, actor=COMMAND)
+    publish_document(policy_slug="other", document=tree(60), reason="r", at=AT, actor=COMMAND)
+    document = tree(50)
+    document["root"]["children"].append({"name": "chemistry", "kind": "group", "shares": 9, "children": []})
+    publish_document(policy_slug="hall", document=document, reason="r", at=AT, actor=COMMAND)
+    assert close_months(at=AT) == 4
+    columns = load_tree(Policy.objects.get(slug="hall"))
+    uids = {columns.uuid(i) for i in columns.children(0) if columns.name[i] != "chemistry"}
+    assert len(uids) == 2
+    assert set(Statement.objects.values_list("entry_uid", flat=True)) == uids
+    assert not Statement.objects.filter(policy=other).exists()
+
+
 def test_a_month_with_days_to_rebuild_stays_open(hall: Policy) -> None:
     send([row(500, datetime(2026, 10, 5, 12, tzinfo=UTC), "bob", "physics", 4)])
     assert close_months(at=AT) == 2  # September; October waits

@@ -195,3 +195,58 @@ def test_a_sort_never_shows_an_order_of_hidden_numbers(
         "/physics",
     ]
     assert selectable(view, Arrangement(level=9)) == [], "nothing that alice may change"
+
+
+# --- Arrangements of a small tree -------------------------------------------------------------------------------------
+def _page(actor: Actor, after: UUID | None = None, **asked: Any) -> list[str]:
+    return [
+        row.path
+        for row in get_tree_page(policy_slug="grid", actor=actor, arranged=Arrangement(**asked), after=after).rows
+    ]
+
+
+def _uids(actor: Actor) -> dict[str, UUID]:
+    view = open_view(policy_slug="grid", actor=actor)
+    return {view.tree.path(i): view.tree.uuid(i) for i in range(len(view.tree))}
+
+
+def test_rows_go_on_after_the_subtree_of_an_entry_that_is_folded_now(site: Site, as_eva: Actor) -> None:
+    uids = _uids(as_eva)
+    assert _page(as_eva, uids["/biology/carol"], level=1) == ["/", "/physics"]
+    assert _page(as_eva, uids["/physics/alice"], level=1) == []
+    assert _page(as_eva, uids["/biology/carol"], level=0) == []
+    assert _page(as_eva, uuid4(), level=1) == ["/", "/biology", "/physics"], "unknown: from the beginning"
+
+
+def test_an_entry_opened_by_hand_shows_all_its_children_beside_the_matches(site: Site, as_eva: Actor) -> None:
+    uids = _uids(as_eva)
+    assert _page(as_eva, query="alice") == ["/", "/physics", "/physics/alice"]
+    assert _page(as_eva, query="alice", open_uids=[uids["/physics"]]) == [
+        "/",
+        "/physics",
+        "/physics/alice",
+        "/physics/bob",
+    ]
+    assert _page(as_eva, query="nobody", open_uids=[uids["/physics"]]) == ["/"]
+
+
+def test_rows_without_the_number_they_are_sorted_by_come_last(site: Site, as_eva: Actor) -> None:
+    """Groups have no rank; before the first snapshot nobody has."""
+    plain = _page(as_eva, level=9)
+    numbers = ("rank", "factor", "deviation")
+    assert [_page(as_eva, level=9, sort=name) for name in numbers] == [plain] * 3
+    site.recompute()
+    view = open_view(policy_slug="grid", actor=as_eva)
+    people = [row for row in iterate_rows(view, Arrangement(level=9)) if row.path.startswith("/physics/")]
+    for name, sign in (("rank", ""), ("rank", "-"), ("factor", ""), ("factor", "-")):
+        ordered = sorted(people, key=lambda row: getattr(row, name), reverse=bool(sign))
+        listed = _page(as_eva, level=9, sort=sign + name)
+        assert [path for path in listed if path.startswith("/physics/")] == [row.path for row in ordered]
+        assert [path for path in listed if path.count("/") == 1] == ["/", "/biology", "/physics"]
+
+
+def test_rows_are_sorted_by_name_without_regard_to_case(make_site: Callable[..., Site], as_eva: Actor) -> None:
+    made = make_site()
+    made.publish(children(b={"": 1}, C={"": 1}, A={"": 1}))
+    assert _page(as_eva, level=1, sort="name") == ["/", "/A", "/b", "/C"]
+    assert _page(as_eva, level=1, sort="-name") == ["/", "/C", "/b", "/A"]

@@ -181,6 +181,63 @@ def test_each_identity_maps_to_its_entry_with_or_without_usage(tree: TreeColumns
             assert _paths(index, query) == [path]
 
 
+def test_a_rule_finds_only_entries_below_its_target(tree: TreeColumns) -> None:
+    index = _index(tree, _rule(tree, path="/grid-users", suffix="/{user}"))
+    assert _paths(index, "zoe") == ["/grid-users/zoe"]
+
+
+def test_a_literal_level_of_a_suffix_is_the_only_one_it_finds_below(tree: TreeColumns) -> None:
+    index = _index(tree, _rule(tree, suffix="/cloud-users/{user}"))
+    assert _paths(index, "zoe") == ["/cloud-users/zoe"]
+    assert _named(index, "/grid-users/zoe") == []
+
+
+def _named(index: LookupIndex, path: str) -> list[tuple[str, str]]:
+    entry = index.tree.index_of_path(path)
+    assert entry is not None
+    return [(key.user_name, key.group_name) for key in index.identities(entry)]
+
+
+def test_a_name_around_the_user_is_taken_off_again() -> None:
+    tree = _tree(_group("physics", _user("u-ann.x"), _user("ann"), _user("u.x")))
+    rules = [_rule(tree, suffix="/{group}/u-{user}.x"), _rule(tree, suffix="/{group}/{user}", namespace="b")]
+    index = _index(tree, rules[0])
+    assert _named(index, "/physics/u-ann.x") == [("ann", "physics")]
+    assert [_named(index, f"/physics/{name}") for name in ("u.x", "ann")] == [[], []]
+    assert _paths(index, "ann") == ["/physics/u-ann.x"]
+    both = _index(tree, *rules)
+    assert _paths(both, AccountQuery("ann", namespace="b")) == ["/physics/u-ann.x"], "the first rule, in any namespace"
+    other = _index(tree, rules[1])
+    assert _paths(other, AccountQuery("ann", namespace="b")) == ["/physics/ann"]
+
+
+def test_a_name_of_two_unknown_parts_is_not_taken_apart() -> None:
+    """`a-b-c` is of group a or a-b; with the group known from the rule it is one account."""
+    tree = _tree(_group("all", _user("a-b-c")))
+    assert _named(_index(tree, _rule(tree, path="/all", suffix="/{group}-{user}")), "/all/a-b-c") == []
+    known = _rule(tree, "group", "/all", group_pattern="a-b", suffix="/{group}-{user}")
+    assert _named(_index(tree, known), "/all/a-b-c") == [("c", "a-b")]
+
+
+def test_a_rule_for_one_account_of_a_user_finds_no_other_account_of_that_user(tree: TreeColumns) -> None:
+    index = _index(tree, _rule(tree, "exact", "/P-A2", user_pattern="bob", group_pattern="phys"))
+    assert _paths(index, AccountQuery("bob", "phys")) == _paths(index, "bob") == ["/P-A2"]
+    assert _paths(index, AccountQuery("bob", "other")) == []
+
+
+def test_an_entry_named_after_a_certificate_has_its_dn_as_identity() -> None:
+    tree = _tree(_group("physics", _user("%2FDC=org%2FCN=Ann")))
+    index = _index(tree, _rule(tree, path="/physics", suffix="/{user}"))
+    assert index.identities(2) == (AccountKey("", "", dn="/DC=org/CN=Ann"),)
+    assert _paths(index, AccountQuery("", dn="/DC=org/CN=Ann")) == ["/physics/%2FDC=org%2FCN=Ann"]
+
+
+def test_an_entry_that_anybody_falls_back_to_has_no_names(tree: TreeColumns) -> None:
+    index = _index(tree, _rule(tree, "default", "/P-A2", namespace="linux"))
+    assert _named(index, "/P-A2") == []
+    assert _paths(index, AccountQuery("anybody", namespace="linux")) == ["/P-A2"]
+
+
 def test_a_hint_names_what_is_missing_and_is_the_same_for_hidden_entries(tree: TreeColumns) -> None:
     hints = Hints(_index(tree, _rule(tree, **LINUX)), "grid")
     found = hints.unmapped("nobody", is_restricted=False)
