@@ -57,6 +57,12 @@ def test_without_priorities_there_are_no_effects(site: Site) -> None:
     assert get_effect(drafted(site, LESS), at=AS_OF).state == "no_snapshot"
 
 
+def test_a_run_before_the_first_priorities_ends_without_an_effect(site: Site, as_eva: Actor) -> None:
+    change_set = drafted(site, LESS)
+    done = work_run_now(request_effect(change_set_id=change_set.pk, at=AS_OF, actor=as_eva).pk)
+    assert (done.state, get_effect(change_set, at=AS_OF).state) == ("failed", "no_snapshot")
+
+
 def test_a_change_set_that_cannot_be_applied_names_the_reason(computed: Site) -> None:
     mine = drafted(computed, LESS)
     services.change_shares(

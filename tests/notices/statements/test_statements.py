@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.analytics.models import SeriesDay
 from apps.core.errors import Invalid, NotFound
@@ -25,12 +25,13 @@ from apps.notices.statements.selectors import (
     read_month,
 )
 from apps.policies.models import Adjustment, Policy
+from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from tests.examples import examples
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.notices.made_series import made_series
-from tests.notices.statements.hall import build, row, send
+from tests.notices.statements.hall import build, row, send, tree
 from tests.oracles.statements import slow_statement
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

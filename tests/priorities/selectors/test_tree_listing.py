@@ -216,6 +216,8 @@ def test_rows_go_on_after_the_subtree_of_an_entry_that_is_folded_now(site: Site,
     assert _page(as_eva, uids["/physics/alice"], level=1) == []
     assert _page(as_eva, uids["/biology/carol"], level=0) == []
     assert _page(as_eva, uuid4(), level=1) == ["/", "/biology", "/physics"], "unknown: from the beginning"
+    assert _page(as_eva, query="o") == ["/", "/biology", "/biology/carol", "/physics", "/physics/bob"]
+    assert _page(as_eva, uids["/biology/dan"], query="o") == ["/", "/physics", "/physics/bob"]
 
 
 def test_an_entry_opened_by_hand_shows_all_its_children_beside_the_matches(site: Site, as_eva: Actor) -> None:

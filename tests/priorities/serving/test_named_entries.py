@@ -245,6 +245,8 @@ def test_a_hint_names_what_is_missing_and_is_the_same_for_hidden_entries(tree: T
     assert "Send group too" in found["hint"]
     wrong = hints.unmapped(AccountQuery("nobody", namespace="typo"), is_restricted=False)
     assert "send namespace linux, or none" in wrong["hint"]
+    of_vo = Hints(_index(tree, _rule(tree, fqan_pattern="/vo", suffix="/{project}")), "grid")
+    assert "Send project and fqan too" in of_vo.unmapped("nobody", is_restricted=False)["hint"]
     whole = hints.unmapped(AccountQuery("nobody", "physics", "linux"), is_restricted=False)
     assert "No mapping rule leads this account" in whole["hint"]
     assert "import_policy --map" in Hints(_index(tree), "grid").unmapped("bob", is_restricted=False)["hint"]
