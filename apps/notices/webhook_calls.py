@@ -143,16 +143,15 @@ def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = r
             delivery = due.order_by("due_at", "pk").first()
             if delivery is None:
                 break
-            if _call(delivery, at, resolve, jitter):
-                n_sent += 1
-            else:
+            if not _call(delivery, at, resolve, jitter):
                 silent.add(delivery.webhook_id)
+            n_sent += delivery.state == State.SENT
             delivery.save()
     return n_sent
 
 
 def _call(delivery: Delivery, at: datetime, resolve: Resolve | None, jitter: Jitter) -> bool:
-    """Send one delivery and set the result on the row, which the caller stores."""
+    """Send one delivery, or drop it; False if the webhook didn't accept it. The caller stores the row."""
     webhook = delivery.webhook
     if not _is_still_wanted(delivery, at):
         delivery.state, delivery.ended_at = State.DROPPED, at

@@ -154,7 +154,7 @@ def test_what_the_owner_may_not_see_any_more_is_dropped_before_it_is_sent(comput
     plan_deliveries(at=AT + HOUR)
     test = send_test(id=made.pk, at=AT + HOUR, actor=page(computed.admin))
     User.objects.filter(pk=computed.admin.pk).update(is_superuser=False)
-    call_due(at=AT + HOUR)
+    assert call_due(at=AT + HOUR) == 0
     found = list(Delivery.objects.order_by("pk").values_list("state", "attempts", "ended_at"))
     assert found == [(Delivery.State.DROPPED, 0, AT + HOUR)] * 2
     assert test.pk == Delivery.objects.latest("pk").pk

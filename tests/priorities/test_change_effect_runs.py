@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -17,10 +19,12 @@ from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities import change_effect_runs
 from apps.priorities.change_effect_runs import get_effect, request_effect
+from apps.priorities.change_effects import preview_shares
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from tests.priority_site import AS_OF, Site
+from tests.mapping.test_membership import uid_of
+from tests.priority_site import AS_OF, Site, children
 
 LESS = {"op": "set_shares", "entry": "/physics", "shares": 1}
 
@@ -187,3 +191,15 @@ def test_effects_include_adjustments_and_rules(computed: Site, as_eva: Actor) ->
     with pytest.raises(Conflict) as refused:
         services.publish_change_set(id=mine.pk, version=mine.version, reason="x", at=AS_OF, actor=as_eva)
     assert_leaves_counted(refused.value)
+
+
+@pytest.mark.parametrize(("number", "first"), [(3, "u000"), (204, "u204")])
+def test_a_preview_of_a_long_group_shows_the_changed_entry_wherever_it_is(
+    make_site: Callable[..., Site], as_eva: Actor, number: int, first: str
+) -> None:
+    made, name = make_site(), f"u{number:03}"
+    made.publish(children(physics={f"u{n:03}": 1.0 for n in range(205)}))
+    uid = UUID(uid_of(made, f"/physics/{name}"))
+    rows = preview_shares(policy_slug="grid", entry_uid=uid, shares=5, actor=as_eva).rows
+    assert (len(rows), rows[0].name) == (200, first)
+    assert [(row.name, row.shares_after) for row in rows if row.is_changed] == [(name, 5)]

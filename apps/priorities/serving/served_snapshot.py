@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -234,10 +234,10 @@ class ServedSnapshot:
     def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
         mask = None if mask is None or mask.all() else mask
         found = [self.index.find(query) for query in queries]
-        self._cache_entries({entry for one in found if one.joins is None for entry in one.entries})
-        return [self._results(query, one, mask) for query, one in zip(queries, found, strict=True)]
+        described = self._described({entry for one in found if one.joins is None for entry in one.entries})
+        return [self._results(query, one, mask, described) for query, one in zip(queries, found, strict=True)]
 
-    def _results(self, query: Query, found: Found, mask: Mask | None) -> list[Json]:
+    def _results(self, query: Query, found: Found, mask: Mask | None, described: dict[int, Json]) -> list[Json]:
         if isinstance(query, str):
             about: Json = {"account": query}
         else:
@@ -255,7 +255,7 @@ class ServedSnapshot:
             return [{**about, **self._without_entry("unmapped"), **hint}]
         if found.joins is not None:
             return [{**about, **self._new_user_json(found.entries[0], found.joins)}]
-        results = [{**about, **self._entries[entry]} for entry in found.entries]
+        results = [{**about, **described[entry]} for entry in found.entries]
         return sorted(results, key=_best_first) if len(results) > 1 else results
 
     def _without_entry(self, error: str) -> Json:
@@ -266,13 +266,17 @@ class ServedSnapshot:
         return Hints(self.index, self.policy_slug)
 
     # --- JSON of entries ----------------------------------------------------------------------------------------------
-    def _cache_entries(self, entries: Iterable[int]) -> None:
-        missing = np.array(sorted(entry for entry in entries if entry not in self._entries), dtype=np.int64)
+    def _described(self, entries: set[int]) -> dict[int, Json]:
+        """The JSON fields of these entries. A copy: another thread may empty the cache."""
+        found = {entry: kept for entry in entries if (kept := self._entries.get(entry)) is not None}
+        missing = np.array(sorted(entries - found.keys()), dtype=np.int64)
         if len(missing):
             made = dict(zip(missing.tolist(), self.describe(missing), strict=True))
             if len(self._entries) + len(made) > _MOST_ENTRIES_CACHED:
                 self._entries.clear()
             self._entries.update(made)
+            found |= made
+        return found
 
     def describe(self, entries: I8) -> list[Json]:
         """The JSON fields of each entry in an answer."""

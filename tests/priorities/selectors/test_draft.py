@@ -153,7 +153,7 @@ def test_a_manager_drafts_in_the_own_group_and_sees_no_other(closed: Site) -> No
     assert may["/physics/alice"] == may["/physics/bea"] == (True, True)
     assert find_entries(view, "carol") == find_entries(view, "/biology") == []
     page = get_draft_page(view, open_uids=[uid_of(closed, "/biology")])
-    assert (len(page.rows), page.opened) == (2, {uid_of(closed, "/")})
+    assert (len(page.rows), page.opened) == (2, frozenset([uid_of(closed, "/")]))
     with pytest.raises(NotFound):
         get_draft_page(view, parent_uid=uid_of(closed, "/biology"))
 

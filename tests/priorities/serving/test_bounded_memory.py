@@ -21,7 +21,8 @@ def test_answers_without_memory_equal_those_with_it(site: Site, monkeypatch: pyt
     snapshot = store.newest("grid")
 
     def answers(served: ServedSnapshot) -> list[Any]:
-        return [(served.lookup([one]), served.lookup_columns([one]), served.lookup_json([one])) for one in ASKED]
+        alone = [(served.lookup([one]), served.lookup_columns([one]), served.lookup_json([one])) for one in ASKED]
+        return [alone, served.lookup(ASKED), served.lookup(["alice"]), served.lookup(["alice", "carol"])]
 
     def identities(served: ServedSnapshot) -> list[Any]:
         return [served.index.identities(i) for i in range(1, len(served.tree))]
