@@ -172,19 +172,18 @@ class ServedSnapshot:
 
     def _short_rows(self, queries: Sequence[Query]) -> list[Short]:
         known = self._short_answers
-        missing = [query for query in queries if query not in known]
-        if missing:
-            distinct = list(dict.fromkeys(missing))
-            if len(known) + len(distinct) > _MOST_ENTRIES_CACHED:
+        try:
+            return [row for query in queries for row in known[query]]
+        except KeyError:
+            found = {query: kept for query in queries if (kept := known.get(query)) is not None}
+            missing = [query for query in dict.fromkeys(queries) if query not in found]
+            answers = zip(missing, self._answer(missing, None), strict=True)
+            made = {query: tuple(map(_short, results)) for query, results in answers}
+            if len(known) + len(made) > _MOST_ENTRIES_CACHED:
                 known.clear()
-                distinct = list(dict.fromkeys(queries))
-            made = {
-                query: tuple(map(_short, results))
-                for query, results in zip(distinct, self._answer(distinct, None), strict=True)
-            }
             known.update((query, rows) for query, rows in made.items() if self._is_constant(query))
-            return [row for query in queries for row in (made.get(query) or known[query])]
-        return [row for query in queries for row in known[query]]
+            found |= made
+            return [row for query in queries for row in found[query]]
 
     def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
         """All ranked leaves and all entries with accounts, one row for each account (None for an entry without one).
