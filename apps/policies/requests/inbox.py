@@ -268,7 +268,10 @@ class EndingGrant:
 
 @dataclass
 class Inbox:
-    """Pending items, newest first in each list. `requests` and `reviews` wait for this user's decision."""
+    """Pending items, newest first in each list; each change set is in one list.
+
+    `requests` and `reviews` wait for this user's decision. `scheduled`: of others.
+    """
 
     requests: list[ChangeSet] = field(default_factory=list)
     reviews: list[ChangeSet] = field(default_factory=list)
@@ -298,8 +301,10 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
         found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
     found.drafts, sent = _own(actor)
-    waiting = {each.pk for each in (*found.requests, *found.reviews, *found.scheduled)}
+    waiting = {each.pk for each in (*found.requests, *found.reviews)}
     found.sent = [each for each in sent if each.pk not in waiting]
+    shown = {each.pk for each in found.sent}
+    found.scheduled = [each for each in found.scheduled if each.pk not in shown]
     return found
 
 

@@ -227,7 +227,9 @@ def test_changes_of_others_and_own_drafts_are_listed(grid: Grid, lead: Client, m
     line = line_of(manager.get(INBOX), draft)
     assert line.attributes["data-state"] == "review"
     assert "Bob." in text_of(line)
-    ChangeSet.objects.filter(pk=draft.pk).update(held_for="Somebody archived bob.")
+    ChangeSet.objects.filter(pk=draft.pk).update(effective_at=grid.at + timedelta(days=1))
+    assert lead.get(INBOX).content.decode().count(f'id="change-{draft.pk}"') == 1
+    ChangeSet.objects.filter(pk=draft.pk).update(held_for="Somebody archived bob.", effective_at=None)
     line = line_of(manager.get(INBOX), draft)
     assert line.attributes["data-state"] == "held"
     assert "Somebody archived bob." in text_of(line)
