@@ -17,9 +17,11 @@ from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from tests.instants import AT
 from tests.policies.conftest import person
+from tests.security.delegated_world import make_world
 
 OPEN = ["shape", "base", "algorithm", "sums", "locks", "delegation", "accounts", "size"]
 CYRILLIC_ALICE = "\u0430lice"
+CYRILLIC_LAB = "l\u0430b"
 
 
 def drafted(actor: Actor, *operations: dict[str, Any]) -> ChangeSet:
@@ -55,6 +57,14 @@ def test_an_ordinary_change_passes_each_check(policy: Policy, alice: Actor) -> N
 def test_an_empty_draft_is_blocked(policy: Policy, alice: Actor) -> None:
     found = checks(drafts.open_draft(policy_slug="grid", at=AT, actor=alice), alice)
     assert {code: check.state for code, check in found.items()} == {"edits": "block"}
+
+
+def test_a_change_set_without_an_outcome_is_only_judged_as_a_whole(policy: Policy, alice: Actor) -> None:
+    draft = drafts.open_draft(policy_slug="grid", at=AT, actor=alice)
+    services.withdraw_change_set(id=draft.pk, version=draft.version, at=AT, actor=alice)
+    assert {code: check.state for code, check in checks(draft, alice).items()} == {"shape": "block"}
+    first = ChangeSet.objects.get(base_number=0)
+    assert {code: check.state for code, check in checks(first, alice).items()} == {"shape": "ok"}
 
 
 def test_shares_that_become_zero_are_named_once(policy: Policy, alice: Actor) -> None:
@@ -118,6 +128,27 @@ def test_new_names_that_look_like_a_siblings_are_reported(
     assert "names" not in checks(drafted(alice, shares("/physics", 31)), alice)  # the pair is not new
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "move", "entry": "/biology/lab", "parent": "/physics"},
+        {"op": "add", "parent": "/physics", "name": "lab", "kind": "user", "shares": 1},
+    ],
+)
+def test_a_name_that_comes_beside_a_look_alike_is_reported(
+    policy: Policy, alice: Actor, operation: dict[str, Any]
+) -> None:
+    publish(alice, {"op": "add", "parent": "/physics", "name": CYRILLIC_LAB, "kind": "user", "shares": 1})
+    found = checks(drafted(alice, operation), alice)["names"]
+    assert (found.state, "/physics/lab" in found.text) == ("warn", True)
+
+
+def test_an_entry_that_moves_beside_a_name_like_its_own_is_reported(policy: Policy, alice: Actor) -> None:
+    publish(alice, {"op": "add", "parent": "/biology", "name": CYRILLIC_ALICE, "kind": "user", "shares": 1})
+    draft = drafted(alice, {"op": "move", "entry": f"/biology/{CYRILLIC_ALICE}", "parent": "/physics"})
+    assert checks(draft, alice)["names"].state == "warn"
+
+
 def test_an_author_without_the_right_to_publish_reads_who_has_it(
     policy: Policy, tree: TreeColumns, alice: Actor, bob: Actor
 ) -> None:
@@ -155,3 +186,19 @@ def test_a_conflict_with_a_later_revision_blocks(policy: Policy, alice: Actor) -
     publish(alice, shares("/physics", 35))
     found = checks(draft, alice)["base"]
     assert (found.state, "1" in found.title) == ("block", True)
+
+
+def test_moving_accounts_of_others_is_blocked_and_names_who_may(db: None) -> None:
+    people = make_world()
+    everybody = {"op": "set_members", "entry": "/physics/seasonal", "members": [{"group": "*"}]}
+    publish(people["pia"], everybody)
+    draft = drafted(people["ben"], {"op": "set_members", "entry": "/biology", "members": []})
+    admin = people["admin"].user
+    assert admin is not None
+    found = checks(draft, people["ben"])["accounts"]
+    assert (found.state, admin.username in found.remedy) == ("block", True)
+    assert checks(draft, people["admin"])["accounts"].state != "block"
+    admin.is_active = False
+    admin.save()
+    found = checks(draft, people["ben"])["accounts"]
+    assert (found.state, admin.username in found.remedy) == ("block", False)
