@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from apps.accounts.actor import COMMAND, SYSTEM
-from apps.core.errors import Invalid, NotAllowed
+from apps.core.errors import Conflict, Invalid, NotAllowed
 from apps.policies import services
-from apps.policies.changesets.change_sets import settings_of
+from apps.policies.changesets.change_sets import ChangeSetAccess, settings_of
 from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.formats.registry import dropped, get_format, read_file
-from apps.policies.models import Entry, Policy
+from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations.apply import tree_after
-from apps.policies.publishing.direct import publish_automatic, publish_operations
+from apps.policies.publishing.direct import propose_mounted_tree, publish_automatic, publish_operations
 from apps.policies.publishing.revert import revert_revision
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
@@ -22,7 +23,9 @@ from apps.policies.tree.difference import operations_between
 from apps.policies.tree.document_merge import next_revision
 from apps.policies.tree.stored import load_tree, node_of
 from apps.policies.tree.terms import MountedPublication
+from tests.grants import make_grant
 from tests.instants import AT
+from tests.policies.conftest import person
 
 VO_A = MountedPublication("vo-a.example", "vo-a")
 MOUNT = {"op": "mount", "entry": "/physics", "mount": VO_A.to_json()}
@@ -164,3 +167,32 @@ def test_restoring_a_revision_before_a_mount_unmounts(mounted: TreeColumns) -> N
     draft = revert_revision(policy_slug="grid", number=mounted.number, reason="Back.", at=AT, actor=COMMAND)
     services.publish_change_set(id=draft.pk, version=draft.version, at=AT, actor=COMMAND)
     assert not load_tree(Policy.objects.get(slug="grid")).mount
+
+
+def proposed_below_physics(mounted: TreeColumns) -> ChangeSet:
+    policy = Policy.objects.get(slug="grid")
+    free = tree_after(mounted, [{"op": "mount", "entry": "/physics", "mount": None}])
+    tree = tree_after(tree_after(free, [{"op": "archive", "entry": "/physics/bob"}]), [MOUNT])
+    physics = mounted.uuid(mounted.index_of_path("/physics") or 0)
+    with transaction.atomic():
+        lock_policy(policy.pk)
+        return propose_mounted_tree(policy=policy, tree=tree, mount_uid=physics, reason="Theirs.", at=AT)
+
+
+@pytest.mark.parametrize(("path", "sees"), [("/physics", True), ("/", True), ("/biology", False)])
+def test_a_proposal_of_a_mounted_document_is_shown_to_those_who_see_the_mount(
+    mounted: TreeColumns, path: str, sees: bool
+) -> None:
+    change_set = proposed_below_physics(mounted)
+    actor = person("dora")
+    make_grant(actor.user, mounted.uuid(mounted.index_of_path(path) or 0), "admin")
+    assert ChangeSetAccess(change_set.policy, actor, AT).may_see(change_set) == sees
+
+
+def test_a_mounted_document_is_not_published_after_unmounting(mounted: TreeColumns) -> None:
+    change_set = proposed_below_physics(mounted)
+    publish({"op": "mount", "entry": "/physics", "mount": None})
+    with pytest.raises(Conflict) as refused:
+        services.publish_change_set(id=change_set.pk, version=change_set.version, at=AT, actor=COMMAND)
+    assert refused.value.code == "mount_gone"
+    assert load_tree(Policy.objects.get(slug="grid")).index_of_path("/physics/bob") is not None

@@ -82,3 +82,22 @@ def test_wrong_commands_are_refused_with_line_and_name(line: str, place: str, me
 def test_a_file_that_is_not_a_script_is_rejected() -> None:
     with pytest.raises(Invalid, match="line 1"):
         read("sacctmgr-script", "hello world\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("# only a comment\n", 1), ("\n\n", 1), (f"# shares\nlaunch rockets\n{ACCOUNT}", 2)]
+)
+def test_a_script_begins_with_a_command(text: str, line: int) -> None:
+    with pytest.raises(Invalid, match=f"line {line}"):
+        read("sacctmgr-script", text)
+
+
+def test_associations_of_one_partition_give_no_shares() -> None:
+    lines = ["add user u,v account=physics partition=gpu fairshare=9", "add user w partition=gpu,cpu"]
+    found = read("sacctmgr-script", ACCOUNT + "add user u account=physics fairshare=2\n" + "\n".join(lines) + "\n")
+    tree = found.tree
+    assert {tree.path(i): tree.node(i).shares for i in range(1, len(tree))} == {"/physics": 60, "/physics/u": 2}
+    assert [line for line in found.ignored if line.startswith(("4 associations", "no entry"))] == [
+        "4 associations of one partition: u in physics, v in physics, w in root",
+        "no entry, as they have associations of one partition alone: v in physics, w in root",
+    ]

@@ -171,3 +171,12 @@ def test_the_new_dump_equals_the_policy(edit: Edit) -> None:
     text = "\n".join(exported(SITE, edit)) + "\n"
     assert written("sacctmgr", tree, text) == text.splitlines()
     assert [line for line in written("sacctmgr-script", tree, text) if not line.startswith("#")] == []
+
+
+def test_an_account_renamed_to_an_archived_ones_name_is_written_once() -> None:
+    def edit(nodes: Nodes) -> None:
+        del nodes["/bio"]
+        nodes["/hep"] = replace(nodes["/hep"], name="bio")
+
+    lines = [line for line in exported(SITE, edit) if line.startswith("Account - 'bio'")]
+    assert [line.partition("Fairshare=")[2].partition(":")[0] for line in lines] == ["60"]

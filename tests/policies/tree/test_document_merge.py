@@ -12,12 +12,14 @@ from hypothesis import given
 
 from apps.core.errors import Invalid
 from apps.policies.files.document import read_document
+from apps.policies.formats.registry import get_format
 from apps.policies.formats.whole_shares import competitors, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.difference import CHANGES, compare
 from apps.policies.tree.document_merge import indexes_of, merge_document, next_revision
 from apps.policies.tree.working_tree import columns_of
+from tests.policies.formats.round_trip import read
 from tests.policies.share_trees import trees
 
 ROOT, A, B, C = (UUID(int=number) for number in range(1, 5))
@@ -98,6 +100,19 @@ def test_kept_entries_cannot_exceed_the_depth_limit() -> None:
         entry = {"name": f"l{level}", "children": [entry]}
     with pytest.raises(Invalid, match="more than 64 levels"):
         laid_over(entry, keep_missing=True)
+
+
+def test_a_file_with_all_entries_is_merged_alike_whatever_happens_to_missing_ones() -> None:
+    children: list[dict[str, Any]] = [{"name": "a", "shares": 4, "children": [{"name": "b"}]}, {"name": "c"}]
+    assert laid_over(*children, keep_missing=True).same_as(laid_over(*children))
+
+
+@pytest.mark.parametrize("rows", ["/c,1\n/c/d,1\n", "/c,inherit\n"])
+def test_a_file_without_kinds_makes_no_group_of_a_reserve(rows: str) -> None:
+    declared = read("csv", f"path,shares\n{rows}")
+    with pytest.raises(Invalid) as refused:
+        merge_document(declared, HEAD, fitted=get_format("csv").fit(HEAD))
+    assert [field.where for field in refused.value.fields] == ["/c"]
 
 
 @given(trees(), trees())
