@@ -59,7 +59,7 @@ def compiled_borrowing(function: Function) -> Function:
     """
     if function.__annotations__.get("return") not in _NUMBERS:
         raise TypeError(f"{function.__name__} returns more than a number: use @compiled, which counts references.")
-    return _compile(function, _nrt=False)
+    return _compile(function, _nrt=False)  # numba's own name for reference counting, not documented
 
 
 _NUMBERS = ("None", "bool", "int", "float")

@@ -301,10 +301,8 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
         found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
     found.drafts, sent = _own(actor)
-    waiting = {each.pk for each in (*found.requests, *found.reviews)}
-    found.sent = [each for each in sent if each.pk not in waiting]
-    shown = {each.pk for each in found.sent}
-    found.scheduled = [each for each in found.scheduled if each.pk not in shown]
+    found.sent = [each for each in sent if each not in found.requests and each not in found.reviews]
+    found.scheduled = [each for each in found.scheduled if each not in found.sent]
     return found
 
 

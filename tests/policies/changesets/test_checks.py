@@ -13,30 +13,16 @@ from apps.policies.changesets import drafts, lifecycle
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import review_of
 from apps.policies.models import ChangeSet, Grant, Policy
-from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns
 from tests.instants import AT
+from tests.policies.changesets.test_rebase import publish
+from tests.policies.changesets.test_review import drafted, shares
 from tests.policies.conftest import person
 from tests.security.delegated_world import make_world
 
 OPEN = ["shape", "base", "algorithm", "sums", "locks", "delegation", "accounts", "size"]
 CYRILLIC_ALICE = "\u0430lice"
 CYRILLIC_BOB = "b\u043eb"
-
-
-def drafted(actor: Actor, *operations: dict[str, Any]) -> ChangeSet:
-    return services.make_change_set(
-        policy_slug="grid", new=NewChangeSet(operations=list(operations)), at=AT, actor=actor
-    )
-
-
-def publish(actor: Actor, *operations: dict[str, Any]) -> None:
-    draft = drafted(actor, *operations)
-    services.publish_change_set(id=draft.pk, version=draft.version, reason="Why not.", at=AT, actor=actor)
-
-
-def shares(path: str, value: Any) -> dict[str, Any]:
-    return {"op": "set_shares", "entry": path, "shares": value}
 
 
 def checks(change_set: ChangeSet, reader: Actor, *hidden: str) -> dict[str, Check]:
