@@ -124,8 +124,9 @@ def write_operations(
             raise Invalid("There is no edit in this.", fields=[FieldProblem("operations", "is empty")])
         try:
             outcome = check(draft, whole, actor, at)
-        except Invalid as error:
-            raise _from_zero(error, len(draft.operations)) from None
+        except DomainError as error:
+            _number_as_asked(error, len(draft.operations))
+            raise
         draft.operations, draft.undone = outcome.operations, []
         return WrittenDraft(_moved_on(draft, actor, at), outcome)
 
@@ -275,8 +276,8 @@ def _accepts_inherit(outcome: Outcome) -> bool:
         return False
 
 
-def _from_zero(error: Invalid, n_before: int) -> Invalid:
-    """Return the error with operations numbered as in the request, not as in the draft."""
+def _number_as_asked(error: DomainError, n_before: int) -> None:
+    """Number the operations that the error names as in the request, not as in the draft."""
 
     def renumbered(text: str) -> str:
         head, mark, rest = text.partition("operations[")
@@ -285,8 +286,9 @@ def _from_zero(error: Invalid, n_before: int) -> Invalid:
             return text
         return f"{head}{mark}{int(number) - n_before}{bracket}{tail}"
 
-    fields = [FieldProblem(renumbered(each.where), each.message) for each in error.fields]
-    return Invalid(renumbered(error.message), code=error.code, fields=fields)
+    error.message = renumbered(error.message)
+    error.args = (error.message,)
+    error.fields = tuple(FieldProblem(renumbered(each.where), each.message) for each in error.fields)
 
 
 def _refuse_whole(operations: Sequence[Mapping[str, Any]]) -> None:

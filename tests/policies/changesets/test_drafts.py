@@ -110,6 +110,8 @@ def test_a_refusal_counts_the_edits_that_were_sent(draft: ChangeSet, alice: Acto
     with pytest.raises(Invalid) as refused:
         add(draft, alice, shares("/biology", 1), shares("/biology", -1))
     assert refused.value.fields[0].where == "operations[1].shares"
+    with pytest.raises(NotFound, match=r"operations\[1\]"):
+        add(draft, alice, shares("/physics", 41), shares("/nowhere", 1))
     assert ChangeSet.objects.get(pk=draft.pk).operations == draft.operations
 
 
