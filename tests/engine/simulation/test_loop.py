@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from apps.engine import fast
 from apps.engine.algorithms import all_algorithms
-from apps.engine.simulation import run, simulate
+from apps.engine.simulation import loop, run, simulate
+from apps.engine.simulation.columns import Execution, Model
 from apps.engine.simulation.scenario import Scenario, read_scenario
+from apps.engine.simulation.sites import empty_state, flat_rule, nodes_of, plan_of
 from apps.engine.simulation.workload import Workload, draw
 from tests.examples import examples
 from tests.oracles.simulation import Job, Twin
@@ -238,6 +240,22 @@ def test_withdrawn_jobs_never_start_and_the_entry_is_idle(small: dict[str, Any])
     started_s = run.run_jobs(read, workload).started_s
     assert started_s[workload.jobs.stream == 0].max() < 6 * 3600
     assert (started_s[workload.jobs.stream == 1] > 12 * 3600).any()
+
+
+def test_the_start_of_the_first_job_is_booked_when_the_delay_is_over(small: dict[str, Any]) -> None:
+    small |= {"noise": {"usage_delay_s": 300}, "usage": {"local": "predictive", "global": "historical"}}
+    read, workload = read_and_draw(small)
+    nodes, paths = nodes_of(read, workload.entries, books_queues=True)
+    plan = plan_of(read, len(workload.entries), nodes, paths, is_flat=False, books_queues=True)
+    plain = Execution(is_compiled=False)
+    state = plain.columns(empty_state(read, workload, plan))
+    model = plain.columns(Model(workload.jobs, nodes, paths, flat_rule(), plan))
+    plain.loop(loop.report)(1000.0, 0, model, state)
+    booked = []
+    for now_s in (1299.0, 1300.0, 1301.0):
+        plain.loop(loop.book_delayed)(now_s, model, state)
+        booked.append(max(state.books.base))
+    assert booked == [0.0, *[workload.jobs.counted[0] * workload.jobs.requested_s[0]] * 2]
 
 
 @pytest.mark.parametrize("name", sorted(all_algorithms()))
