@@ -22,7 +22,6 @@ from apps.analytics.forecast.draft_group import (
 )
 from apps.core.errors import Invalid
 from apps.dashboard.drafts import pages
-from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.forms import message_of, read_operation
 from apps.dashboard.drafts.pages import EditorState, draft_url
 from apps.dashboard.drafts.presenters import DraftLine, draw_draft
@@ -231,7 +230,7 @@ def shares(request: HttpRequest, change_set: int) -> HttpResponse:
         "words": words(),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": draft_text.title_of(view.draft), "url": draft_url(change_set)},
+            {"label": presentation.title_of(view.draft), "url": draft_url(change_set)},
             {"label": _("Shares of %(name)s") % {"name": parent.name}},
         ],
     }

@@ -18,7 +18,7 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, sum_text
 from apps.dashboard.figures import bars
-from apps.dashboard.shell import lines
+from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
 from apps.policies.changesets.change_sets import ChangeSetAccess
@@ -126,7 +126,7 @@ def page_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
             {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": view.policy.slug})},
-            {"label": draft_text.title_of(view.draft)},
+            {"label": presentation.title_of(view.draft)},
         ],
     }
 
@@ -137,7 +137,7 @@ def bar_context(view: DraftView) -> dict[str, Any]:
     return {
         "draft": draft,
         "policy": view.policy,
-        "title": draft_text.title_of(draft),
+        "title": presentation.title_of(draft),
         "n_edits": len(draft.operations),
         "n_moved": max(0, view.policy.head_number - draft.base_number),
         "may_publish": view.may_publish,
@@ -298,7 +298,7 @@ def neighbours(view: DraftView) -> list[str]:
         names = [node.name for node in shared if node is not None and view.sees(node)]
         if not names:
             continue
-        what = f"{names[0]} (“{draft_text.title_of(other)}”)" if access.may_see(other) else names[0]
+        what = f"{names[0]} (“{presentation.title_of(other)}”)" if access.may_see(other) else names[0]
         words = {"who": display_name(other.author_name), "entry": what}
         found.append(_("%(who)s is also changing %(entry)s.") % words)
     return found

@@ -16,7 +16,6 @@ from apps.dashboard.figures.bars import Bullet, Tolerance
 from apps.dashboard.review.text import date_text
 from apps.dashboard.shell import presentation
 from apps.policies.changesets.draft_tree import DraftTree
-from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
 
@@ -150,12 +149,6 @@ def _name(uid: object, tree: DraftTree) -> str:
         return str(uid)
     node: Node | None = tree.get(known) or tree.before(known)
     return node.name if node is not None else _("an archived entry")
-
-
-def title_of(draft: ChangeSet) -> str:
-    """Title of a draft: the first line of its reason, or its number."""
-    first = draft.reason.strip().split("\n", 1)[0][:80]
-    return first or f"{_('Draft')} {draft.pk}"
 
 
 # --- Entries as lines -------------------------------------------------------------------------------------------------

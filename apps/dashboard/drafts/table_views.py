@@ -209,7 +209,7 @@ def _around(view: DraftView, title: str) -> dict[str, Any]:
         **pages.bar_context(view),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": draft_text.title_of(view.draft), "url": draft_url(view.draft.pk)},
+            {"label": presentation.title_of(view.draft), "url": draft_url(view.draft.pk)},
             {"label": title},
         ],
         "back_url": draft_url(view.draft.pk),

@@ -20,9 +20,9 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import pages
-from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.forms import OWN, message_of, read_typed_shares
 from apps.dashboard.drafts.pages import EditorState, draft_url
+from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies import services
 from apps.policies.changesets import drafts
@@ -101,7 +101,7 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(draft_url(current.pk, back.urlencode()))
     context = {
         "found": found,
-        "drafts": [{"draft": each, "title": draft_text.title_of(each), "n": len(each.operations)} for each in mine],
+        "drafts": [{"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in mine],
         "may_edit": drafts.may_edit(found, actor, at),
         "entry": entry,
         "crumbs": [

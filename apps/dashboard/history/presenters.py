@@ -288,7 +288,7 @@ def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionR
         origin = _("Undoes revision %(n)s.") % {"n": change_set.reverts_number}
     return RevisionRow(
         revision=revision,
-        title=revision.reason.strip().split("\n", 1)[0] or review_text.title_of(change_set),
+        title=presentation.first_line(revision.reason) or presentation.title_of(change_set),
         note=note or _("settings or usage adjustments"),
         origin=origin,
         change_url=reverse("dashboard:change", kwargs={"change_set": change_set.pk}) if may_see else "",
@@ -322,7 +322,7 @@ def options(policy: Policy) -> list[dict[str, Any]]:
             % {
                 "n": revision.number,
                 "day": presentation.day(revision.published_at, now),
-                "reason": revision.reason.split("\n", 1)[0][:60],
+                "reason": presentation.first_line(revision.reason),
             },
         }
         for revision in list_revisions(policy=policy, limit=_MOST_OPTIONS)

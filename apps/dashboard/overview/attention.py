@@ -104,7 +104,7 @@ def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
         title = ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n}
         yield AttentionItem("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
     for change_set in inbox.reviews[:_MOST_EACH]:
-        title = f"{_('Review')}: {_title(change_set)}"
+        title = f"{_('Review')}: {presentation.title_of(change_set)}"
         n = len(change_set.operations)
         text = f"{ngettext('%(n)s edit', '%(n)s edits', n) % {'n': n}}, {display_name(change_set.author_name)}"
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
@@ -267,8 +267,3 @@ def _outside(drawn: list[Line]) -> Iterator[AttentionItem]:
 def _by(change_sets: list[ChangeSet]) -> str:
     names = list(dict.fromkeys(display_name(each.author_name) for each in change_sets))
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-
-
-def _title(change_set: ChangeSet) -> str:
-    first = change_set.reason.strip().partition("\n")[0]
-    return first[:80] or _("Change set %(n)s") % {"n": change_set.pk}

@@ -163,11 +163,6 @@ def _cards(request: HttpRequest, requests: Sequence[ChangeSet]) -> list[RequestC
     return found
 
 
-def _title_of(change_set: ChangeSet) -> str:
-    first = change_set.reason.strip().partition("\n")[0]
-    return first[:120] or _("Change set %(n)s") % {"n": change_set.pk}
-
-
 def _edits(change_set: ChangeSet) -> str:
     n = len(change_set.operations)
     return ngettext("%(n)s edit", "%(n)s edits", n) % {"n": n}
@@ -182,7 +177,14 @@ def _waiting(change_set: ChangeSet) -> ChangeLine:
     elif change_set.state == ChangeSet.State.APPROVED:
         badge, css, state = _("approved"), "ok", "approved"
     return ChangeLine(
-        change_set, _title_of(change_set), text, review_url(change_set.pk), badge, css, state, change_set.updated_at
+        change_set,
+        presentation.title_of(change_set),
+        text,
+        review_url(change_set.pk),
+        badge,
+        css,
+        state,
+        change_set.updated_at,
     )
 
 
@@ -197,7 +199,7 @@ def _draft(change_set: ChangeSet, comment: Comment | None) -> ChangeLine:
     text = f"{change_set.policy.name}, {text}"
     return ChangeLine(
         change_set,
-        _title_of(change_set),
+        presentation.title_of(change_set),
         text,
         url,
         badge,
@@ -228,7 +230,7 @@ def _sent(change_set: ChangeSet, comment: Comment | None, actor: Actor, at: date
     url = review_url(change_set.pk)
     if is_request and change_set.asks_entry_uid is not None:
         url = reverse("dashboard:group", kwargs={"policy": change_set.policy.slug, "uid": change_set.asks_entry_uid})
-    title = _asked_title(change_set, actor, at) if is_request else _title_of(change_set)
+    title = _asked_title(change_set, actor, at) if is_request else presentation.title_of(change_set)
     return ChangeLine(change_set, title, text, url, badge, css, key, change_set.updated_at)
 
 
@@ -244,7 +246,7 @@ def _asked_title(change_set: ChangeSet, actor: Actor, at: datetime) -> str:
 def _scheduled(change_set: ChangeSet) -> ChangeLine:
     at = change_set.effective_at or change_set.updated_at
     text = f"{display_name(change_set.author_name)}, {change_set.policy.name}, {_edits(change_set)}"
-    return ChangeLine(change_set, _title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
+    return ChangeLine(change_set, presentation.title_of(change_set), text, review_url(change_set.pk), "", "", "", at)
 
 
 def _grant_end(ending: EndingGrant) -> EndLine:

@@ -131,7 +131,7 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
     slug = review.policy.slug
     css, icon = STATES[change_set.state]
     revision = getattr(change_set, "revision", None) if change_set.state == State.PUBLISHED else None
-    title = review_text.title_of(change_set)
+    title = presentation.title_of(change_set)
     return {
         **tab_context(page, tab, show_all=show_all, on=on),
         "title": title,

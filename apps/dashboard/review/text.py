@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.analytics.review import LeafLine, ReviewedEdit, ReviewPage
 from apps.dashboard.shell import presentation
-from apps.policies.models import ChangeSet
 from apps.priorities.sentences import unit_of
 
 # By operation: CSS class, icon, and text for screen readers.
@@ -73,12 +72,6 @@ def sentence_of(page: ReviewPage, index: int) -> str:
     """Sentence of the edit at an index, on which a comment was made; empty if it is hidden or missing."""
     found = page.edits[index] if 0 <= index < len(page.edits) else None
     return "" if found is None or found.is_hidden else _sentence(page, found)
-
-
-def title_of(change_set: ChangeSet) -> str:
-    """Title of a change set: the first line of its reason, or its number."""
-    first = change_set.reason.strip().split("\n", 1)[0][:80]
-    return first or _("Change set %(n)s") % {"n": change_set.pk}
 
 
 def settings_lines(

@@ -340,7 +340,7 @@ def _row(change_set: ChangeSet) -> dict[str, Any]:
     n = len(change_set.operations)
     return {
         "change_set": change_set,
-        "title": review_text.title_of(change_set),
+        "title": presentation.title_of(change_set),
         "url": tab_url(change_set.pk),
         "state": change_set.get_state_display(),
         "css": css,

@@ -10,10 +10,12 @@ from typing import Any
 from django.conf import settings
 from django.utils import formats, timezone
 from django.utils.functional import Promise
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
+from apps.policies.models import ChangeSet
 from apps.priorities.metering import CORE_S, unit_of_usage
 from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
@@ -27,6 +29,8 @@ from apps.priorities.sentences.numbers import points as points
 from apps.priorities.sentences.numbers import points_phrase as points_phrase
 from apps.priorities.sentences.numbers import signed as signed
 from apps.priorities.sentences.numbers import unit_of_metric
+
+_TITLE_WIDTH = 80  # characters
 
 
 # --- Sentences with a key ---------------------------------------------------------------------------------------------
@@ -57,6 +61,19 @@ class StatusBadge:
 def joined(sentences: Iterable[KeyedText]) -> KeyedText:
     found = [each for each in sentences if each]
     return KeyedText(" ".join(each.key for each in found), " ".join(each.text for each in found))
+
+
+def first_line(text: str) -> str:
+    """First line of a reason, shortened to a title."""
+    return Truncator(text.strip().partition("\n")[0]).chars(_TITLE_WIDTH)
+
+
+def title_of(change_set: ChangeSet) -> str:
+    """Title of a draft or change set: the first line of its reason, or its number."""
+    if title := first_line(change_set.reason):
+        return title
+    is_draft = change_set.state == ChangeSet.State.DRAFT
+    return f"{_('Draft')} {change_set.pk}" if is_draft else _("Change set %(n)s") % {"n": change_set.pk}
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------

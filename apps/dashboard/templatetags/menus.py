@@ -9,10 +9,10 @@ from django.utils.html import format_html
 
 from apps.accounts.saved_views import LONGEST_NAME, list_views
 from apps.core import clock
-from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.views import revision_to_undo
 from apps.dashboard.saved_views import WHOLE, stored_query
 from apps.dashboard.search.catalogue import KEYS_COOKIE, shortcut_of
+from apps.dashboard.shell import presentation
 from apps.dashboard.shell.navigation import PolicyLink
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
@@ -30,7 +30,7 @@ def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
     policy = get_policy(slug=policy_slug, actor=actor)
     may_edit = drafts.may_edit(policy, actor, at)
     mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
-    shown = [{"draft": each, "title": draft_text.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
+    shown = [{"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
     undoes = revision_to_undo(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
     return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine), "undoes": undoes}
 

@@ -19,11 +19,10 @@ from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.algorithm import text as algorithm_text
-from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.federation.presenters import origin_of, origins_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Tolerance
-from apps.dashboard.shell import lines, time_travel
+from apps.dashboard.shell import lines, presentation, time_travel
 from apps.dashboard.shell.lines import draw_trends
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.tree.selection import MOST_SELECTED
@@ -231,7 +230,7 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
     return {
         "may_select": True,
         "actions": actions,
-        "my_drafts": [(each.pk, draft_text.title_of(each)) for each in mine if each.state == "draft"],
+        "my_drafts": [(each.pk, presentation.title_of(each)) for each in mine if each.state == "draft"],
         "most_selected": MOST_SELECTED,
     }
 

@@ -245,5 +245,6 @@ def _fill_from_name(fields: dict[str, str], part: str, name: str) -> bool:
     text = text_of(name)
     if len(text) < len(before) + len(after) or not (text.startswith(before) and text.endswith(after)):
         return False
-    fields[_FIELD_OF[missing[0]]] = text[len(before) : len(text) - len(after)]
-    return True
+    field, value = _FIELD_OF[missing[0]], text[len(before) : len(text) - len(after)]
+    fields[field] = value
+    return bool(value) or field != "user_name"  # every account has a user name, not every one a group

@@ -15,6 +15,7 @@ from apps.dashboard.imports import reports
 from apps.dashboard.shell import presentation
 from apps.dashboard.templatetags.marks import hour_unit
 from apps.notices.kinds import drift, ending_allocations, unmapped_usage
+from apps.policies.models import ChangeSet
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 12, 1, 12, 4, tzinfo=UTC)
@@ -158,3 +159,14 @@ def test_one_module_formats_numbers_for_sentences_pages_and_mails() -> None:
 )
 def test_an_hour_of_usage_has_the_unit_of_the_metric(weights: dict[str, float], unit: str) -> None:
     assert hour_unit({"weights": weights}) == unit
+
+
+def test_a_title_is_the_first_line_of_the_reason_or_the_number() -> None:
+    change_set = ChangeSet(pk=7, reason="More for physics\nbecause of the workshop", state=ChangeSet.State.PROPOSED)
+    assert presentation.title_of(change_set) == "More for physics"
+    change_set.reason = "x" * 81
+    assert presentation.title_of(change_set) == f"{'x' * 79}…"
+    change_set.reason = " \n"
+    assert presentation.title_of(change_set) == "Change set 7"
+    change_set.state = ChangeSet.State.DRAFT
+    assert presentation.title_of(change_set) == "Draft 7"

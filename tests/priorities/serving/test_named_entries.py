@@ -199,11 +199,11 @@ def _named(index: LookupIndex, path: str) -> list[tuple[str, str]]:
 
 
 def test_a_name_around_the_user_is_taken_off_again() -> None:
-    tree = _tree(_group("physics", _user("u-ann.x"), _user("ann"), _user("u.x")))
+    tree = _tree(_group("physics", _user("u-ann.x"), _user("ann"), _user("u.x"), _user("u-.x")))
     rules = [_rule(tree, suffix="/{group}/u-{user}.x"), _rule(tree, suffix="/{group}/{user}", namespace="b")]
     index = _index(tree, rules[0])
     assert _named(index, "/physics/u-ann.x") == [("ann", "physics")]
-    assert [_named(index, f"/physics/{name}") for name in ("u.x", "ann")] == [[], []]
+    assert [_named(index, f"/physics/{name}") for name in ("u.x", "u-.x", "ann")] == [[]] * 3
     assert _paths(index, "ann") == ["/physics/u-ann.x"]
     both = _index(tree, *rules)
     assert _paths(both, AccountQuery("ann", namespace="b")) == ["/physics/u-ann.x"], "the first rule, in any namespace"
