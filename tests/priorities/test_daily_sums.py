@@ -14,7 +14,7 @@ from apps.accounts.models import Account, User
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visibility import daily_snapshot_before, numbers_visible_in
 from apps.runs.services import work_run_now
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, WINDOW, Site, children, finished, new_site
@@ -169,3 +169,17 @@ def test_where_no_choice_of_groups_protects_one_person_none_is_shown(days: Days)
     assert days.shown(alice) == {"/", "/physics", "/physics/p0"}
     days.end(**everybody(), c0=5_000)
     assert days.shown(alice) == {"/", "/physics", "/physics/p0"}
+
+
+def test_a_snapshot_of_the_first_hour_belongs_to_its_own_day(days: Days) -> None:
+    midnight = (AS_OF + DAY).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = []
+    for at in (midnight - timedelta(minutes=5), midnight + timedelta(minutes=30)):
+        days.patch.setenv("FAIRSHARE_CLOCK", at.isoformat())
+        work_run_now(queue_recompute(days.site.policy, at=at).pk)
+        store.poll()
+        found.append(store.newest("grid").snapshot_id)
+    policy = days.site.policy
+    assert daily_snapshot_before(policy, midnight + timedelta(minutes=9)) is None  # perhaps not all stored
+    assert daily_snapshot_before(policy, midnight + timedelta(hours=2)) == found[0]
+    assert daily_snapshot_before(policy, midnight + timedelta(days=1, minutes=10)) == found[1]

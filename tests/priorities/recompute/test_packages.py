@@ -25,6 +25,7 @@ from apps.engine.operators import operators_of_packages
 from apps.explain.contrasts import compare_leaves
 from apps.notices.kinds.base import PolicyPlace
 from apps.notices.kinds.failed_package import find
+from apps.policies import settings
 from apps.policies.models import ChangeSet
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.records import NewChangeSet
@@ -234,6 +235,18 @@ def test_built_in_operators_pass_the_checks_of_packages() -> None:
 
 
 # --- On the real tree -------------------------------------------------------------------------------------------------
+def test_an_algorithm_of_a_package_is_also_tried_with_current_usage(
+    computed: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Any] = []
+    monkeypatch.setattr(settings, "_trials", [lambda policy, *_: tried.append(policy)])
+    tree, algorithm = load_tree(computed.policy), read_algorithm("moody")
+    settings.refuse_unsuitable_tree(tree, algorithm)
+    assert tried == []
+    settings.refuse_unsuitable_tree(tree, algorithm, computed.policy)
+    assert tried == [computed.policy]
+
+
 @pytest.mark.parametrize(
     ("mood", "named"),
     [
