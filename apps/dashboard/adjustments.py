@@ -51,7 +51,7 @@ RESOURCES = (
     ("node_s", gettext_lazy("node-hours")),
     ("billing", gettext_lazy("billing-hours")),
 )
-_HOURS = [("", gettext_lazy("hour of any resource")), *((str(hour), f"{hour:02}:00") for hour in range(24))]
+_HOURS = [("", gettext_lazy("whole day")), *((str(hour), f"{hour:02}:00") for hour in range(24))]
 _MOST_H = 1e14
 
 
@@ -67,7 +67,7 @@ class AdjustmentForm(RefusableForm):
     amount = forms.CharField(label=gettext_lazy("Amount"), max_length=40, widget=text_input(inputmode="decimal"))
     resource = choice_field(gettext_lazy("Unit"), RESOURCES, initial="cpu_s")
     day = forms.DateField(label=gettext_lazy("Date"), widget=date_input())
-    hour = choice_field(gettext_lazy("At"), _HOURS, required=False)
+    hour = choice_field(gettext_lazy("Hour"), _HOURS, required=False)
     note = forms.CharField(label=gettext_lazy("Note"), required=False, max_length=512, widget=text_input())
     reason = published_reason_field(required=False)
 

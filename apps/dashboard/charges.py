@@ -109,7 +109,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
         "older_counted": hours(sum(row.counted for row in older)),
         "counted": hours(charge.active),
         "predicted": hours(charge.predicted) if job.record.state == "running" else "",
-        "scopes": _scopes(job),
+        "scopes": _scopes(job, unit_of(page.settings)),
         "window": page.settings.window,
         "as_of": page.as_of,
         "run_text": _run_text(job),
@@ -175,8 +175,8 @@ def _hour(row: HourLine) -> HourRow:
     )
 
 
-def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
-    """(scope, amount, components) of where the job counts."""
+def _scopes(job: ChargedJob, unit: str) -> Sequence[tuple[str, str, str]]:
+    """(scope, amount with its unit, components) of the job’s usage."""
     labels = {
         "historical": _("finished jobs"),
         "active": _("running jobs so far"),
@@ -184,10 +184,10 @@ def _scopes(job: ChargedJob) -> Sequence[tuple[str, str, str]]:
     }
     found = []
     if job.approach_local is None or job.counted_local is None:
-        found.append((_("where local usage is compared"), _("none"), _("it ran at another site")))
+        found.append((_("local usage"), _("none"), _("it ran at another site")))
     else:
-        found.append((_("where local usage is compared"), hours(job.counted_local), labels[job.approach_local]))
-    found.append((_("where global usage is compared"), hours(job.counted_global), labels[job.approach_global]))
+        found.append((_("local usage"), f"{hours(job.counted_local)} {unit}", labels[job.approach_local]))
+    found.append((_("global usage"), f"{hours(job.counted_global)} {unit}", labels[job.approach_global]))
     return found
 
 

@@ -37,7 +37,7 @@ AUTO = "auto"
 class AgainstForm(RefusableForm):
     """Dump of a scheduler's current state to compare with the policy. cluster: empty for that of the last import."""
 
-    file = forms.FileField(label=gettext_lazy("Dump of now"), error_messages=FILE_ERRORS)
+    file = forms.FileField(label=gettext_lazy("Current dump"), error_messages=FILE_ERRORS)
     format = choice_field(gettext_lazy("Format"))
     cluster = forms.CharField(
         label=gettext_lazy("Cluster"), required=False, max_length=128, widget=forms.TextInput(attrs={"class": "input"})
@@ -247,20 +247,19 @@ def _line(change: EntryChange) -> dict[str, str]:
     """Changes of one entry, its target before and after, and whether it gains or loses."""
     before, after = change.before, change.after
     if before == after:
-        verdict, kind = "", "same"
+        kind = "same"
     elif before is None:
-        verdict, kind = _("new"), "new"
+        kind = "new"
     elif after is None:
-        verdict, kind = _("none"), "gone"
+        kind = "gone"
     else:
-        verdict, kind = (_("more"), "more") if after > before else (_("less"), "less")
+        kind = "more" if after > before else "less"
     what = ", ".join(_(word) for word in change.changes)
     return {
         "path": change.path,
         "what": what,
         "before": _percent(before),
         "after": _percent(after),
-        "verdict": verdict,
         "kind": kind,
     }
 

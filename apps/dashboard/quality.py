@@ -265,7 +265,7 @@ def data_quality(request: HttpRequest) -> HttpResponse:
         "reads_all": actor.is_admin,
         "now": now,
         "crumbs": [{"label": _("Data quality")}],
-        **coverage_of(lines, actor),
+        **coverage_of(lines, actor, span.days),
     }
     return render(request, "dashboard/quality/quality.html", context)
 

@@ -98,11 +98,11 @@ def note(line: StatementLine) -> str:
     if line.is_suppressed:
         return _("not shown: fewer than five active members")
     if line.figures is None:
-        return _("no days yet") if line.missing_days else _("nothing to divide")
+        return _("no days yet") if line.is_pending else _("nothing to divide")
     remarks = []
     if line.missing_days:
         remarks.append(
-            ngettext("%(n)s day missing", "%(n)s days missing", line.missing_days) % {"n": line.missing_days}
+            ngettext("no data for %(n)s day", "no data for %(n)s days", line.missing_days) % {"n": line.missing_days}
         )
     if line.figures.n_before_first:
         n = line.figures.n_before_first
@@ -116,12 +116,14 @@ def note(line: StatementLine) -> str:
     return ", ".join(remarks)
 
 
-def verdict(line: StatementLine) -> str:
+def verdict(line: StatementLine, *, is_root: bool = False) -> str:
     """Summary of the month in one sentence."""
     given = {"name": line.name, "month": month_text(line.month)}
     if line.is_suppressed:
         return f"{line.name}, {given['month']}: {_('not shown: fewer than five active members')}"
     figures = line.figures
+    if line.is_pending and not is_root:
+        return _("No statement for %(name)s in %(month)s.") % given
     if figures is None or figures.entitled <= 0:
         return _("%(name)s had no entitlement in %(month)s.") % given
     given["part"] = presentation.percent(figures.used / figures.entitled, 0)
@@ -174,7 +176,7 @@ def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpR
         "policy": policy,
         "name": lines.name_slug(page.name),
         "problem": problem,
-        "verdict": verdict(chosen),
+        "verdict": verdict(chosen, is_root=page.is_root),
         "chosen": drawn,
         "amounts": [
             (*amount, formula) for (_key, _label, formula), amount in zip(FORMULAS, drawn.amounts, strict=True)

@@ -129,7 +129,7 @@ def _absolute() -> Operator:
         properties=_WITH_ABSOLUTE,
         off_target=lambda t, s: t - s,
         inverse=lambda p, t: t - p,
-        resolves="Equally fine everywhere, and never reaches the highest priorities of small targets.",
+        resolves="Equally precise everywhere, but never reaches the highest priorities of small targets.",
         used_by=("LSF",),
     )
 

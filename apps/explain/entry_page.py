@@ -52,6 +52,7 @@ class EntryPage:
     moment: Moment | None = None  # of the past
     archived_in: int | None = None  # revision that archived the entry, in a view of the past
     local_only: list[LocalOnly] = field(default_factory=list)  # fallbacks that affect it and its children
+    earlier_revision: int | None = None  # of the ranks, if the shown revision is not computed yet
 
 
 def get_entry_page(
@@ -91,6 +92,7 @@ def get_entry_page(
         moment=moment_of(view),
         archived_in=_archived_in(view, uid),
         local_only=local_only_among(view, [uid, *(row.uid for row in shown)]),
+        earlier_revision=view.earlier_revision,
     )
 
 

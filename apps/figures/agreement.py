@@ -24,16 +24,16 @@ def agreement_figure(found: AgreementDays, query: QueryDict) -> Figure:
     """Draw one line per measure; 1 means the same order."""
     n_days = read_days(query, DAYS, PERIODS_DAYS)
     points = found.points
-    empty = "" if points else _("The agent has listed no values of the scheduler in these days.")
+    empty = "" if points else _("The agent has listed no scheduler values in this period.")
     return Figure(
         name="agreement",
-        title=_("Agreement of the order"),
-        note=_("1 is the same order, 0 no relation"),
+        title=_("Rank agreement"),
+        note=_("1: same order; 0: unrelated"),
         sentence=_sentence(points) if points else empty,
         traces=[_line(points, number) for number in range(len(_MEASURES))] if points else [],
         layout=_layout(points) if points else {"margin": axes.margin(44, 158)},
         table=_table(points),
-        size="s",
+        size="s" if points else "xs",
         labels=_labels(points) if points else (),
         controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
         file=f"fairshare_agreement_{found.scheduler}_{n_days}d",

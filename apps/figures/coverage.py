@@ -11,11 +11,12 @@ from typing import Any
 
 from django.http import QueryDict
 from django.utils import formats
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.figures import axes
-from apps.figures.figure import Column, Control, EndLabel, Figure, Size, Table, period_choices, read_days
+from apps.figures.figure import Column, Control, EndLabel, Figure, Size, Swatch, Table, period_choices, read_days
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 
 DAYS = "coverage_days"  # query parameter of the page
@@ -43,6 +44,14 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
         table=_table(rows),
         size=_size(len(drawn)),
         labels=[EndLabel(_row(drawn, at), _complete(one)) for at, one in enumerate(drawn)],
+        legend=[
+            Swatch("$level-mark", _("Complete")),
+            Swatch("$warn-mark", _("Partial")),
+            Swatch("$bad", capfirst(_("missing")), is_outlined=True),
+            Swatch("$line-strong", _("Not due")),
+        ]
+        if rows
+        else (),
         controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
         file=f"fairshare_coverage_{n_days}d",
         empty=empty,
@@ -87,7 +96,7 @@ def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
     low = row - _HEIGHT / 2
     match day.state:
         case Coverage.FULL:
-            return [(low, _HEIGHT, "$level-mark/0.55")]
+            return [(low, _HEIGHT, "$level-mark")]
         case Coverage.PART:
             return [(low, _HEIGHT / 2, "$warn-mark"), (row, _HEIGHT / 2, "$surface-3")]
         case Coverage.HOLE:

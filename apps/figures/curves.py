@@ -84,7 +84,7 @@ def decay_figure(
     ages_s = np.linspace(0.0, options.days * DAY_S, options.days * _POINTS_A_DAY[options.days] + 1)
     days = [round(float(age) / DAY_S, 4) for age in ages_s]
     shown = {_OWN: own, **{name: windows[name] for name in options.functions if name != own.aging}}
-    labels = {name: _("the policy") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
+    labels = {name: _("active") if name == _OWN else DECAY_FUNCTIONS[name].label for name in shown}
     left = {name: weights(ages_s, window, as_of_s) * 100 for name, window in shown.items()}
     colors = {name: _color(own, name) for name in shown}
     drawn = [
@@ -101,7 +101,7 @@ def decay_figure(
     return Figure(
         name="decay",
         title=_("Weight of usage over its age"),
-        note=_("percent of what was used"),
+        note=_("% of usage"),
         sentence=_sentence(own, options.days, float(left[_OWN][-1]), as_of_s),
         traces=drawn,
         layout={
@@ -115,7 +115,10 @@ def decay_figure(
             "yaxis": axes.share_axis([100.0], whole=True),
         },
         table=_table(days, left, labels, _TABLE_STEP[options.days]),
-        labels=[EndLabel(float(left[name][-1]), labels[name], colors[name]) for name in shown],
+        labels=[
+            EndLabel(float(left[name][-1]), labels[name], colors[name])
+            for name in sorted(shown, key=lambda name: -float(left[name][-1]))
+        ],
         controls=_controls(own, options, query),
         file=f"fairshare_{policy}_decay_{options.days}d",
         caption=policy,
@@ -163,8 +166,8 @@ def _sentence(own: Window, days: int, left: float, as_of_s: float) -> str:
     week = float(weights([7 * DAY_S], own, as_of_s)[0]) * 100
     values = {"week": f"{week:.1f}", "left": f"{left:.1f}", "days": days}
     if days == HORIZONS_DAYS[0]:
-        return _("Usage of 7 days ago counts %(week)s %%.") % values
-    return _("Usage of 7 days ago counts %(week)s %%, of %(days)s days ago %(left)s %%.") % values
+        return _("Usage is weighted %(week)s %% after 7 days.") % values
+    return _("Usage is weighted %(week)s %% after 7 days and %(left)s %% after %(days)s days.") % values
 
 
 def _table(days: list[float], left: Mapping[str, Any], labels: Mapping[str, str], step: int) -> Table:
@@ -187,7 +190,7 @@ def _controls(own: Window, options: DecayOptions, query: QueryDict) -> list[Cont
         )
         for days in HORIZONS_DAYS
     ]
-    functions = []
+    functions = [Choice("function-own", _("active"), with_changes(query, function=[_OWN]), True, swatch="$accent")]
     for name in _other_functions(own):
         others = [one for one in options.functions if one != name]
         picked = others if name in options.functions else [*others, name]

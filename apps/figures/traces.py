@@ -24,13 +24,13 @@ def balance_step(off_points: float) -> int:
 def balance_legend() -> list[Swatch]:
     """Return the steps from far under to far over."""
     words = (
-        _("12 points and more under"),
+        _("12 or more points under"),
         _("5 to 12 under"),
         _("up to 5 under"),
         _("on target"),
         _("up to 5 over"),
         _("5 to 12 over"),
-        _("12 points and more over"),
+        _("12 or more points over"),
     )
     return [Swatch(color, text) for color, text in zip(BALANCE, words, strict=True)]
 

@@ -104,8 +104,8 @@ def sentence_of(page: IciclePage, options: TreeOptions) -> str:
     words = {"n": count(page.n_shown), "of": count(page.n_entries)}
     drawn = (
         ngettext(
-            "%(n)s of %(of)s entry is drawn; smaller ones are combined or deeper.",
-            "%(n)s of %(of)s entries are drawn; smaller ones are combined or deeper.",
+            "%(n)s of %(of)s entry is shown; the table lists all.",
+            "%(n)s of %(of)s entries are shown; the table lists all.",
             page.n_entries,
         )
         % words
@@ -120,7 +120,7 @@ def _farthest(page: IciclePage) -> str:
         words = {"name": worst.name, "words": words_of(worst)}
         return _("%(name)s is furthest off target: %(words)s.") % words
     if page.as_of is None:
-        return _("No usage known yet: targets only.")
+        return _("No usage data.")
     return _("All entries shown are within tolerance.")
 
 

@@ -120,11 +120,16 @@ class MapRights:
         fit = (i for i in below if i > 0 and not tree.is_reserve[i] and self.sees.may_see(i))
         return list(dict.fromkeys(islice(fit, limit)))
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """Whether the actor may read names of accounts anywhere in the tree."""
+        return rules_all(self.actor, "policies:read") or bool(self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS))
+
     def require_anywhere(self) -> None:
         """Require an entry where the actor reads names; raise NotFound for actors who see nothing of the tree."""
         if not self.sees.mask.any():
             raise NotFound(_("Not found, or not visible to you."))
-        if not (rules_all(self.actor, "policies:read") or self._rights.at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS)):
+        if not self.reads_anywhere:
             raise NotAllowed(_("The account mapping is visible to managers of a part of this policy."))
 
     def require(self, uid: UUID) -> int:

@@ -85,10 +85,10 @@ _EFFECTS = {
         gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
     ],
     ("policy", "archive"): [
-        gettext_lazy("It is hidden from lists, notices and readiness; nothing is computed, collected or accepted."),
-        gettext_lazy("Look-ups of its priorities answer 410 with the code archived."),
-        gettext_lazy("Nothing in it can be changed; scheduled changes wait."),
-        gettext_lazy("Its publications and feeds are not served, its mounts and subscriptions not fetched."),
+        gettext_lazy("It disappears from lists, notices and checks. Nothing is computed, collected or accepted."),
+        gettext_lazy("Priority look-ups return 410 (archived)."),
+        gettext_lazy("Nothing in it can be changed. Scheduled changes are held."),
+        gettext_lazy("Its publications and feeds are not served; its mounts and subscriptions are not fetched."),
         gettext_lazy("Its data is kept. An administrator can restore it."),
     ],
     ("policy", "restore"): [
@@ -98,12 +98,12 @@ _EFFECTS = {
         gettext_lazy("It is deleted with its settings. It can’t be restored; the audit log keeps that it existed.")
     ],
     ("source", "archive"): [
-        gettext_lazy("Its usage counts in no policy after the next recompute. Leave or pause it to keep it counting."),
-        gettext_lazy("It is hidden from lists, notices and readiness; nothing is computed, collected or accepted."),
+        gettext_lazy("The next recompute removes its usage from all policies. To keep its usage, pause it instead."),
+        gettext_lazy("It disappears from lists, notices and checks. Nothing is computed, collected or accepted."),
         gettext_lazy("Its data is kept. An administrator can restore it."),
     ],
     ("source", "restore"): [
-        gettext_lazy("Its usage counts again from the next recompute on, and it is collected or accepts records again.")
+        gettext_lazy("The next recompute includes its usage again, and it is collected or accepts records again.")
     ],
 }
 
@@ -232,7 +232,7 @@ def _remove_files(names: list[str]) -> None:
 
 
 def _of_policy(policy: Policy) -> Iterator[tuple[str, int]]:
-    yield "entries, now or before", Entry.objects.filter(policy=policy).exclude(parent_uid=None).count()
+    yield "entries, current and former", Entry.objects.filter(policy=policy).exclude(parent_uid=None).count()
     open_states = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
     yield "open change sets", ChangeSet.objects.filter(policy=policy, state__in=open_states).count()
     yield "tokens", Token.objects.filter(policy_slug=policy.slug, revoked_at=None).count()

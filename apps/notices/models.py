@@ -27,6 +27,7 @@ class Rule(models.Model):
     author_name = models.CharField(max_length=256, blank=True, default="")
 
     class Meta:
+        verbose_name_plural = "notice rules"
         constraints = [
             models.UniqueConstraint(
                 fields=["kind", "policy", "entry_uid", "source"], name="notices_rule_once", nulls_distinct=False

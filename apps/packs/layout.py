@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from django.utils import formats
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -87,16 +88,24 @@ def _label(row: Json) -> str:
 
 def _allocations(pack: Json) -> Section:
     rows = pack["allocations"]["rows"]
-    names = ("allocated", "due", "expected", "delivered", "remaining")
+    rows = [{**row, "expected_core_h": _expected_core_h(row)} for row in rows]
+    names = ("allocated", "expected", "delivered", "remaining")
     return Section(
         "allocations",
         _("Allocated and delivered, core-hours"),
-        (_("Entry"), _("Allocated"), _("Due by now"), _("Expected"), _("Delivered"), _("Remaining")),
+        (_("Entry"), _("Allocated"), _("Expected"), _("Delivered"), _("Remaining")),
         [(_label(row), *(core_h(row[f"{name}_core_h"]) for name in names)) for row in rows],
         _("None."),
         note=_("Of many entries the first are listed.") if pack["allocations"]["is_cut"] else "",
-        bars=_bars(rows, (("due_core_h", _("Due by now")), ("delivered_core_h", _("Delivered")))),
+        bars=_bars(rows, (("expected_core_h", _("Expected")), ("delivered_core_h", _("Delivered")))),
     )
+
+
+def _expected_core_h(row: Json) -> float | None:
+    """Expected core-hours to date: of the allocation, else of the shares, as for the root."""
+    is_allocated = row["allocated_core_h"] and row["path"] != "/"
+    found: float | None = row["due_core_h" if is_allocated else "expected_core_h"]
+    return found
 
 
 def _balance(pack: Json) -> Section:
@@ -107,7 +116,7 @@ def _balance(pack: Json) -> Section:
     )
     return Section(
         "balance",
-        _("Who lent and who borrowed, core-hours"),
+        _("Lent and borrowed core-hours"),
         (_("Entry"), _("Entitled"), _("Used"), _("Lent"), _("Missed"), _("Unclear"), _("Borrowed")),
         [(_label(row), *(core_h(row[f"{name}_core_h"]) for name in names)) for row in rows],
         _("None."),
@@ -134,13 +143,14 @@ def _fairness(found: Json | None) -> str:
 
 def _missing(rows: Sequence[Json]) -> str:
     n = max((row["missing_days"] for row in rows), default=0)
-    return f"{ngettext('%(n)s day missing', '%(n)s days missing', n) % {'n': n}}." if n else ""
+    text = ngettext("no data for %(n)s day", "no data for %(n)s days", n) % {"n": n}
+    return f"{capfirst(text)}." if n else ""
 
 
 def _held_back(pack: Json) -> Section:
     return Section(
         "held_back",
-        _("Who was held back by whom"),
+        _("Missed core-hours by borrower"),
         (_("Held back"), _("By"), _("Core-hours")),
         [(row["path"], row["by_path"], core_h(row["core_h"])) for row in pack["held_back"]],
         _("None."),
@@ -184,10 +194,10 @@ def _expiring(pack: Json) -> Section:
     ]
     return Section(
         "expiring",
-        _("What ends within 90 days"),
+        _("Ending within 90 days"),
         (_("Entry"), _("Last day"), _("What"), _("Core-hours"), _("Target"), _("If renewed")),
         rows,
-        _("Nothing ends soon."),
+        _("Nothing ends within 90 days."),
         first_number=9,
     )
 

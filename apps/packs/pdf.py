@@ -235,7 +235,7 @@ class _Layout:
         self.y += 18 * len(self._wrapped(self.title, 15, _RIGHT - _LEFT))
         self._line(source_line(self.pack), size=_SIZE, gray=0.35)
         if self.pack["n_people_left_out"]:
-            self._line(_("People are left out."), size=_SIZE, gray=0.35)
+            self._line(_("People are not listed."), size=_SIZE, gray=0.35)
         for section in sections_of(self.pack):
             self._section(section)
         self._checksum()
@@ -329,7 +329,7 @@ class _Layout:
         self.y += _LINE
         self._line("SHA-256 " + self.sealed.digest, size=_SMALL)
         self._line(_("Signed with key %(key)s") % {"key": self.sealed.fingerprint}, size=_SMALL)
-        note = _("The signed numbers are the file .json of this pack; its first line has this checksum.")
+        note = _("The JSON file is signed; its first line has this checksum.")
         self._line(note, size=_SMALL, gray=0.35)
 
     # --- Positions ----------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class ChangeSet(models.Model):
     """A list of operations on a base revision: the only way to change a policy."""
 
     class State(models.TextChoices):
-        DRAFT = "draft", "Draft, without effect"
+        DRAFT = "draft", "Draft"
         PROPOSED = "proposed", "Waiting for a decision"
         APPROVED = "approved", "Approved, not published yet"
         PUBLISHED = "published", "Published"
@@ -351,7 +351,7 @@ class Grant(models.Model):
         EDIT_STRUCTURE = "edit_structure", "Add, move, rename and archive below"
         MAP_ACCOUNTS = "map_accounts", "Map accounts"
         PUBLISH = "publish", "Publish changes"
-        APPROVE = "approve", "Approve other people's changes"
+        APPROVE = "approve", "Approve other people’s changes"
         DELEGATE = "delegate", "Assign roles within own rights"
         MOUNT = "mount", "Mount remote policies"
         MANAGE_USAGE = "manage_usage", "Correct usage and manage its sources"

@@ -270,9 +270,9 @@ def check_groups(review: Review, snapshot: ServedSnapshot, *, sees: Mask) -> Che
     then = now if len(now) > MOST_MATCHED else _entries_after(review, snapshot)
     n_then = _count_at_groups(after, then, sees)
     if not n_then.any():
-        return Check("groups", "ok", _("No account counts at a group"))
+        return Check("groups", "ok", _("No account is mapped to a group"))
     n = int(n_then.sum())
-    title = ngettext("%(n)s account counts at a group", "%(n)s accounts count at groups", n) % {"n": count(n)}
+    title = ngettext("%(n)s account is mapped to a group", "%(n)s accounts are mapped to groups", n) % {"n": count(n)}
     most = np.argsort(-n_then, kind="stable")[:_SHOWN].tolist()
     where = ", ".join(f"{after.path(i)} ({count(int(n_then[i]))})" for i in most if n_then[i])
     if ordering_of(review.wanted.algorithm).has_own_order:

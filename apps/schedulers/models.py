@@ -31,8 +31,8 @@ class Scheduler(models.Model):
         ON = "on", "On"
 
     class Carries(models.TextChoices):
-        PRIORITIES = "priorities", "Priorities of jobs"
-        SHARES = "shares", "Shares of accounts"
+        PRIORITIES = "priorities", "Job priorities"
+        SHARES = "shares", "Account shares"
 
     name = models.SlugField(max_length=64)
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="schedulers")

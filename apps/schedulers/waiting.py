@@ -45,7 +45,7 @@ FROZEN = {
     "server_unreachable": gettext_lazy("This site didn’t answer the agent."),
 }
 _TEXTS = {
-    "priority": gettext_lazy("Jobs with a higher priority are ahead of it."),
+    "priority": gettext_lazy("The scheduler starts jobs with a higher priority first."),
     "resources": gettext_lazy("It is next in its partition and waits for free resources."),
     "dependency": gettext_lazy("It waits for another job. Fair share has no influence."),
     "time": gettext_lazy("Its begin time is in the future. Fair share has no influence."),

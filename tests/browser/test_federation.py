@@ -113,7 +113,7 @@ def test_a_mount_is_created_without_scripts_and_keeps_input(side: OtherSide, vis
 def test_each_page_is_accessible_in_both_themes(mount: Mount, grid: Grid, visit: Open, width: int) -> None:
     at, window = clock.now(), visit(width=width)
     window.sign_in()
-    pages = ("/federation/", *(f"/federation/mounts/{mount.pk}/{part}" for part in ("", "looks/", "difference/")))
+    pages = ("/federation/", *(f"/federation/mounts/{mount.pk}/{part}" for part in ("", "fetches/", "difference/")))
     for path in (*pages, f"/policy/{SLUG}/"):
         window.go(path)
         window.look()

@@ -27,7 +27,7 @@ def test_a_table_is_corrected_previewed_and_published_without_scripts(grid: Grid
         page.click("#policy-file button[type=submit]")
         if text != TABLE:
             assert "/atlas: shares" in page.inner_text("#policy-file [data-testid=wrong-places]")
-    assert re.findall(r"\d+", page.inner_text("h1")) == ["2", "3"], "with new shares, with a new target only"
+    assert re.findall(r"\d+", page.inner_text("h1")) == ["2", "3"], "shares changed, target changed indirectly"
     page.fill("#id_reason", "As agreed.")
     page.click("button[name=step][value=publish]")
     assert page.url.endswith(f"/policy/{SLUG}/")

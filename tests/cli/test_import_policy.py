@@ -126,7 +126,7 @@ def test_listed_additions_equal_their_count(grid: Policy, file: Write) -> None:
     first, *lines = out.splitlines()
     listed = {path.strip() for path, found in (line.split(": ") for line in lines) if "added" in found.split(", ")}
     assert listed == {path for path, _ in added}
-    assert first.split(": ")[1].split(", ")[0] == f"{len(added)} added"
+    assert first.split(": ", 1)[1].split(", ")[0] == f"added: {len(added)}"
 
 
 def test_a_published_import_equals_the_tree_of_the_file(grid: Policy, file: Write) -> None:
@@ -391,7 +391,7 @@ def test_a_refused_namespace_leaves_no_policy_behind(db: None, file: Write) -> N
 def test_a_dry_run_stores_nothing(db: None, file: Write) -> None:
     arguments = ("import_policy", "--policy", "fresh", "--make", "--format", "csv", file(CSV))
     out, _ = run(*arguments, "--dry-run")
-    assert out.startswith("dry run on revision 1 of fresh: 4 added")
+    assert out.startswith("dry run on revision 1 of fresh: added: 4")
     assert not Policy.objects.exists()
     assert not ChangeSet.objects.exists()
     assert not AuditEvent.objects.filter(policy_slug="fresh").exists()

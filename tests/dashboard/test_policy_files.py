@@ -47,7 +47,7 @@ def test_a_file_is_shown_as_a_draft_and_published_with_a_reason(admin: Client) -
     shown = admin.get(answer.headers["Location"])
     page = read(shown)
     counts = {what: n for what, n in shown.context["comparison"].counts() if n}
-    assert counts["with new shares"] == 2
+    assert counts["shares changed"] == 2
     assert re.findall(r"\d+", page.text("#verdict")) == [str(n) for n in counts.values()]
     assert sum(counts.values()) == len(page.items("entry-change")), "each line is counted once"
     kinds = {text_of(row).split()[0]: row.attributes["data-state"] for row in page.items("entry-change")}

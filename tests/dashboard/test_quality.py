@@ -87,6 +87,13 @@ def test_data_without_issues_is_reported_as_such(source: Source, admin: Client) 
     assert page.has('[data-testid="no-findings"]')
 
 
+@pytest.mark.parametrize(("days", "n_narrow"), [(7, 7), (28, 28), (90, 28)])
+def test_coverage_has_the_days_of_the_chosen_period(source: Source, admin: Client, days: int, n_narrow: int) -> None:
+    context = admin.get(f"{URL}?days={days}").context
+    assert [len(context[width].strips[0].cells) for width in ("wide", "narrow")] == [days, n_narrow]
+    assert (context["n_days"], context["n_narrow"]) == (days, n_narrow)
+
+
 def test_every_data_issue_has_its_amount_and_remedy(source: Source, admin: Client) -> None:
     came_in = {"n_new": 240, "n_duplicate": 12, "n_late": 3, "n_too_late": 2, "n_rejected": 9, "n_ahead": 4}
     SourceDay.objects.create(source=source, received_on=AT.date(), **came_in)

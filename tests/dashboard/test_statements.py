@@ -68,6 +68,15 @@ def test_a_month_without_figures_tells_whether_days_are_missing() -> None:
     assert len({note(waiting), note(never), note(HIDDEN), ""}) == 4
 
 
+def test_a_month_without_daily_data_is_no_finding_of_no_entitlement() -> None:
+    never = replace(LINE, figures=None)
+    waiting = [replace(never, missing_days=31), replace(never, has_days=False)]
+    assert [line.is_pending for line in (*waiting, never, HIDDEN, LINE)] == [True, True, False, False, False]
+    assert len({verdict(line) for line in waiting} | {note(line) for line in waiting}) == 2
+    assert verdict(never) not in {verdict(line) for line in waiting}
+    assert {verdict(line, is_root=True) for line in waiting} == {verdict(never)}
+
+
 def test_the_verdict_states_the_used_part_of_the_entitlement() -> None:
     assert names_in(verdict(LINE), "atlas", "73", "October 2026")
 

@@ -31,7 +31,7 @@ def test_the_figure_is_valid_for_plotly(query: str) -> None:
 
 def test_points_are_weights_of_the_engine() -> None:
     found = figure_for("age=90&function=pbs")
-    assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "the policy"]
+    assert [trace["name"] for trace in found.traces] == [DECAY_FUNCTIONS["pbs"].label, "active"]
     ages_s = [day * DAY_S for day in found.traces[0]["x"]]
     wanted = weights(ages_s, WINDOWS["pbs"], AS_OF_S) * 100
     assert found.traces[0]["y"] == pytest.approx(wanted.tolist(), abs=0.005)
@@ -52,7 +52,8 @@ def test_compared_decay_functions_have_other_colours_than_that_of_the_policy() -
     assert len(colors) == len(set(colors)) == len(DECAY_FUNCTIONS)
     chips = [choice.key for choice in found.controls[1].choices]
     assert "function-exponential" not in chips
-    assert len(chips) == len(DECAY_FUNCTIONS) - 1
+    assert chips[0] == "function-own"
+    assert len(chips) == len(DECAY_FUNCTIONS)
 
 
 @pytest.mark.parametrize("days", HORIZONS_DAYS)

@@ -97,7 +97,7 @@ def test_a_weighted_sum_of_named_quantities(gateway: Gateway) -> None:
 def test_the_response_warns_of_queues_that_do_not_converge(gateway: Gateway) -> None:
     gateway.set()
     aging, arrival = gateway.step("decide", "1", group="physics", benefit=1.0)["notes"]
-    assert "ages waiting jobs" in aging
+    assert "job ageing" in aging
     assert "order of arrival" in arrival
     assert gateway.caller.get(POLICY).json()["notes"] == [aging, arrival]
 

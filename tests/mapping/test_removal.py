@@ -65,7 +65,7 @@ def test_a_policy_with_entries_cannot_be_removed_and_lists_its_dependents(small_
     answer = admin.client.delete("/api/v1/policies/grid?reason=x", headers=admin.headers)
     status, code, places = refused(answer)
     assert (status, code) == (409, "in_use")
-    assert {"entries, now or before", "mapping rules", "grants"} <= set(places)
+    assert {"entries, current and former", "mapping rules", "grants"} <= set(places)
     assert Policy.objects.filter(slug="grid").exists()
 
 

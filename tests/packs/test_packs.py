@@ -17,6 +17,7 @@ from apps.accounts.services import NewToken, make_token
 from apps.analytics.series.daily_series import site_zone
 from apps.core import clock
 from apps.core.signing import BadDocument, open_document
+from apps.packs.layout import core_h, sections_of
 from apps.packs.models import SharedPack
 from apps.packs.pdf import PdfDocument
 from apps.policies import services
@@ -105,6 +106,17 @@ def test_a_pack_has_the_numbers_of_statements_and_core_hours(hall: Policy, eva: 
     assert (held["path"], held["by_path"]) == ("/physics", "/biology")
     (missed,) = [row["missed_core_h"] for row in pack["balance"] if row["path"] == "/physics"]
     assert held["core_h"] == pytest.approx(missed), "one sibling borrowed all of it"
+
+
+def test_core_hours_are_expected_of_the_allocation_else_of_the_shares(hall: Policy, eva: User) -> None:
+    _give(hall)
+    pack = _rest(eva, "pack", **OCTOBER)["pack"]
+    by_path = {row["path"]: row for row in pack["allocations"]["rows"]}
+    names = {"/": "expected_core_h", "/physics": "due_core_h", "/biology": "expected_core_h"}
+    (section,) = [one for one in sections_of(pack) if one.key == "allocations"]
+    shown = dict(zip(by_path, (row[2] for row in section.rows), strict=True))
+    assert shown == {path: core_h(by_path[path][name]) for path, name in names.items()}
+    assert by_path["/physics"]["due_core_h"] != by_path["/physics"]["expected_core_h"]
 
 
 @pytest.mark.parametrize("at_end", ["zero", "archive", 2.5, "keep"])
@@ -199,7 +211,7 @@ def test_a_link_shows_only_this_pack_until_it_expires(
     shown = read(anybody.get(address))
     assert not shown.has("nav, form, script")
     assert {one for one in shown.values("href") if "css" not in one} == {f"{address}pack.pdf", f"{address}pack.json"}
-    assert "Nothing ends soon." in shown.html
+    assert "Nothing ends within 90 days." in shown.html
     words = PdfText(anybody.get(f"{address}pack.pdf").content).words
     assert f"SHA-256 {row.digest}" in words
     assert anybody.get(_url(hall)).status_code == 302, "the link opens no other page"

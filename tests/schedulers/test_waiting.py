@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ from django.test import Client, override_settings
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.core.errors import Conflict
+from apps.dashboard.schedulers.presenters import verdict
 from apps.schedulers.services import connect_scheduler
 from apps.schedulers.waiting import find_waiting, list_waiting
 from tests.api.conftest import Caller, refused
@@ -187,6 +190,13 @@ def test_where_the_priority_is_ours_alone_fair_share_decides_every_order(connect
     actor = Actor(user=connected.admin, via="page")
     found = find_waiting(job="101", at=AT, actor=actor)
     assert (found.scheduler, found.ahead, found.by_fairshare, found.kept_behind) == ("c2", 1, 1, 0)
+    ahead, both, behind, many = (
+        verdict(replace(found, by_fairshare=n_ahead, kept_behind=n_behind))
+        for n_ahead, n_behind in ((1, 0), (2, 1), (0, 1), (0, 3))
+    )
+    numbers = [re.findall(r"\d+", text) for text in (ahead, both, behind, many)]
+    assert numbers == [["1", "0"], ["2", "1"], ["1"], ["3"]]
+    assert behind.replace("1 job ", "3 jobs ") == many
 
 
 def test_a_number_of_several_schedulers_is_a_question_back(connected: Site, agent: Caller) -> None:

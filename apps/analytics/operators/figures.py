@@ -321,7 +321,7 @@ def _settings_with(query: OperatorQuery, operator: Operator) -> dict[str, object
 
 
 def effects_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
-    return check_tree(query).sentence
+    return sentences.ranks_sentence(check_tree(query))
 
 
 def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:

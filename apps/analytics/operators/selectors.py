@@ -186,7 +186,7 @@ _FIGURES = (
     Figure(
         "steps",
         gettext_lazy("Component of each pair"),
-        gettext_lazy("component by target and actual"),
+        gettext_lazy("component; vertical: target, horizontal: actual"),
         _in_paper("6"),
         Step,
         lambda query: figures.steps(query.operators, query.query.bits),

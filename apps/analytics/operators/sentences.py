@@ -42,14 +42,17 @@ def resolution_text(resolution: int) -> str:
 
 def check_sentence(check: TreeCheck) -> str:
     """Describe how many leaves change rank by rounding, which resolution is lossless, and which job is visible."""
+    if check.as_of is None or not check.n_leaves:
+        return ranks_sentence(check)
+    return " ".join([ranks_sentence(check), _bits_needed_sentence(check), _job_sentence(check)])
+
+
+def ranks_sentence(check: TreeCheck) -> str:
+    """Describe how many leaves change rank by rounding."""
     if check.as_of is None:
         return _("No usage yet: numbers appear with the first recompute.")
     if not check.n_leaves:
         return _("No ranked leaf of this tree is visible to you.")
-    return " ".join([_ranks_sentence(check), _bits_needed_sentence(check), _job_sentence(check)])
-
-
-def _ranks_sentence(check: TreeCheck) -> str:
     values = {
         "resolution": resolution_text(check.resolution),
         "operator": operator_text(check.operator, check.k),
@@ -69,8 +72,8 @@ def misplaced_text(n: int) -> str:
     n and all.
     """
     return ngettext(
-        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
-        "At resolution %(resolution)s %(operator)s gives %(n)s of %(all)s leaves another rank than exact numbers",
+        "At resolution %(resolution)s (%(operator)s), rounding changes the rank of %(n)s of %(all)s users",
+        "At resolution %(resolution)s (%(operator)s), rounding changes the rank of %(n)s of %(all)s users",
         n,
     )
 
@@ -86,7 +89,7 @@ def _bits_needed_sentence(check: TreeCheck) -> str:
     if check.same_ranks_bits is None or check.distinct_bits is None:
         return safe_bits_text(check.same_ranks_bits)
     values = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
-    return _("2^%(distinct)s loses no distinction, 2^%(bits)s no rank.") % values
+    return _("2^%(distinct)s keeps all users distinct; 2^%(bits)s keeps all exact ranks.") % values
 
 
 def _job_sentence(check: TreeCheck) -> str:
@@ -97,8 +100,8 @@ def _job_sentence(check: TreeCheck) -> str:
     if not check.n_unseen:
         return text
     rest = ngettext(
-        "At %(n)s entry no job of this size is visible: it has no shares, or all the usage.",
-        "At %(n)s entries no job of this size is visible: they have no shares, or all the usage.",
+        "No job of this size is visible for %(n)s entry: it has no shares, or all the usage.",
+        "No job of this size is visible for %(n)s entries: they have no shares, or all the usage.",
         check.n_unseen,
     )
     return f"{text} {rest % {'n': count(check.n_unseen)}}"
@@ -136,10 +139,10 @@ def profile_sentence(operator: str, target: float, density: Sequence[float]) -> 
 
 
 def density_sentence(finest: str, coarsest: str, near: tuple[float, float]) -> str:
-    """Name the operators that give the fewest and the most inputs to the two components next to balance."""
+    """Name the operators that give the fewest and the most values to the two components next to balance."""
     text = _(
-        "%(finest)s gives %(low)s of the inputs to the two components next to balance, %(coarsest)s "
-        "%(high)s: with fewer inputs per component, smaller differences are visible."
+        "%(finest)s gives %(low)s of the values to the two components next to balance, %(coarsest)s "
+        "%(high)s: with fewer values per component, smaller differences are visible."
     )
     values = {"finest": finest, "low": percent(near[0]), "coarsest": coarsest, "high": percent(near[1])}
     return _capital(text % values)
@@ -160,8 +163,8 @@ def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> s
 
 def best_sentence(best: Mapping[str, str]) -> str:
     """Name the operator with the smallest job in each region."""
-    text = _("%(balance)s needs the smallest job around balance, %(under)s under target, %(over)s over target.")
-    return _capital(text % dict(best))
+    text = _("Smallest visible job: %(balance)s around balance, %(under)s under target, %(over)s over target.")
+    return text % dict(best)
 
 
 def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None]) -> str:
@@ -200,7 +203,7 @@ def steps_sentence(operator: str, bits: int, component: int, part: float) -> str
 def leaf_jobs_sentence(check: TreeCheck) -> str:
     """Describe the job that is visible for some leaf, and for half of them."""
     if check.as_of is None or not check.n_leaves:
-        return check_sentence(check)
+        return ranks_sentence(check)
     values = {
         "resolution": resolution_text(check.resolution),
         "unit": check.unit,
@@ -225,10 +228,10 @@ def exponent_sentence(points: Sequence[ExponentPoint], *, is_queried: bool) -> s
         return _one_exponent(points[0])
     partial = sum(one.k < 1 for one in points)
     text = ngettext(
-        "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: its parent is on the other "
-        "side of its target.",
-        "Of %(all)s entries below the first level the own ratio of %(n)s counts in part: their parents are on the "
-        "other side of their targets.",
+        "For %(n)s of %(all)s entries below the first level, the own ratio has only part of its weight: the parent is "
+        "on the other side of its target.",
+        "For %(n)s of %(all)s entries below the first level, the own ratio has only part of its weight: the parents "
+        "are on the other side of their targets.",
         partial,
     )
     return text % {"all": count(len(points)), "n": count(partial)}

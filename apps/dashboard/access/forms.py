@@ -25,7 +25,7 @@ class TermsForm(RefusableForm):
     singly = forms.BooleanField(label=_("Advanced: choose single rights"), required=False)
     verbs = forms.MultipleChoiceField(label=_("Rights"), choices=Grant.Verb.choices, required=False)
     reason = reason_field(LONGEST_REASON)
-    ends_on = forms.DateField(label=_("Expires after"), required=False, widget=date_input())
+    ends_on = forms.DateField(label=_("Expires"), required=False, widget=date_input())
     no_end = forms.BooleanField(label=_("Never expires"), required=False)
 
     def clean(self) -> dict[str, Any] | None:
@@ -63,11 +63,11 @@ class GrantForm(TermsForm):
     people = name_field(
         _("Sign-in group"),
         4_000,
-        _("Such as oidc:physics, ldap:cn=hpc,ou=groups or header:staff; * means all signed-in users."),
+        _("Instead of a person: oidc:physics, ldap:cn=hpc,ou=groups, header:staff; * means all signed-in users."),
         required=False,
         list="groups",
     )
-    entry = name_field(_("At and below the entry"), 8192, _("Path, such as /physics; / is the root."), list="places")
+    entry = name_field(_("Entry"), 8192, _("Path, such as /physics; / is the root."), list="places")
     field_order = ("person", "people", "entry", "role", "singly", "verbs", "reason", "ends_on", "no_end")
 
 

@@ -118,19 +118,7 @@ def verb_choices(chosen: Sequence[str]) -> list[VerbChoice]:
 
 def roles_table() -> list[tuple[str, str, list[bool]]]:
     """One row per right: its name, label, and whether each role includes it, in the order of `Grant.Role`."""
-    words = {
-        Verb.VIEW_AGGREGATE: _("see totals"),
-        Verb.VIEW_MEMBERS: _("see members"),
-        Verb.EDIT_SHARES: _("Change shares"),
-        Verb.MAP_ACCOUNTS: _("map accounts"),
-        Verb.PUBLISH: _("publish changes"),
-        Verb.EDIT_STRUCTURE: _("change the tree"),
-        Verb.APPROVE: _("Approve"),
-        Verb.DELEGATE: _("assign roles"),
-        Verb.MANAGE_USAGE: _("Correct usage"),
-        Verb.MOUNT: _("Mount"),
-    }
-    return [(verb.value, label, [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb, label in words.items()]
+    return [(verb.value, str(verb.label), [verb in VERBS_OF_ROLE[role] for role in Grant.Role]) for verb in Verb]
 
 
 def draw_why(access: Access, now: datetime) -> Why:
@@ -204,14 +192,14 @@ def _step_line(access: Access, step: Step, now: datetime) -> StepLine:
         "now" if step.grants else "off",
         step is access.steps[-1],
         badges,
-        sentences or [_("None.")],
+        sentences or [_("No role assigned here")],
     )
 
 
 def _given(grant: Grant, now: datetime) -> str:
     ends = _("until %(day)s") % {"day": presentation.day(grant.expires_at, now)} if grant.expires_at else _("no end")
     words = {
-        "by": grant.granted_by or _("the site"),
+        "by": grant.granted_by or _("system"),
         "on": presentation.day(grant.created_at, now),
         "until": ends,
         "reason": grant.reason,
@@ -247,7 +235,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
         line.entry_name or _("a removed entry"),
         "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name),
         line.path,
-        str(grant.granted_by or _("the site")),
+        str(grant.granted_by or _("system")),
         grant.reason,
         grant.expires_at,
         line.state.value,
@@ -261,11 +249,11 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
 def _end_text(line: GrantLine, now: datetime) -> tuple[str, str]:
     ends = line.grant.expires_at
     if line.state is GrantState.EXPIRED and ends is not None:
-        return "bad", f"{_('Ended')} {presentation.day(ends, now)}"
+        return "bad", f"{_('expired')} {presentation.day(ends, now)}"
     if line.state is GrantState.DORMANT:
         return "", _("an archived entry")
     if ends is None:
-        return "", _("no end")
+        return "", _("never")
     return ("warn" if line.state is GrantState.SOON else ""), presentation.day(ends, now)
 
 
@@ -291,10 +279,8 @@ def draw_matrix(rows: Sequence[GrantRow]) -> Matrix:
     return Matrix(shown, table, len(entries) - len(shown))
 
 
-def count_text(n_people: int, n_grants: int, n_soon: int) -> str:
-    """Sentences with the numbers of holders, grants, and grants that end soon."""
+def count_text(n_people: int, n_grants: int) -> str:
+    """Sentence with the numbers of holders and grants."""
     people = ngettext("%(n)s person or group", "%(n)s people and groups", n_people) % {"n": n_people}
-    grants = ngettext("%(n)s grant", "%(n)s grants", n_grants) % {"n": n_grants}
-    text = _("%(people)s with %(grants)s visible to you.") % {"people": people, "grants": grants}
-    soon = ngettext("One ends within 60 days or has ended.", "%(n)s end within 60 days or have ended.", n_soon)
-    return f"{text} {soon % {'n': n_soon}}" if n_soon else text
+    grants = ngettext("%(n)s role", "%(n)s roles", n_grants) % {"n": n_grants}
+    return _("%(people)s with %(grants)s visible to you.") % {"people": people, "grants": grants}

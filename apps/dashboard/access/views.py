@@ -58,7 +58,7 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
     context = {
         "policy": policy,
         "policy_name": found.name,
-        "summary": access_lines.count_text(len(people), len(lines), len(soon)),
+        "summary": access_lines.count_text(len(people), len(lines)),
         "soon": soon,
         "can_extend": [row for row in soon if row.may_open],
         "may_grant": access.may_grant(policy_slug=policy, at=now, actor=actor_of(request)),

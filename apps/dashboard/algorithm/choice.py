@@ -239,14 +239,18 @@ def settings_of(place: RequestedColumn, current: Mapping[str, Any]) -> dict[str,
     return found
 
 
+def fields_of(place: RequestedColumn, current: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the fields that the column's algorithm uses: resolution and k of vectors."""
+    operator = current.get("operator", "") if place.key == ACTIVE else place.key.partition(":")[2]
+    if not operator:
+        return ()
+    return ("resolution", "k") if operator == "combined" else ("resolution",)
+
+
 def columns(comparison: Comparison, places: Sequence[RequestedColumn]) -> list[Column]:
     found = []
     for at, (place, side) in enumerate(zip(places, comparison.sides, strict=True)):
-        note = ngettext("ranks %(n)s leaf", "ranks %(n)s leaves", side.n_ranked) % {
-            "n": presentation.count(side.n_ranked)
-        }
-        if not settings_of(place, comparison.settings.algorithm):
-            note = _("in use") + ", " + note
+        note = "" if settings_of(place, comparison.settings.algorithm) else _("active")
         moves = split_by_cause(side) if at and not side.refused else ""
         label = label_of(side.algorithm, with_resolution=True)
         found.append(Column(place.key, label, "" if side.refused else note, side.refused, moves))
@@ -285,8 +289,8 @@ def verdict(comparison: Comparison) -> str:
     if not comparison.n_moved:
         return _("No rank changes")
     return ngettext(
-        "%(moved)s of %(all)s leaf would change rank",
-        "%(moved)s of %(all)s leaves would change rank",
+        "%(moved)s of %(all)s user would change rank",
+        "%(moved)s of %(all)s users would change rank",
         comparison.n_leaves,
     ) % {"moved": presentation.count(comparison.n_moved), "all": presentation.count(comparison.n_leaves)}
 
@@ -296,8 +300,8 @@ def split_by_cause(side: AlgorithmSide) -> str:
     if not side.n_moved:
         return _("No rank changes")
     text = ngettext(
-        "%(n)s leaf changes rank: %(operator)s by the operator, %(rounding)s by rounding",
-        "%(n)s leaves change rank: %(operator)s by the operator, %(rounding)s by rounding",
+        "%(n)s user changes rank: %(operator)s because of the algorithm, %(rounding)s because of rounding",
+        "%(n)s users change rank: %(operator)s because of the algorithm, %(rounding)s because of rounding",
         side.n_moved,
     )
     return text % {

@@ -91,7 +91,7 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
         "columns": choice.columns(found, places),
         "rows": choice.rows(found),
         "options": choice.options(found.settings.algorithm),
-        "places": list(enumerate([*places, *empty], start=1)),
+        "places": [(n, place, choice.fields_of(place, current)) for n, place in enumerate([*places, *empty], start=1)],
         "by_movers_url": f"?{urlencode(query)}",
         "by_rank_url": f"?{urlencode([*query, ('sort', 'rank')])}",
         "crumbs": [*_crumbs(found), {"label": _("Compare")}],
@@ -299,7 +299,7 @@ def operators(request: HttpRequest, policy: str) -> HttpResponse:
         "rest_url": reverse("api:policy-operators", kwargs={"policy": policy}),
         "crumbs": [
             {"label": page.policy_name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
-            {"label": _("Operator")},
+            {"label": _("Operators")},
         ],
         "policy": policy,
     }
@@ -332,11 +332,11 @@ def _fields(page: OperatorsPage, request: HttpRequest, problems: dict[str, str])
     shown: dict[str, tuple[str, object]] = {
         "operator": (_("Operator"), check.operator),
         "resolution": (_("Resolution"), check.resolution),
-        "k": (_("Weight of absolute, k"), "" if check.k is None else f"{check.k:g}"),
+        "k": (_("Weight of absolute (k)"), "" if check.k is None else f"{check.k:g}"),
         "bits": (_("Bits"), query.bits),
         "nodes": (_("Nodes"), f"{query.nodes:g}"),
-        "window_days": (_("Window, days"), f"{query.window_days:g}"),
-        "job_h": (_("Job in hours"), f"{query.job_h:g}"),
+        "window_days": (_("Window (days)"), f"{query.window_days:g}"),
+        "job_h": (_("Job size (hours)"), f"{query.job_h:g}"),
     }
     return [
         {"name": name, "label": label, "value": request.GET.get(name) or str(value), "error": problems.get(name, "")}

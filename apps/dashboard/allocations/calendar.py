@@ -61,8 +61,6 @@ class CalendarDay:
     is_here: bool
     is_today: bool
     events: Sequence[EventLine] = field(default_factory=tuple)
-    pick_url: str = ""
-    is_picked: bool = False
 
     @property
     def anchor(self) -> str:
@@ -123,12 +121,12 @@ def _words(event: Event, now: datetime) -> str:
 def _allocation_text(event: Event, allocation: Allocation, now: datetime) -> str:
     amount = {"n": allocation_presenters.core_h(allocation.core_h)}
     if event.kind == "allocation_begins":
-        return _("%(n)s core-hours start.") % amount
+        return _("Allocation of %(n)s core-hours starts.") % amount
     if event.successor is not None:
         following = {**amount, "more": allocation_presenters.core_h(event.successor.core_h)}
         following["day"] = day_text(event.successor.starts_on, now)
-        return _("%(n)s core-hours end; %(more)s follow on %(day)s.") % following
-    return _("%(n)s core-hours end. No renewal.") % amount
+        return _("Allocation of %(n)s core-hours ends; %(more)s core-hours follow on %(day)s.") % following
+    return _("Allocation of %(n)s core-hours ends; no renewal is planned.") % amount
 
 
 def end_text(shares: float | None, dates: Dates) -> str:
@@ -160,10 +158,8 @@ def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     }
 
 
-def month_context(
-    month: Period, now_on: date, days: dict[date, list[EventLine]], *, pick: str = "", picked: date | None = None
-) -> dict[str, Any]:
-    """A month as weeks from Monday to Sunday. pick: URL prefix to which a day is appended to choose it."""
+def month_context(month: Period, now_on: date, days: dict[date, list[EventLine]]) -> dict[str, Any]:
+    """A month as weeks from Monday to Sunday."""
     first = month.starts_on - month.starts_on.weekday() * DAY
     n_weeks = ((month.ends_on - first).days // 7) + 1
     weeks = []
@@ -171,8 +167,7 @@ def month_context(
         row = []
         for n in range(7):
             day = first + (7 * week + n) * DAY
-            url = f"{pick}{day.isoformat()}#dates" if pick else ""
-            row.append(CalendarDay(day, day in month, day == now_on, tuple(days.get(day, ())), url, day == picked))
+            row.append(CalendarDay(day, day in month, day == now_on, tuple(days.get(day, ()))))
         weeks.append(row)
     before, after = month.starts_on - DAY, month.ends_on + DAY
     return {

@@ -177,7 +177,7 @@ def shares(request: HttpRequest, policy: str) -> HttpResponse:
         "facts": _facts(conversion) if conversion else [],
         "has_taker": _has_recipient(conversion),
         "begins_later": queried.period.instants(zone())[0] > now,
-        "crumbs": [*crumbs_of(policy, found.name), {"label": _("As shares")}],
+        "crumbs": [*crumbs_of(policy, found.name), {"label": _("Convert to shares")}],
     }
     return render(request, "dashboard/allocations/shares.html", context, status=form.status)
 
@@ -202,16 +202,16 @@ def _group(request: HttpRequest, policy: Policy) -> UUID:
 
 def _facts(found: Conversion) -> list[tuple[str, str]]:
     """Labels and core-hours of the steps from the group's allocation to the sum of shares."""
-    core_h = allocation_presenters.core_h
-    facts = [(_("Allocated to its children"), core_h(found.allocated_core_h))]
+    facts = [(_("Sub-allocated"), found.allocated_core_h)]
     if found.has_core_h is not None:
-        facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", core_h(found.has_core_h)))
+        facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", found.has_core_h))
         if found.over_committed_core_h:
-            facts.append((_("Over-allocated"), core_h(found.over_committed_core_h)))
+            facts.append((_("Over-allocated"), found.over_committed_core_h))
         else:
-            facts.append((_("Remainder"), core_h(found.rest_core_h)))
-    facts.append((_("Divided among them"), core_h(found.divided_core_h)))
-    return [*facts, (_("Sum"), presentation.shares_short(found.sum_of_shares))]
+            facts.append((_("Remainder"), found.rest_core_h))
+    facts.append((_("Distributed"), found.divided_core_h))
+    amounts = [(label, f"{allocation_presenters.core_h(amount)} {_('core-h')}") for label, amount in facts]
+    return [*amounts, (_("Shares"), presentation.shares_short(found.sum_of_shares))]
 
 
 def _has_recipient(found: Conversion | None) -> bool:
@@ -317,7 +317,7 @@ def _capacity_page(
         "crumbs": [
             *crumbs_of(policy.slug, policy.name),
             {"label": _("Capacity"), "url": _capacities_url(policy.slug)},
-            {"label": found.site or _("The site")},
+            {"label": found.site or _("This site")},
         ],
     }
     return render(request, "dashboard/allocations/capacity.html", context, status=status)
@@ -326,8 +326,9 @@ def _capacity_page(
 def _capacity_row(policy: str, each: Capacity) -> dict[str, Any]:
     now = clock.now()
     return {
-        "site": each.site or _("The site"),
-        "cores": presentation.core_hours(each.cores * 3600),
+        "site": each.site or _("This site"),
+        "cores": presentation.cores(each.cores),
+        "cores_text": presentation.cores_text(each.cores),
         "note": each.note,
         "first": day_text(each.starts_on, now),
         "last": day_text(each.ends_on, now) if each.ends_on else _("no end"),

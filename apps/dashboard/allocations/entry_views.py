@@ -17,16 +17,13 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid
 from apps.dashboard.allocations import presenters as allocation_presenters
-from apps.dashboard.allocations.calendar import end_text, month_context, soon_context
+from apps.dashboard.allocations.calendar import end_text, soon_context
 from apps.dashboard.allocations.forms import (
     NUMBER,
     AllocationForm,
     DatesForm,
     RemoveDatesForm,
     day_text,
-    month_from_query,
-    month_key,
-    month_of,
     neighbours,
     period_from_query,
     period_text,
@@ -46,7 +43,7 @@ from apps.priorities.selectors.allocations import EntryCoreHours, get_entry_core
 
 @require_safe
 def entry(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
-    """Allocations, the core-hours that its shares amount to, and the dates of its shares with a calendar month."""
+    """Allocations, the core-hours that its shares amount to, and the dates of its shares."""
     found = _found(request, policy, uid)
     if name != lines.name_slug(found.entry.name):
         return SeeOther(allocation_presenters.tab_url(policy, uid, found.entry.name))
@@ -157,7 +154,7 @@ def _page(
         "capacity": allocation_presenters.core_h(found.table.capacity_core_h),
         "dates": _dates_text(found),
         "allocation_form": allocation_form or AllocationForm(initial=_allocation_initial(request, found)),
-        "dates_form": dates_form or DatesForm(initial=_dates_initial(request, found)),
+        "dates_form": dates_form or DatesForm(initial=_dates_initial(found)),
         "entry_url": lines.entry_url(policy, found.entry.uid, name),
         "crumbs": [
             {"label": found.table.policy_name, "url": tree},
@@ -165,7 +162,6 @@ def _page(
             {"label": _("Core-hours")},
         ],
         **soon_context(request, policy, found.entry.uid),
-        **_month(request, found, url),
     }
     return render(request, "dashboard/allocations/entry.html", context, status=status)
 
@@ -222,12 +218,12 @@ def _day(text: str) -> date | None:
         return None
 
 
-def _dates_initial(request: HttpRequest, found: EntryCoreHours) -> dict[str, Any]:
+def _dates_initial(found: EntryCoreHours) -> dict[str, Any]:
     dates = found.dates or Dates()
     is_number = dates.at_end not in AT_END
     return {
         "starts_on": dates.starts_on,
-        "ends_on": _day(request.GET.get("ends_on", "")) or dates.ends_on,
+        "ends_on": dates.ends_on,
         "shares": "" if dates.shares is None else presentation.shares(dates.shares),
         "at_end": NUMBER if is_number else dates.at_end,
         "shares_then": presentation.shares(float(dates.at_end)) if is_number else "",
@@ -249,12 +245,3 @@ def _dates_text(found: EntryCoreHours) -> str:
         sentences.append(_("Until %(day)s.") % {"day": day_text(dates.ends_on, now)})
         sentences.append(end_text(found.entry.shares, dates))
     return " ".join(sentences)
-
-
-def _month(request: HttpRequest, found: EntryCoreHours, url: str) -> dict[str, Any]:
-    """Calendar month in which the last day can be chosen."""
-    picked = _day(request.GET.get("ends_on", "")) or (found.dates.ends_on if found.dates else None)
-    names_month = picked is None or "month" in request.GET
-    month = month_from_query(request, clock.now()) if names_month or picked is None else month_of(picked)
-    pick = f"{url}?month={month_key(month.starts_on)}&ends_on="
-    return month_context(month, today(clock.now()), {}, pick=pick, picked=picked)

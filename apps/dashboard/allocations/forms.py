@@ -99,9 +99,9 @@ class CapacityForm(_AllocationsForm):
     """Cores of a site for a period of days."""
 
     cores = AmountField(MOST_CORES, label=_("Cores"))
-    site = name_field(_("Site"), 128, _("Leave empty for all."), required=False)
+    site = name_field(_("Site"), 128, _("Leave empty if there is only one site."), required=False)
     starts_on = _day(_("First day"))
-    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
     note = forms.CharField(label=_("Note"), max_length=LONGEST_TEXT, required=False, widget=text_input())
     reason = reason_field(LONGEST_TEXT)
 
@@ -119,10 +119,10 @@ class DatesForm(_AllocationsForm):
     """First and last day of an entry's shares, and what happens to the shares after the last day."""
 
     starts_on = _day(_("First day"), required=False)
-    shares = _decimal(_("Shares"), _("Leave empty to keep them."))
-    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no limit."))
+    shares = _decimal(_("Shares from the first day"), _("Leave empty to keep them."))
+    ends_on = _day(_("Last day"), required=False, help_text=_("Leave empty for no end."))
     at_end = choice_field(_("After expiry"), AT_END_CHOICES, required=False, initial="keep")
-    shares_then = _decimal(_("Shares then"))
+    shares_then = _decimal(_("Other shares after expiry"))
     reason = forms.CharField(
         label=_("Reason"),
         max_length=2000,
@@ -197,7 +197,7 @@ class DraftForm(_AllocationsForm):
     """A draft of shares from allocations: its reason, and whether the shares expire with the allocations."""
 
     at_end = choice_field(
-        _("Share expiry"),
+        _("Share dates"),
         (
             ("", _("none: only the numbers change")),
             ("keep", _("with the allocation; flagged as expired afterwards")),

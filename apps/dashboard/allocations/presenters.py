@@ -95,7 +95,7 @@ def draw_line(table: AllocationTable, row: AllocationRow) -> AllocationLine:
         unallocated=core_h(row.kept_core_h) if row.kept_core_h is not None and row.has_sub_allocations else "",
         over=_("%(n)s over-allocated") % {"n": core_h(row.over_committed_core_h)} if row.over_committed_core_h else "",
         expected=core_h(due) if due is not None else "",
-        basis="" if due is None else _("of its allocation") if has_allocation(row) else _("of its shares"),
+        basis="" if due is None else _("from its allocation") if has_allocation(row) else _("from its shares"),
         delivered=core_h(row.delivered_core_h),
         bar=_bar(row),
         remaining=remaining_text(row),
@@ -116,7 +116,9 @@ def _sub_allocated(row: AllocationRow) -> str:
     if not row.has_sub_allocations or row.sub_allocated_core_h is None:
         return ""
     own = row.allocated_core_h
-    return presentation.percent(row.sub_allocated_core_h / own, 0) if own else core_h(row.sub_allocated_core_h)
+    if own:
+        return presentation.percent(row.sub_allocated_core_h / own, 0)
+    return f"{core_h(row.sub_allocated_core_h)} {_('core-h')}"
 
 
 def _period(table: AllocationTable, row: AllocationRow) -> str:
@@ -181,7 +183,7 @@ def pace_of(row: AllocationRow | OnAllocations) -> Balance:
 def remaining_text(row: AllocationRow) -> str:
     if row.remaining_core_h is None:
         return ""
-    return core_h(row.remaining_core_h) if row.remaining_core_h > 0 else _("none left")
+    return core_h(max(row.remaining_core_h, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ def verdict(table: AllocationTable) -> Verdict:
     }
     if group.sub_allocated_core_h is None:
         return Verdict("part", _("Allocations in %(when)s") % {"when": when}, _("Not all entries are visible to you."))
-    text = _("%(out)s of %(own)s core-hours are sub-allocated, %(kept)s are unallocated.") % words
+    text = _("%(out)s of %(own)s core-hours are sub-allocated; %(kept)s are unallocated.") % words
     return Verdict("fits", _("Allocations in %(when)s fit the capacity") % {"when": when}, text)
 
 
@@ -227,16 +229,15 @@ def _amount_title(group: AllocationRow, when: str) -> str:
 
 def _over_allocated(table: AllocationTable) -> Verdict:
     worst = max(table.is_over, key=lambda row: row.over_committed_core_h or 0)
-    name = worst.name if worst.parent_uid else _("The site")
     if len(table.is_over) == 1:
-        title = _("%(name)s is over-allocated") % {"name": name}
+        title = _("%(name)s is over-allocated") % {"name": worst.name}
     else:
         n = len(table.is_over)
         title = _("%(n)s over-allocated") % {"n": n}
     text = _(
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."
-    ) % {"name": name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_committed_core_h)}
+    ) % {"name": worst.name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_committed_core_h)}
     return Verdict("over", title, text, is_bad=True)
 
 
@@ -246,18 +247,21 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
     note = _("core-h") if own is not None else "–"
-    out_note = presentation.percent(out / own, 0) if out is not None and own else _("core-h")
+    part = f" · {presentation.percent(out / own, 0)}" if out is not None and own else ""
+    has_capacity = table.capacity_core_h is not None and not table.above
+    url = reverse("dashboard:capacities", kwargs={"policy": table.policy_slug}) if has_capacity else ""
     found = [
-        {"label": f"{label}, {period_text(table.period)}", "value": core_h(own), "note": note},
-        {"label": _("Sub-allocated"), "value": core_h(out), "note": out_note},
+        {"label": f"{label}, {period_text(table.period)}", "value": core_h(own), "note": note, "url": url},
+        {"label": _("Sub-allocated"), "value": core_h(out), "note": _("core-h") + part},
     ]
     if on is None or (table.above and due is not None):
         found.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
         delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
         return [*found, delivered]
     pace = pace_of(on)
-    notes = [pace.text, f"{core_h(group.delivered_core_h)} {_('in total')}"]
-    found.append({"label": _("Expected of allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
+    total = f"{core_h(group.delivered_core_h)} {_('core-h')} {_('in total')}"
+    notes = [_("core-h"), pace.text, total]
+    found.append({"label": _("Expected on allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
     found.append(
         {"label": _("Delivered on allocations"), "value": core_h(on.delivered_core_h), "note": " · ".join(notes)}
     )
@@ -268,7 +272,7 @@ def _delivered_note(group: AllocationRow) -> str:
     if group.suppressed:
         return _("not shown")
     if group.delivered_core_h is None:
-        return _("No usage known yet.")
+        return _("No usage data.")
     if group.pace in ("ahead", "behind"):
         return f"{presentation.percent(abs(group.pace_part or 0), 0)} {pace_of(group).word}"
     return _("core-h")

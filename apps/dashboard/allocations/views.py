@@ -33,7 +33,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
-from apps.mapping.permissions import load_visibility
+from apps.mapping.permissions import load_visibility, rights_in
 from apps.policies.allocations.conversion import ConversionQuery, preview_core_hours
 from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.selectors import get_policy
@@ -232,6 +232,8 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "places": [line.row.path for line in drawn if line.row.may_allocate],
         "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
         "unmapped": allocation_presenters.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
+        "may_read_accounts": bool(found.unmapped_core_h)
+        and rights_in(policy, at=now, actor=actor_of(request)).reads_anywhere,
     }
 
 
@@ -253,8 +255,6 @@ def trial_context(request: HttpRequest, policy: str, found: AllocationTable) -> 
         "chosen": chosen,
         "policy": policy,
         "period": found.period,
-        "query": query_of(found.period),
-        "may_convert": any(str(row.entry) == chosen and row.sees_all_children for row in (found.group, *found.rows)),
     }
     if not typed:
         return context
@@ -284,16 +284,15 @@ def _trial_lines(trial: Any, table: AllocationTable) -> list[tuple[str, str]]:
         part = _("%(part)s of its group, %(whole)s of the policy") % {"part": part, "whole": whole}
     beside = {"shares": presentation.shares(trial.shares), "others": presentation.shares_short(trial.sum_of_shares)}
     shares = _("%(shares)s beside %(others)s") % beside if trial.shares is not None else _("unknown")
-    cores = {"n": presentation.core_hours(trial.cores * 3600), "when": period_text(table.period)}
     return [
         (_("Share"), part),
         (_("As shares, others unchanged"), shares),
-        (_("Cores"), f"{_('%(n)s cores') % cores}, {cores['when']}"),
+        (_("Cores"), f"{presentation.cores_text(trial.cores)}, {period_text(table.period)}"),
     ]
 
 
 def _group_label(name: str, own: float | None) -> str:
-    return f"{name}, {allocation_presenters.core_h(own)}" if own is not None else name
+    return f"{name}: {allocation_presenters.core_h(own)} {_('core-h')}" if own is not None else name
 
 
 def _entry(request: HttpRequest, policy: str, text: str) -> UUID:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from django.urls import NoReverseMatch, reverse
+from django.utils.text import capfirst
 from django.utils.timezone import localdate
 from django.utils.translation import gettext as _
 
@@ -59,7 +60,7 @@ class SentenceFormatter:
         days = [localdate(lines[0].event.at) for _day, lines in found]
         later = [below > day for day, below in pairwise(days)]
         return [
-            (_("%(day)s, recorded later") % {"day": day} if is_late else day, lines)
+            (_("%(day)s (recorded after newer events)") % {"day": day} if is_late else day, lines)
             for (day, lines), is_late in zip(found, [*later, False], strict=False)
         ]
 
@@ -75,7 +76,7 @@ class SentenceFormatter:
             url=self._url(event, has_entry=bool(name)),
             after=after.strip(),
             note=event.reason.strip().split("\n", 1)[0][:200],
-            via=str(VIAS.get(event.via, event.via)),
+            via=capfirst(str(VIAS.get(event.via, event.via))),
             outcome="" if event.outcome == "done" else str(OUTCOMES.get(event.outcome, event.outcome)),
             undo_url=self._undo_url(event),
         )

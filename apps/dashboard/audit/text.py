@@ -23,9 +23,8 @@ _RESTORED = gettext_lazy("restored %(what)s")
 _PAUSED = gettext_lazy("paused %(what)s")
 _RESUMED = gettext_lazy("resumed %(what)s")
 _WITHDREW = gettext_lazy("withdrew %(what)s")
-_REVOKED = gettext_lazy("revoked %(what)s")
 _FETCH = gettext_lazy("requested a fetch of %(what)s")
-_BEGAN = gettext_lazy("began to publish %(what)s")
+_BEGAN = gettext_lazy("started publishing %(what)s")
 _STOPPED = gettext_lazy("stopped publishing %(what)s")
 _OF_A_TOPIC = (
     _CREATED,
@@ -36,7 +35,6 @@ _OF_A_TOPIC = (
     _PAUSED,
     _RESUMED,
     _WITHDREW,
-    _REVOKED,
     _FETCH,
     _BEGAN,
     _STOPPED,
@@ -62,21 +60,21 @@ SENTENCES = {
     "grant.extended": gettext_lazy("extended the role %(role)s of %(what)s"),
     "grant.ended": gettext_lazy("ended the role %(role)s of %(what)s"),
     "grant.adopted": gettext_lazy("took over the role %(role)s of %(what)s"),
-    "allocation.given": _CREATED,
+    "allocation.given": gettext_lazy("allocated core-hours to %(what)s"),
     "allocation.changed": _CHANGED,
     "allocation.withdrawn": _WITHDREW,
     "pack.shared": gettext_lazy("shared a committee pack of %(what)s by a link"),
     "pack.link_revoked": gettext_lazy("revoked a link to a committee pack of %(what)s"),
     "policy.sam_rules_set": gettext_lazy("set the rules of the SAM ledger of %(what)s"),
-    "capacity.stated": _CREATED,
+    "capacity.stated": gettext_lazy("added capacity of %(what)s"),
     "capacity.changed": _CHANGED,
     "capacity.removed": _REMOVED,
     "mapping.changed": _CHANGED,
     "mapping.assigned": gettext_lazy("attached accounts in %(what)s"),
     "mapping.detached": gettext_lazy("detached accounts in %(what)s"),
     "mapping.restored": _RESTORED,
-    "account.attached": gettext_lazy("attached an account: %(what)s"),
-    "account.detached": gettext_lazy("detached an account: %(what)s"),
+    "account.attached": gettext_lazy("attached the account %(what)s"),
+    "account.detached": gettext_lazy("detached the account %(what)s"),
     "account.claimed": gettext_lazy("claimed the account %(what)s"),
     "account.claim_withdrawn": gettext_lazy("withdrew the claim of %(what)s"),
     "account.claim_refused": gettext_lazy("refused the claim of %(what)s"),
@@ -88,9 +86,9 @@ SENTENCES = {
     "setup.tree_read": gettext_lazy("read a scheduler’s tree for a first policy: %(what)s"),
     "setup.accounts_decided": gettext_lazy("mapped accounts for a first policy: %(what)s"),
     "setup.given_up": gettext_lazy("discarded a first policy: %(what)s"),
-    "token.made": _CREATED,
+    "token.made": gettext_lazy("created the token %(what)s"),
     "token.rotated": gettext_lazy("rotated the token %(what)s"),
-    "token.revoked": _REVOKED,
+    "token.revoked": gettext_lazy("revoked the token %(what)s"),
     "user.made": _CREATED,
     "user.linked": gettext_lazy("first signed in as %(what)s"),
     "user.groups": gettext_lazy("updated sign-in groups: %(what)s"),
@@ -125,7 +123,7 @@ SENTENCES = {
     "scheduler.share_order_cancelled": gettext_lazy("cancelled an order of shares for %(what)s"),
     "scheduler.shares_set": gettext_lazy("reported an order of shares for %(what)s"),
     "scheduler.removed": _REMOVED,
-    "scheduler.agent_began": gettext_lazy("reported the first pass of %(what)s"),
+    "scheduler.agent_began": gettext_lazy("started the agent of %(what)s"),
     "scheduler.agent_frozen": gettext_lazy("reported that the agent of %(what)s froze"),
     "scheduler.agent_went_on": gettext_lazy("reported that the agent of %(what)s continues"),
     "usage.pushed": gettext_lazy("sent usage of %(what)s"),
@@ -159,8 +157,8 @@ SENTENCES = {
     "federation.feed_made": _BEGAN,
     "federation.feed_changed": _CHANGED,
     "federation.feed_dropped": _STOPPED,
-    "federation.mounted": gettext_lazy("mounted what %(what)s publishes"),
-    "federation.unmounted": gettext_lazy("unmounted what %(what)s publishes"),
+    "federation.mounted": gettext_lazy("mounted %(what)s"),
+    "federation.unmounted": gettext_lazy("unmounted %(what)s"),
     "federation.blocked": gettext_lazy("blocked %(what)s"),
     "federation.frozen": gettext_lazy("froze %(what)s"),
     "federation.unfrozen": gettext_lazy("unfroze %(what)s"),
@@ -173,11 +171,14 @@ SENTENCES = {
     "federation.begun_anew": gettext_lazy("reset the document history of %(what)s"),
     "federation.subscribed": gettext_lazy("subscribed to usage of %(what)s"),
     "federation.unsubscribed": gettext_lazy("unsubscribed from usage of %(what)s"),
-    "federation.usage_held": gettext_lazy("held usage of %(what)s: it exceeds the site’s capacity"),
+    "federation.usage_held": gettext_lazy("held usage above the site’s capacity: %(what)s"),
     "federation.out_of_scope_dropped": gettext_lazy("dropped usage of %(what)s for entries outside its scope"),
     "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
     "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
 }
+_NAMED_IN_SUBJECT = ("changeset", "mapping")
+# Recorded as failed, so that they are found, although the action itself succeeded.
+_SUCCEEDED = ("federation.usage_held", "federation.out_of_scope_dropped", "federation.blocked")
 # First parts of verbs, as options of the filter.
 TOPICS = {
     "policy": gettext_lazy("Policies"),
@@ -205,7 +206,7 @@ TOPICS = {
     "request": gettext_lazy("Refused requests"),
 }
 VIAS = {
-    "page": gettext_lazy("page"),
+    "page": gettext_lazy("web"),
     "api": gettext_lazy("API"),
     "command": gettext_lazy("Command"),
     "worker": gettext_lazy("worker"),
@@ -216,20 +217,19 @@ OUTCOMES = {
     "refused": gettext_lazy("refused"),
     "failed": gettext_lazy("failed"),
 }
+# Details that only administrators see, by their names in the database.
+_TECHNICAL = ("n_closed", "n_opened", "tree_digest")
 # Details that are shown together with their entry.
-AT_AN_ENTRY = ("grant.", "allocation.", "account.attached", "account.detached")
+AT_AN_ENTRY = ("grant.", "account.attached", "account.detached")
 _DETAILS = {
     "base": gettext_lazy("Drafted on revision"),
     "before": gettext_lazy("Before"),
     "change_set": gettext_lazy("Change set"),
-    "expires_at": gettext_lazy("Ends"),
+    "expires_at": gettext_lazy("Expires"),
     "grant": gettext_lazy("Grant"),
-    "n_closed": gettext_lazy("Rows closed"),
-    "n_opened": gettext_lazy("Rows written"),
     "n_operations": gettext_lazy("Changes"),
     "revision": gettext_lazy("Revision"),
     "role": gettext_lazy("Role"),
-    "tree_digest": gettext_lazy("Tree digest"),
     "verbs": gettext_lazy("Rights"),
 }
 _ROLES = dict(Grant.Role.choices)
@@ -244,11 +244,11 @@ def sentence_of(event: AuditEvent, *, what: str) -> str:
     sentence = str(known) if known else _UNKNOWN.sub(" ", event.verb).replace("%", "%%") + ": %(what)s"
     if event.verb == "request.refused":
         sentence = "%(what)s"
-    elif known in _OF_A_TOPIC and topic != "changeset":
+    elif known in _OF_A_TOPIC and topic not in _NAMED_IN_SUBJECT:
         sentence += f" ({TOPICS[topic]})"
     if event.outcome == AuditEvent.Outcome.REFUSED:
         sentence = _("was refused: ") + sentence
-    if event.outcome == AuditEvent.Outcome.FAILED:
+    if event.outcome == AuditEvent.Outcome.FAILED and event.verb not in _SUCCEEDED:
         sentence = f"{_('failed')}: {sentence}"
     return sentence % {"what": what, "role": _role(event)}
 
@@ -261,7 +261,7 @@ def revision_of(event: AuditEvent) -> int:
 
 def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str, str]]:
     """Further details of a row: addresses for administrators; requests and tokens also for the actor."""
-    found = [(_("Verb"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
+    found = [(_("Action"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
     if shows_all or is_own:
         found += [(_("Request"), event.request_id), (_("Token"), event.token_prefix)]
     if shows_all:
@@ -270,11 +270,12 @@ def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str
     return [(name, value) for name, value in found if value]
 
 
-def details(event: AuditEvent) -> list[tuple[str, str]]:
-    """Recorded details without operations, which are shown as changes."""
+def details(event: AuditEvent, *, shows_all: bool) -> list[tuple[str, str]]:
+    """Recorded details without operations, which are shown as changes; technical ones for administrators."""
     given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
     given = {**given, **({"tree_digest": str(given["tree_digest"])[:16]} if "tree_digest" in given else {})}
-    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key != "operations"]
+    hidden = ("operations",) if shows_all else ("operations", *_TECHNICAL)
+    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key not in hidden]
 
 
 def value_text(value: Any) -> str:
@@ -292,7 +293,7 @@ def value_text(value: Any) -> str:
 
 
 def _label(key: str) -> str:
-    return str(_DETAILS.get(key) or key.replace("_", " "))
+    return key if key in _TECHNICAL else str(_DETAILS.get(key) or key.replace("_", " "))
 
 
 def _role(event: AuditEvent) -> str:
@@ -301,7 +302,7 @@ def _role(event: AuditEvent) -> str:
 
 
 def count_text(found: AuditCount) -> str:
-    """Summary such as 41 events in 7 days, 1 refused."""
+    """Summary such as 41 events in the last 7 days, 1 refused."""
     shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
-    text = ngettext("%(n)s event in 7 days", "%(n)s events in 7 days", found.n) % {"n": shown}
+    text = ngettext("%(n)s event in the last 7 days", "%(n)s events in the last 7 days", found.n) % {"n": shown}
     return text + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}

@@ -293,7 +293,7 @@ def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
     return {
         "chosen": _formatter(request, reader).sentence(found),
         "facts": audit_text.facts(found, shows_all=reader.reads_all, is_own=reader.is_own(found)),
-        "details": audit_text.details(found),
+        "details": audit_text.details(found, shows_all=reader.reads_all),
         **_before_and_after(request, found),
     }
 
@@ -315,7 +315,7 @@ def _before_and_after(request: HttpRequest, event: AuditEvent) -> dict[str, Any]
 def _check(found: AuditCheck | None, *, shows_all: bool) -> dict[str, Any]:
     """Result of the last check of the whole chain: intact, broken, or overdue."""
     if found is None:
-        return {"state": "warn", "key": "unchecked", "words": _("chain not checked yet")}
+        return {"state": "warn", "key": "unchecked", "words": _("hash chain not checked yet")}
     now = clock.now()
     values = {"n": presentation.count(found.n_rows), "time": presentation.clock_time(found.checked_at, now)}
     n_rows = ngettext("%(n)s row", "%(n)s rows", found.n_rows) % values

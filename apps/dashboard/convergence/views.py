@@ -55,7 +55,7 @@ def kpis(found: Convergence) -> list[Kpi]:
     n_days = found.n_finished
     last = ngettext("of the last day", "of the last %(n)s days", n_days) % {"n": presentation.count(n_days)}
     return [
-        Kpi(_("Mean deviation"), mean, _("pts, share-weighted, %(days)s") % {"days": last}),
+        Kpi(_("Mean deviation"), mean, _("points, share-weighted, %(days)s") % {"days": last}),
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
         Kpi(_("Half-life of the deviation"), *_half_time(found)),
         Kpi(

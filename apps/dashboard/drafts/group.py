@@ -10,6 +10,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
@@ -130,7 +131,7 @@ def words() -> Mapping[str, str]:
         "nobody": _("None."),
         "who": _("Diluted"),
         "gain": _("None. Entries that gain:"),
-        "more": "{n} " + _("more"),
+        "more": "{n} " + _("More").lower(),
         "saving": _("Saving…"),
         "not_saved": _("Not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),
@@ -143,10 +144,10 @@ def words() -> Mapping[str, str]:
         "picked": _("Used {part}. {when}"),
         "only_own": _("Its siblings keep their shares."),
         "gives": _("{name} gives or takes the difference."),
-        "when_now": _("on target"),
+        "when_now": f"{capfirst(_('on target'))}.",
         "when_day": _("On target on {day} at present demand."),
-        "when_not": _("on target") + ": {why}",
-        "when_idle": _("no demand"),
+        "when_not": capfirst(_("on target")) + ": {why}.",
+        "when_idle": f"{capfirst(_('no demand'))}.",
         "take": _("Take {n} points"),
         "give": _("Give {n} points"),
         "over": _("over"),

@@ -40,10 +40,10 @@ _SETTINGS = {
     "algorithm": gettext_lazy("algorithm"),
     "metric": gettext_lazy("metric"),
     "window": gettext_lazy("usage window"),
-    "approach": gettext_lazy("approach"),
+    "approach": gettext_lazy("jobs included in usage"),
     "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
-    "review": gettext_lazy("Review of large changes"),
+    "review": gettext_lazy("review of large changes"),
 }
 
 

@@ -168,7 +168,7 @@ def _show_settings(
     labels = {
         "cpu_s": _("Core-seconds"),
         "gpu_s": _("GPU-seconds"),
-        "mem_gb_s": _("GB × seconds"),
+        "mem_gb_s": _("GB-seconds"),
         "node_s": _("Node-seconds"),
         "billing": _("Billing units"),
     }

@@ -37,7 +37,7 @@ STALE_ACTIONS = (
     ),
     (
         Mount.StaleAction.LOCAL.value,
-        gettext_lazy("Compared by local usage only."),
+        gettext_lazy("Use local usage only"),
         gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
@@ -144,7 +144,7 @@ class LimitsForm(MountForm):
         label=gettext_lazy("Keep usage of removed entries"),
         help_text=gettext_lazy("Their accounts are mapped to our entry; otherwise that usage counts nowhere."),
     )
-    stale_action = forms.ChoiceField(label=gettext_lazy("After that"), choices=[each[:2] for each in STALE_ACTIONS])
+    stale_action = forms.ChoiceField(label=gettext_lazy("If older"), choices=[each[:2] for each in STALE_ACTIONS])
 
     def settings(self) -> dict[str, Any]:
         """Settings in the units of the federation services: seconds and whole numbers."""

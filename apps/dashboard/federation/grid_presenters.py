@@ -175,7 +175,7 @@ def _largest_deviations(grid: Grid) -> Iterator[KeyedText]:
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
             shares = {"actual": presentation.percent(worst.actual), "target": presentation.percent(worst.target)}
-            yield KeyedText(f"furthest_{state}", words % {"name": worst.name, **shares})
+            yield KeyedText(f"furthest_{state}", f"{words % {'name': worst.name, **shares}}.")
 
 
 def _largest_site(grid: Grid) -> Iterator[KeyedText]:
@@ -257,7 +257,7 @@ def _site_line(site: SiteColumn, at: datetime, total: float, may_open: frozenset
 def _capacity(site: SiteColumn) -> tuple[str, str]:
     if site.capacity_cores is None:
         return presentation.UNKNOWN, _("not reported")
-    cores = _("%(n)s cores") % {"n": presentation.count(round(site.capacity_cores))}
+    cores = presentation.cores_text(site.capacity_cores)
     if site.reported_capacity_cores is None:
         return cores, ""
     return cores, _("declares %(n)s now") % {"n": presentation.count(round(site.reported_capacity_cores))}

@@ -217,12 +217,12 @@ def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "crumbs": [
             {"label": _("Federation"), "url": reverse("dashboard:federation")},
             {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
-            {"label": _("Without")},
+            {"label": _("Priorities without %(site)s") % {"site": site}},
         ],
         **(
             difference_context(found, site)
             if found is not None
-            else {"headline": KeyedText("problem", f"{_('Without')} {site}")}
+            else {"headline": KeyedText("problem", _("Priorities without %(site)s") % {"site": site})}
         ),
     }
     return render(request, "dashboard/federation/without.html", context)

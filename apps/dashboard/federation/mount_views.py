@@ -77,14 +77,15 @@ class StatedLine:
 
 
 def fetch_line(fetch: Fetch) -> FetchLine:
-    dot, outcome = _OUTCOMES[fetch.outcome]
+    dot, label = _OUTCOMES[fetch.outcome]
     version = _("Version %(n)s") % {"n": presentation.count(fetch.version)} if fetch.version else ""
     effort = _("%(name)s in %(parent)s") % {
         "name": federation_presenters.size(fetch.n_bytes),
         "parent": federation_presenters.took(fetch.duration_s),
     }
     effort = effort if fetch.n_bytes else ""
-    return FetchLine(fetch, dot, f"{outcome}, {version}" if version else str(outcome), fetch.message, effort)
+    outcome = f"{version} {str(label).lower()}" if version else str(label).capitalize()
+    return FetchLine(fetch, dot, outcome, fetch.message, effort)
 
 
 def title(mount: Mount, at: datetime) -> KeyedText:
@@ -117,8 +118,6 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
     elif condition is Condition.STALE:
         allowed = {"allowed": federation_presenters.allowed_text(mount.max_age_s)}
         found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
-    elif condition is Condition.HELD:
-        found.append(KeyedText(condition, held_text()))
     elif condition is Condition.LATE:
         found.append(federation_presenters.late_text(mount, federation_presenters.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
@@ -136,7 +135,7 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
 
 def held_text() -> str:
     """Sentence on the version that is held."""
-    return _("A newer version exceeds the limits and waits for a decision.")
+    return _("A newer version exceeds the limits.")
 
 
 def stated_lines(found: Differences, rows: Iterable[ComparedEntry]) -> list[StatedLine]:
@@ -232,7 +231,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
             "lines": list(presenters.entry_lines(rows, policy_slug=found.policy.slug)),
             "n_rows": compared.diff.n_rows if compared.diff else 0,
             "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
-            "before_title": _("active"),
+            "before_title": _("Active"),
             "after_title": _("Version %(n)s") % {"n": presentation.count(found.version)},
             "stated": stated_lines(compared, stated),
             "later": later,

@@ -145,7 +145,9 @@ def headline(peers: Sequence[Peer]) -> KeyedText:
     fetched = [peer for peer in peers if peer.direction is not Direction.READS]
     n = sum(peer.condition in NEEDS_ATTENTION for peer in fetched)
     if n:
-        text = ngettext("%(n)s of %(all)s needs attention", "%(n)s of %(all)s need attention", n)
+        text = ngettext(
+            "%(n)s of %(all)s connections needs attention", "%(n)s of %(all)s connections need attention", n
+        )
         return KeyedText("needs_a_look", text % {"n": n, "all": len(fetched)})
     if fetched:
         return KeyedText("in_order", _("All peers are up to date"))
@@ -155,16 +157,14 @@ def headline(peers: Sequence[Peer]) -> KeyedText:
 
 
 def counted(peers: Sequence[Peer]) -> str:
-    """Sentence such as “We mount 2 subtrees, receive usage of 1 site, 3 peers read our data.”"""
+    """Numbers of rows by direction, such as “2 mounted policies, 1 usage feed, 3 readers.”"""
     n = {each: sum(peer.direction is each for peer in peers) for each in Direction}
-    parts = [
-        ngettext("We mount %(n)s subtree", "We mount %(n)s subtrees", n[Direction.MOUNT]) % {"n": n[Direction.MOUNT]},
-        ngettext("receive usage of %(n)s site", "receive usage of %(n)s sites", n[Direction.USAGE])
-        % {"n": n[Direction.USAGE]},
-        ngettext("%(n)s peer reads our data", "%(n)s peers read our data", n[Direction.READS])
-        % {"n": n[Direction.READS]},
-    ]
-    return ", ".join(parts) + ". " + _("Sites share policies and usage; each decides for itself.")
+    texts = {
+        Direction.MOUNT: ngettext("%(n)s mounted policy", "%(n)s mounted policies", n[Direction.MOUNT]),
+        Direction.USAGE: ngettext("%(n)s usage feed", "%(n)s usage feeds", n[Direction.USAGE]),
+        Direction.READS: ngettext("%(n)s reader", "%(n)s readers", n[Direction.READS]),
+    }
+    return ", ".join(text % {"n": presentation.count(n[each])} for each, text in texts.items()) + "."
 
 
 def alarms(peers: Sequence[Peer]) -> list[dict[str, Any]]:
@@ -195,7 +195,7 @@ def consequence(peer: Peer) -> KeyedText:
         return KeyedText("blocked", text)
     if peer.condition is Condition.HELD:
         if peer.direction is Direction.MOUNT:
-            return KeyedText("held.mount", _("A newer version exceeds the limits and waits for a decision."))
+            return KeyedText("held.mount", _("A newer version exceeds the limits."))
         return KeyedText(
             "held.usage", _("It reports more usage than the approved capacity: the excess doesn’t count yet.")
         )

@@ -52,11 +52,6 @@ class PublishedLine:
     issued_at: datetime | None
     readers: tuple[Reader, ...]
 
-    @property
-    def readers_text(self) -> str:
-        n = len(self.readers)
-        return ngettext("%(n)s reader", "%(n)s readers", n) % {"n": presentation.count(n)} if n else _("None yet.")
-
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
@@ -91,13 +86,11 @@ def publication_line(row: Publication, now: datetime) -> PublishedLine:
         facts=facts,
         url=reverse("dashboard:federation-publication", args=[row.name]),
         address=f"/api/v1/publications/{row.name}",
-        version_text=_("Version %(n)s"),
     )
 
 
 def feed_line(row: UsageFeed, now: datetime) -> PublishedLine:
-    n = round(row.capacity_cores) if row.capacity_cores >= 10 else row.capacity_cores
-    cores = _("%(n)s cores declared") % {"n": presentation.count(n) if isinstance(n, int) else f"{n:g}"}
+    cores = presentation.cores_text(row.capacity_cores)
     running = _("with running jobs") if row.sends_running else _("without running jobs")
     return _line(
         row,
@@ -107,7 +100,6 @@ def feed_line(row: UsageFeed, now: datetime) -> PublishedLine:
         facts=(cores, running),
         url=reverse("dashboard:federation-feed", args=[row.name]),
         address=f"/api/v1/feeds/{row.name}",
-        version_text=_("number %(n)s"),
     )
 
 
@@ -139,13 +131,12 @@ def _line(
     facts: tuple[str, ...],
     url: str,
     address: str,
-    version_text: str,
 ) -> PublishedLine:
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
     path = "" if i is None else tree.path(i)
     entry_url = "" if i is None else lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i])
-    readers = tuple(_reader(one, newest, version_text, now) for one in list_readings(row))
+    readers = tuple(_reader(one, newest, now) for one in list_readings(row))
     return PublishedLine(
         name=row.name,
         policy=row.policy.slug,
@@ -162,7 +153,7 @@ def _line(
     )
 
 
-def _reader(one: Reading, newest: int, version_text: str, now: datetime) -> Reader:
+def _reader(one: Reading, newest: int, now: datetime) -> Reader:
     age = presentation.age(presentation.seconds_between(one.at, now))
-    words = version_text % {"n": one.version}
+    words = _("Version %(n)s") % {"n": one.version}
     return Reader(one.reader or _("anyone"), words, one.version < newest, age, one.at, one.version)

@@ -36,7 +36,7 @@ _MAX_REASON = 1_000
 
 
 def _name_field() -> forms.CharField:
-    return name_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents: vo-a."))
+    return name_field(gettext_lazy("Name"), 128, gettext_lazy("Used in addresses and documents, such as vo-a."))
 
 
 class PublishedForm(RefusableForm):
@@ -55,7 +55,13 @@ class PublishedForm(RefusableForm):
         self.is_new = is_new
         if is_new:
             policy = choice_field(gettext_lazy("Policy"), list(policies))
-            self.fields = {"policy": policy, "entry": name_field(gettext_lazy("Entry"), 8192), **self.fields}
+            self.fields = {
+                "policy": policy,
+                "entry": name_field(
+                    gettext_lazy("Entry"), 8192, gettext_lazy("Path, such as /physics; / is the root.")
+                ),
+                **self.fields,
+            }
 
     def settings(self) -> dict[str, Any]:
         """Settings in the units of the federation services."""
@@ -72,7 +78,7 @@ class PublicationForm(PublishedForm):
 
     expires_unit_s = _DAY_S
     name = _name_field()
-    expires = number_field(gettext_lazy("Documents expire after, days"), min_value=0.05, max_value=366, initial=7)
+    expires = number_field(gettext_lazy("Documents expire after (days)"), min_value=0.05, max_value=366, initial=7)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
 
@@ -87,9 +93,9 @@ class FeedForm(PublishedForm):
         min_value=1e-3,
         max_value=1e9,
     )
-    keeps = number_field(gettext_lazy("Days published"), min_value=1, max_value=3_660, initial=400)
-    expires = number_field(gettext_lazy("Documents expire after, hours"), min_value=1, max_value=8_784, initial=24)
-    sends_running = forms.BooleanField(label=gettext_lazy("Publish running jobs, too"), required=False, initial=True)
+    keeps = number_field(gettext_lazy("History (days)"), min_value=1, max_value=3_660, initial=400)
+    expires = number_field(gettext_lazy("Documents expire after (hours)"), min_value=1, max_value=8_784, initial=24)
+    sends_running = forms.BooleanField(label=gettext_lazy("Include running jobs"), required=False, initial=True)
     is_open = forms.BooleanField(label=gettext_lazy("Anyone may fetch it, without a token"), required=False)
 
     def settings(self) -> dict[str, Any]:
@@ -161,7 +167,7 @@ class Kind:
 
 
 def _publications() -> Kind:
-    return Kind(PublicationForm, make_publication, _("Publish"), is_feed=False)
+    return Kind(PublicationForm, make_publication, _("Publish subtree"), is_feed=False)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -276,7 +282,7 @@ def administrator(request: HttpRequest) -> Actor:
 
 # --- Feeds ------------------------------------------------------------------------------------------------------------
 def _feeds() -> Kind:
-    return Kind(FeedForm, make_feed, _("New usage feed"), is_feed=True)
+    return Kind(FeedForm, make_feed, _("Publish usage feed"), is_feed=True)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

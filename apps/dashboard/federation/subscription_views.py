@@ -21,6 +21,7 @@ from apps.core.errors import DomainError
 from apps.dashboard.federation import publication_presenters, subscriptions
 from apps.dashboard.federation.actions import FETCHING, RemoteAction, common_actions, run_action
 from apps.dashboard.federation.forms import ReasonForm, TrustForm
+from apps.dashboard.federation.presenters import allowed_text
 from apps.dashboard.federation.subscriptions import (
     STALE_ACTIONS,
     AddressForm,
@@ -28,7 +29,7 @@ from apps.dashboard.federation.subscriptions import (
     SettingsForm,
     TermsForm,
 )
-from apps.dashboard.shell import lines
+from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
@@ -124,7 +125,7 @@ def _agree_capacity(*, kind: control.Kind, remote_id: int, **more: Any) -> None:
     control.agree_capacity(subscription=remote_id, **more)
 
 
-_REREAD = gettext_lazy("All its usage is read again.")
+_REREAD = gettext_lazy("All its usage is imported again.")
 _ACTIONS = {
     **common_actions(when_fetching=FETCHING, after_reset=_REREAD),
     "settings": RemoteAction(
@@ -172,7 +173,7 @@ def _terms(
         "form": form,
         "seen": seen,
         "head": head,
-        "capacity": subscriptions.cores(head.capacity_cores),
+        "capacity": presentation.cores_text(head.capacity_cores),
         "n_hours": len(hours),
         "n_entries": len(seen.document.entries),
         "n_running": None if seen.document.running is None else len(seen.document.running.entry),
@@ -207,9 +208,10 @@ def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms
         "usage": usage,
         "hours": subscriptions.hour_lines(usage),
         "fetches": [subscriptions.fetch_line(fetch) for fetch in fetches],
-        "agreed": subscriptions.cores(row.capacity_cores),
+        "agreed": presentation.cores_text(row.capacity_cores),
+        "allowed": allowed_text(row.max_age_s),
         "capacity_text": subscriptions.capacity_text(row, usage),
-        "running": subscriptions.cores(usage.running_cores),
+        "running": presentation.cores_text(usage.running_cores),
         "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
         "groups": publication_presenters.groups_of(row.fingerprint),
         "form": form,

@@ -40,7 +40,7 @@ STALE_ACTIONS = (
     ),
     (
         Subscription.StaleAction.LOCAL,
-        gettext_lazy("Compared by local usage only."),
+        gettext_lazy("Use local usage only"),
         gettext_lazy("Until contact returns, only local usage counts there."),
     ),
 )
@@ -66,7 +66,7 @@ class _FetchForm(RefusableForm):
     every = number_field(gettext_lazy("Interval (minutes)"), min_value=0.2, max_value=43_200, initial=5)
     max_age = number_field(gettext_lazy("Maximum age (hours)"), min_value=0.02, max_value=8_784, initial=24)
     stale_action = forms.ChoiceField(
-        label=gettext_lazy("After that"),
+        label=gettext_lazy("If older"),
         choices=[(value, label) for value, label, _text in STALE_ACTIONS],
         initial=Subscription.StaleAction.KEEP,
     )
@@ -85,7 +85,10 @@ class AddressForm(RefusableForm):
         gettext_lazy("Entry"), (), gettext_lazy("One of our mounts, or a subtree that this site publishes.")
     )
     url = name_field(
-        gettext_lazy("Feed address"), 2_048, gettext_lazy("As https://east.example/api/v1/feeds/vo-a"), inputmode="url"
+        gettext_lazy("Feed address"),
+        2_048,
+        gettext_lazy("Example: https://east.example/api/v1/feeds/vo-a"),
+        inputmode="url",
     )
     token = _token(gettext_lazy("Stored encrypted; leave empty if none is needed."))
 
@@ -306,10 +309,10 @@ def hour_lines(usage: ReportedUsage) -> list[HourLine]:
 
 def capacity_text(row: Subscription, usage: ReportedUsage) -> KeyedText:
     """Why the approved capacity may have to be raised; empty if nothing exceeds it."""
-    found, agreed = [], cores(row.capacity_cores)
+    found, agreed = [], presentation.cores_text(row.capacity_cores)
     if row.reported_capacity_cores is not None and row.reported_capacity_cores > row.capacity_cores:
-        words = {"reported": cores(row.reported_capacity_cores), "agreed": agreed}
-        text = _("It now declares %(reported)s; %(agreed)s are approved, and more is ignored.") % words
+        words = {"reported": presentation.cores_text(row.reported_capacity_cores), "agreed": agreed}
+        text = _("It now declares %(reported)s; %(agreed)s are approved, and the rest is ignored.") % words
         found.append(KeyedText("declares_more", text))
     elif usage.doubted_from is not None:
         return KeyedText("doubted", _doubt_text(usage, agreed))
@@ -334,11 +337,6 @@ def _doubt_text(usage: ReportedUsage, agreed: str) -> str:
         usage.n_held,
     )
     return text % {"n": presentation.count(usage.n_held), "agreed": agreed}
-
-
-def cores(value: float) -> str:
-    n = presentation.count(round(value)) if value >= 10 or value == int(value) else f"{value:.3g}"
-    return ngettext("%(n)s core", "%(n)s cores", 1 if value == 1 else 2) % {"n": n}
 
 
 def suggested_cores(row: Subscription) -> float:

@@ -106,6 +106,13 @@ def new(request: HttpRequest) -> HttpResponse:
     return _submit_address(request, policies)
 
 
+def _has_place(request: HttpRequest) -> bool:
+    """Whether some entry is free to mount at."""
+    actor, now = actor_of(request), clock.now()
+    policies = list_mountable(at=now, actor=actor)
+    return any(list_mountable_groups(policy, most=1, at=now, actor=actor) for policy in policies)
+
+
 def _submit_address(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
     form = _address_form(request, policies)
     if request.method != "POST":
@@ -280,9 +287,9 @@ def _choose_entry(
 def _page(request: HttpRequest, step: str, form: MountForm, *, status: int = 200, **context: Any) -> HttpResponse:
     order = ("address", "key", "place")
     labels = {
-        "address": (_("Address"), _("Document address")),
+        "address": (_("Address"), ""),
         "key": (_("Key"), _("Compare the fingerprint")),
-        "place": (_("Entry and limits"), _("Entry and limits")),
+        "place": (_("Entry and limits"), ""),
     }
     at = order.index(step)
     steps = [
@@ -298,6 +305,12 @@ def _page(request: HttpRequest, step: str, form: MountForm, *, status: int = 200
     return render(
         request,
         f"dashboard/federation/new_{step}.html",
-        {**context, "form": form, "steps": steps, "crumbs": crumbs},
+        {
+            **context,
+            "form": form,
+            "steps": steps,
+            "crumbs": crumbs,
+            "has_place": step != "address" or _has_place(request),
+        },
         status=status,
     )

@@ -84,7 +84,7 @@ def _px(value: float) -> str:
 # --- Calendar ---------------------------------------------------------------------------------------------------------
 WIDTH, LABELS, ROW, TOP = 1090, 190, 27, 22
 MONTHS = 15
-_LETTER, _GAP = 6.5, 6.0
+_LETTER, _PAD = 6.5, 6.0
 SOON = timedelta(days=60)
 
 
@@ -194,10 +194,10 @@ def _bar(span: Span, shown: Period, today: date, y: int, x: Callable[[date], flo
 
 def _text_x(text: str, left: float, right: float, now: float, free: float) -> float | None:
     """X of the text: right of the bar, else within it; None if it would cross the bar's end or today's line."""
-    width = len(text) * _LETTER + 2 * _GAP
+    width = len(text) * _LETTER + 2 * _PAD
     rooms = [(right, free), (left, right)]
     parts = [part for a, b in rooms for part in ([(now, b), (a, now)] if a < now < b else [(a, b)])]
-    return next((a + _GAP for a, b in parts if b - a >= width), None)
+    return next((a + _PAD for a, b in parts if b - a >= width), None)
 
 
 def _month(day: date, n: int) -> date:

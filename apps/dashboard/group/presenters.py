@@ -135,7 +135,7 @@ def _terms(row: MemberRow, typed: MemberInput) -> tuple[str, str]:
         return "own_dates", _("It has its own dates.")
     until = _day(typed.until)
     if until is None:
-        return "stays", _("Leave empty for no limit.")
+        return "stays", _("Leave empty for no end.")
     return "returns", _("On %(day)s the shares return to %(former)s automatically.") % {
         "day": long_day(until + timedelta(days=1)),
         "former": presentation.shares(row.former_shares),

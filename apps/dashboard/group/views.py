@@ -25,7 +25,7 @@ from apps.dashboard.algorithm import text as algorithm_text
 from apps.dashboard.federation.presenters import origin_of
 from apps.dashboard.figures import bars
 from apps.dashboard.group.forms import GroupInput, apply_step, read_group
-from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect, scale_of
+from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect
 from apps.dashboard.requests.presenters import AskForm, RequestCard, draw_request, group_url
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.publishing import add_published_message
@@ -149,7 +149,6 @@ def context_of(request: HttpRequest, found: TypedGroup) -> dict[str, Any]:
         "has_groups": any(row.entry.kind != "user" for row in page.members),
         "n_changes": found.n_changes,
         "ranks": found.ranks,
-        "scale": presentation.percent(scale_of(page), 0),
         "base_revision": typed.base_revision or page.revision,
         "cursor": _cursor(request) or "",
     }

@@ -37,18 +37,18 @@ MARKS = {
     "removed": ("del", "archive", gettext_lazy("Archived")),
     "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
     "changed": ("chg", "pencil", gettext_lazy("Changed")),
-    "kept": ("keep", "on", gettext_lazy("Indirect")),
+    "kept": ("keep", "on", gettext_lazy("Targets changed indirectly")),
 }
 FIELDS = {
-    "shares": gettext_lazy("shares"),
+    "shares": gettext_lazy("Shares"),
     "name": gettext_lazy("Name"),
     "kind": gettext_lazy("Kind"),
     "scope": gettext_lazy("Scope"),
     "scope_sources": gettext_lazy("Sources"),
     "locked": gettext_lazy("Lock"),
     "dates": gettext_lazy("Dates"),
-    "members": gettext_lazy("members by rule"),
-    "is_group": gettext_lazy("may have children"),
+    "members": gettext_lazy("Members by rule"),
+    "is_group": gettext_lazy("May have children"),
     PLACE: gettext_lazy("Parent"),
     "archived": gettext_lazy("State"),
 }
@@ -130,11 +130,11 @@ def correction_text(correction: Correction) -> str:
 
 
 def effect(row: EntryDifference) -> str:
-    """Change of an entry's target in points of its group: +7.5 pts."""
+    """Change of an entry's target in points of its group: +7.5 points."""
     before, after = row.target_before, row.target_after
     if before is None and after is None:
         return ""
-    return _("%(n)s pts") % {"n": presentation.change(before or 0.0, after or 0.0)}
+    return _("%(n)s points") % {"n": presentation.change(before or 0.0, after or 0.0)}
 
 
 def field_key(field: str, before: Any, after: Any) -> str:
@@ -147,7 +147,7 @@ def field_key(field: str, before: Any, after: Any) -> str:
 def field_text(field: str, before: Any, after: Any) -> str:
     """A change of an entry as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
-        return _("archived") if after else _("Restored") if before else _("Added")
+        return _("archived") if after else _("Restored") if before else _("Added").lower()
     if field == PLACE:
         elsewhere = _("elsewhere")
         return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
@@ -155,8 +155,8 @@ def field_text(field: str, before: Any, after: Any) -> str:
         return _("locked") if after else _("unlocked")
     name, was, is_now = str(FIELDS.get(field, field)), value_text(field, before), value_text(field, after)
     if before in (None, "", []):
-        return f"{name} {is_now}"
-    return f"{name} {was} → {is_now}"
+        return f"{name}: {is_now}"
+    return f"{name}: {was} → {is_now}"
 
 
 def history_row(line: HistoryLine) -> dict[str, Any]:
@@ -200,7 +200,11 @@ def verdict(diff: RevisionDiff) -> str:
         for n in [diff.counts["changed"]]
         if n
     ]
-    counts = {_("moved"): diff.counts["moved"], _("Added"): diff.counts["added"], _("archived"): diff.counts["removed"]}
+    counts = {
+        _("moved"): diff.counts["moved"],
+        _("Added").lower(): diff.counts["added"],
+        _("archived"): diff.counts["removed"],
+    }
     parts += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]
     if diff.settings:
         n = len(diff.settings)

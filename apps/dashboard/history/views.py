@@ -106,7 +106,7 @@ def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
     found = get_policy(slug=policy, actor=actor_of(request))
     if revision < 2:
         raise NotFound(f"Policy {found.slug} has no revision that could be undone by that number.")
-    context = {"goes_back_to": revision - 1, "is_undo": True, "title": _("Undo revision %(n)s?") % {"n": revision}}
+    context = {"goes_back_to": revision - 1, "is_undo": True, "title": _("Undo revision %(n)s") % {"n": revision}}
     return _way_back(request, found, (revision, revision - 1), draft, context)
 
 

@@ -26,7 +26,7 @@ class UploadForm(RefusableForm):
     time_zone = TimeZoneField(
         required=False, help_text=_("Leave empty to use the source’s time zone."), widget=name_input()
     )
-    all_or_nothing = forms.BooleanField(label=_("All or nothing"), required=False)
+    all_or_nothing = forms.BooleanField(label=_("Reject the file"), required=False)
     mode = forms.ChoiceField(choices=[("dry", _("Dry run")), ("real", _("Import at once"))], initial="dry")
 
     def __init__(self, *args: Any, sources: Choices, formats: Choices, **kwargs: Any) -> None:

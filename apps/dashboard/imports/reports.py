@@ -307,7 +307,7 @@ def _kpis(counts: Mapping[str, int], *, is_dry: bool) -> list[Kpi]:
         Kpi("new", _("New"), presentation.count(counts["new"]), _("Records")),
         Kpi("duplicate", _("Duplicates"), presentation.count(counts["duplicate"]), _("ignored")),
         Kpi("corrected", _("Corrected"), presentation.count(counts["corrected"]), changed),
-        Kpi("late", _("Late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
+        Kpi("late", _("Older or too late"), presentation.count(counts["late"] + counts["too_late"]), _("ignored")),
         Kpi("rejected", _("Rejected"), presentation.count(counts["rejected"]), rejected),
     ]
 
@@ -317,8 +317,8 @@ def _steps(usage_import: Import) -> list[Step]:
     is_open = usage_import.run.state in UNFINISHED
     steps = [
         ("file", _("File"), _("%(size)s received") % {"size": size(usage_import.n_bytes)}),
-        ("import", _("Import"), _("can be stopped")),
-        ("result", _("Result"), _("Counted")),
+        ("import", _("Import"), ""),
+        ("result", _("Result"), _("Imported")),
     ]
     if usage_import.dry_run:
         steps.insert(1, ("dry", _("Dry run"), _("check, then choose")))

@@ -128,7 +128,7 @@ def _page(
         "why": why,
         "crumbs": [
             {"label": _("Usage sources"), "url": reverse("dashboard:sources")},
-            {"label": _("From two sources")},
+            {"label": _("Overlapping usage")},
         ],
     }
     return render(request, "dashboard/imports/overlaps.html", context, status=status)

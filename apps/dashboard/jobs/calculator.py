@@ -73,8 +73,8 @@ SETTINGS = (
     Group(
         _("Urgency"),
         (
-            Field("slots_urgency", _("Slot")),
-            Field("weight_waiting_time", _("Second of waiting")),
+            Field("slots_urgency", _("Per slot")),
+            Field("weight_waiting_time", _("Per second of waiting")),
         ),
     ),
 )
@@ -87,7 +87,7 @@ USER_FIELDS = (
     Field("department", _("Department"), "name"),
     Field("project", _("Project"), "name"),
     Field("slots", _("Slots"), "whole", 1, 10**6),
-    Field("waits_s", _("Age, s")),
+    Field("waits_s", _("Age (s)")),
     Field("posix", _("POSIX priority"), "whole", -1023, 1024),
     Field("job_share", _("Job shares")),
     Field("tree", _("Tree shares")),

@@ -141,7 +141,10 @@ def waiting_verdict(places: Mapping[str, int]) -> str:
         return _("No job is waiting.")
     first = next(iter(places))
     n = len(places)
-    return ngettext("One job waits: %(first)s.", "%(n)s jobs wait; %(first)s is next.", n) % {"n": n, "first": first}
+    return ngettext("One job waits: %(first)s.", "%(n)s jobs wait; job %(first)s is next.", n) % {
+        "n": n,
+        "first": first,
+    }
 
 
 def short(value: object) -> str:
@@ -221,7 +224,7 @@ def grid_engine_table(
         algorithm.formula,
         algorithm.reference,
         waiting_verdict(places),
-        [*columns, *([Column("tckts", _("Tickets"))] if with_tickets else [])],
+        [*columns, *([Column("tckts", _("Ticket total"))] if with_tickets else [])],
         rows,
         _("Priority"),
         n_jobs=len(order),
@@ -271,7 +274,7 @@ def _row(
     ]
     if with_tickets:
         parts = [f"{label} {_tickets(answer[name])}" for name, label in _TICKETS if answer[name]]
-        cells.append(Cell(_("Tickets"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
+        cells.append(Cell(_("Ticket total"), _tickets(answer["tckts"]), ", ".join(parts), is_wide=True))
     state = str(given.get("state") or "pending")
     total = f"{answer['prior']:.5f}"
     return JobRow(
@@ -295,7 +298,7 @@ def _sums(base: Mapping[str, Any], given: Mapping[str, Any], places: Mapping[str
     for job, each in given.items():
         jobs.setdefault(str(each.get("user") or "–"), []).append(job)
     users = [_sum(user, mine, base, given, places) for user, mine in list(jobs.items())[:MOST_SUMS]]
-    return [*users, _sum(_("Jobs"), list(given), base, given, places, is_total=True)]
+    return [*users, _sum(_("Total"), list(given), base, given, places, is_total=True)]
 
 
 def _sum(

@@ -69,7 +69,7 @@ EXAMPLES = (
     Example("qstat", gettext_lazy("Grid Engine: qstat -ext -urg -pri"), "qstat.txt", ("exclude_running",)),
     Example(
         "case",
-        gettext_lazy("Grid Engine: a case with two amendments"),
+        gettext_lazy("Grid Engine: a case with two variants"),
         "gridengine.json",
         ("exclude_running", "even_split"),
     ),
@@ -302,8 +302,8 @@ def layout_of(form: CalculatorForm, *, adding: str) -> dict[str, Any]:
     """Tables with a blank row each, and settings with their defaults. adding: the table that was extended last."""
     tables = {
         "users_table": _table(_("Jobs"), USER_FIELDS, form.users, adding),
-        "departments_table": _table(_("Department"), DEPARTMENT_FIELDS, form.departments, adding),
-        "projects_table": _table(_("Project"), PROJECT_FIELDS, form.projects, adding),
+        "departments_table": _table(_("Departments"), DEPARTMENT_FIELDS, form.departments, adding),
+        "projects_table": _table(_("Projects"), PROJECT_FIELDS, form.projects, adding),
     }
     preset = PRESETS.get(form.preset, PRESETS[AS_SHIPPED])
     defaults = {**preset, "slots_urgency": preset.get("urgency", {}).get("slots", 0)}

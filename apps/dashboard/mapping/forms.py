@@ -42,8 +42,8 @@ class RuleForm(RefusableForm):
         "archive_after_idle_days": "days",
     }
     kind = choice_field(_("Kind"), KINDS)
-    source = choice_field(_("Source"), (), _("Sources of one namespace share accounts and rules."), required=False)
-    namespace = name_field(_("Namespace"), 128, required=False)
+    source = choice_field(_("Source"), (), required=False)
+    namespace = name_field(_("Namespace"), 128, _("Sources in a namespace share accounts and rules."), required=False)
     user = name_field(
         _("User or DN"), 256, _("* matches anything, ? one character. DNs as CN=x,O=y or /O=y/CN=x."), required=False
     )
@@ -51,16 +51,20 @@ class RuleForm(RefusableForm):
     fqan = name_field(_("FQAN"), 512, _("Such as /atlas; includes /atlas/Role=production."), required=False)
     entry = name_field(_("Map to"), 9_000, _("Path, such as /physics; / is the root."), list="entries")
     suffix = name_field(
-        _("And from there to"),
+        _("Path below it"),
         LONGEST_SUFFIX,
-        _("Such as /{group}/{user}: as deep as such entries exist."),
+        _("Such as /{group}/{user}; followed as far as these entries exist."),
         required=False,
     )
     shares = forms.CharField(
-        label=_("Shares of each"), max_length=40, required=False, widget=name_input(inputmode="decimal")
+        label=_("Shares per user"), max_length=40, required=False, widget=name_input(inputmode="decimal")
     )
     days = whole_field(
-        _("Archived after idle days"), _("Leave empty for never."), required=False, min_value=1, max_value=36_500
+        _("Archive after (idle days)"),
+        _("Leave empty to never archive."),
+        required=False,
+        min_value=1,
+        max_value=36_500,
     )
     order = whole_field(
         _("Order"), _("Leave empty to add it last of its kind."), required=False, min_value=1, max_value=10_000

@@ -268,7 +268,7 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
             "crumbs": [
                 *crumbs_of(rights.policy),
                 {"label": _("Versions"), "url": f"{page_url(policy)}versions/"},
-                {"label": str(number)},
+                {"label": f"{_('Version')} {number}"},
             ],
         },
     )

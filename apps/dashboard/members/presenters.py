@@ -50,11 +50,11 @@ class RuleForm(RefusableForm):
         required=False,
     )
     shares = forms.CharField(
-        label=gettext_lazy("Shares of each"), max_length=40, initial="1", widget=name_input(inputmode="decimal")
+        label=gettext_lazy("Shares per user"), max_length=40, initial="1", widget=name_input(inputmode="decimal")
     )
     days = whole_field(
-        gettext_lazy("Archived after idle days"),
-        gettext_lazy("Leave empty for never."),
+        gettext_lazy("Archive after (idle days)"),
+        gettext_lazy("Leave empty to never archive."),
         required=False,
         min_value=1,
         max_value=36_500,
@@ -110,7 +110,7 @@ def seen_tag(rules: Sequence[MembershipRule]) -> str:
 class ClaimForm(forms.Form):
     """An account that a user claims as their own."""
 
-    namespace = name_field(gettext_lazy("Cluster"), 128)
+    namespace = name_field(gettext_lazy("Namespace"), 128)
     user_name = name_field(gettext_lazy("Account"), 256)
 
 
@@ -120,7 +120,7 @@ class AttachForm(ClaimForm):
     group_name = name_field(
         gettext_lazy("Group"),
         256,
-        gettext_lazy("As the cluster writes it; leave empty if it has none."),
+        gettext_lazy("As the source writes it (Slurm: account)."),
         required=False,
     )
     entry = forms.UUIDField(label=gettext_lazy("Entry"), widget=select())

@@ -46,9 +46,8 @@ class RuleForm(RefusableForm):
         return {"is_on": is_on, "version": version, **numbers}
 
 
-def _entry_field() -> forms.CharField:
-    help_text = _("Leave empty for the whole policy.")
-    return name_field(_("Below the entry"), 8192, help_text, required=False, placeholder="/atlas")
+def _entry_field(label: Any, help_text: Any) -> forms.CharField:
+    return name_field(label, 8192, help_text, required=False, placeholder="/atlas")
 
 
 class ScopeForm(RefusableForm):
@@ -56,7 +55,7 @@ class ScopeForm(RefusableForm):
 
     kind = choice_field(_("Kind"))
     policy = choice_field(_("Policy"), required=False)
-    entry = _entry_field()
+    entry = _entry_field(_("Below the entry"), _("Leave empty for the whole policy."))
     source = choice_field(_("or usage source"), required=False)
 
     def __init__(
@@ -64,7 +63,7 @@ class ScopeForm(RefusableForm):
     ) -> None:
         super().__init__(*args, **kwargs)
         watched = ("policy", "source") if sources else ("policy",)
-        self.offer("kind", [(each.name, each.title) for each in kinds().values() if each.watches in watched])
+        self.offer("kind", [(each.name, str(each.title)) for each in list_kinds() if each.watches in watched])
         self.offer("policy", [("", "–"), *policies])
         if sources:
             self.offer("source", [("", "–"), *sources])
@@ -72,20 +71,24 @@ class ScopeForm(RefusableForm):
             del self.fields["source"]
 
 
-def _kind_choices() -> list[tuple[str, str]]:
+def list_kinds() -> list[Kind]:
     """Kinds of notices, sorted by title."""
-    return sorted(((each.name, str(each.title)) for each in kinds().values()), key=lambda choice: choice[1].casefold())
+    return sorted(kinds().values(), key=lambda each: str(each.title).casefold())
+
+
+def _kind_choices() -> list[tuple[str, str]]:
+    return [(each.name, str(each.title)) for each in list_kinds()]
 
 
 class MailForm(RefusableForm):
     """Interval, hour and kinds of notices for mail to the user."""
 
-    interval = choice_field(_("Send me mail"), Preference.Interval.choices)
+    interval = choice_field(_("Frequency"), Preference.Interval.choices)
     hour = forms.TypedChoiceField(
-        label=_("At"), coerce=int, choices=[(hour, f"{hour:02}:00") for hour in range(24)], widget=select()
+        label=_("Hour"), coerce=int, choices=[(hour, f"{hour:02}:00") for hour in range(24)], widget=select()
     )
     kinds = forms.MultipleChoiceField(label=_("About"), required=False, widget=forms.CheckboxSelectMultiple)
-    statements = forms.BooleanField(label=_("Monthly statement by mail"), required=False)
+    statements = forms.BooleanField(label=_("Monthly statement"), required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -107,9 +110,12 @@ class WebhookForm(RefusableForm):
         placeholder="https://hooks.example.org/fairshare",
     )
     policy = choice_field(_("Policy"), required=False)
-    entry = _entry_field()
+    entry = _entry_field(_("Entry"), _("Includes everything below. Leave empty for the whole policy."))
     kinds = forms.MultipleChoiceField(
-        label=_("About"), required=False, widget=forms.CheckboxSelectMultiple, help_text=_("Leave empty for all.")
+        label=_("About"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Select none to receive all."),
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=0, required=False)
 

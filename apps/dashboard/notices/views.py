@@ -19,7 +19,7 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.notices.forms import RuleForm, ScopeForm
+from apps.dashboard.notices.forms import RuleForm, ScopeForm, list_kinds
 from apps.dashboard.notices.presenters import draw, headline, url_of
 from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell.forms import read_action
@@ -128,7 +128,7 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "state": state,
         "states": STATES,
         "kind": kind,
-        "kinds": [(each.name, each.title) for each in kinds().values()],
+        "kinds": [(each.name, each.title) for each in list_kinds()],
         "of": policy,
         "policies": list_policies(actor=actor),
         "rows": [draw(line, now) for line in shown],
@@ -162,7 +162,7 @@ def rules(request: HttpRequest) -> HttpResponse:
     actor, now = actor_of(request), clock.now()
     lines = rule_services.list_rules(at=now, actor=actor)
     groups = []
-    for kind in kinds().values():
+    for kind in list_kinds():
         own = [draw_rule(line) for line in lines if line.kind is kind]
         groups.append((kind, sorted(own, key=lambda row: (not row["is_site"], row["place"]))))
     places = divided_policies(actor)

@@ -88,7 +88,7 @@ class LogForm(RefusableForm):
     format = forms.ChoiceField(label=_("Format"), initial=AUTO)
     source_name = name_field(_("Name of the source"), 64)
     time_zone = TimeZoneField(
-        required=False, widget=name_input(), help_text=_("Only for times without one, as sacct writes them.")
+        required=False, widget=name_input(), help_text=_("For times without a zone, such as sacct’s.")
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -147,11 +147,11 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_text: s
     order = [TREE, LOG, AGAINST]
     at = order.index(here)
     has_log = state is LogState.READY
-    log_text = _log_text(beginning) if has_log and beginning is not None else _("sacct -P, or another log")
+    log_text = _log_text(beginning) if has_log and beginning is not None else _("sacct -P or another log")
     titles = [
-        (_("Your tree"), tree_text or _("a dump of your scheduler’s accounts"), beginning is not None),
+        (_("Your tree"), tree_text or _("Accounts dump of your scheduler"), beginning is not None),
         (_("Accounting log"), log_text, has_log),
-        (_("Your tree and your last 90 days"), _("check, correct, decide"), False),
+        (_("Tree and last 90 days"), _("Check and correct"), False),
         (_("First policy"), _("Publish revision 1"), False),
     ]
     return [

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from django.conf import settings
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -29,7 +30,7 @@ from apps.mapping.attachments import key_of, list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.notices.selectors import list_open_notices
-from apps.policies.access.holders import name_of
+from apps.policies.access.holders import GrantState, name_of
 from apps.policies.models import ChangeSet
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
@@ -126,8 +127,8 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionI
     n, first = len(claims), claims[0]
     entry = load_rule_set(view.policy, view.tree).on(view.tree).resolve(key_of(first.accounts[0])).entry
     url = reverse("dashboard:members", kwargs={"policy": view.policy.slug, "uid": view.tree.uuid(max(entry, 0))})
-    title = ngettext("%(n)s account is claimed", "%(n)s accounts are claimed", n) % {"n": n}
-    text = _("%(who)s claims %(account)s") % {
+    title = ngettext("%(n)s account claim", "%(n)s account claims", n) % {"n": n}
+    text = _("%(account)s, by %(who)s") % {
         "who": first.claim.user,
         "account": f"{first.claim.namespace}:{first.claim.user_name}",
     }
@@ -172,7 +173,9 @@ def _outdated(
         url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
     title = _OUTDATED[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
-    age = _("No contact yet") if age_s is None else _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
+    age = capfirst(_("no contact yet"))
+    if age_s is not None:
+        age = _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
     acting = federation_lines.meanwhile(acts)
     return AttentionItem(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
@@ -206,7 +209,7 @@ def _held(actor: Actor) -> Iterator[AttentionItem]:
     if n:
         title = ngettext("%(n)s stretch of hours is held", "%(n)s stretches of hours are held", n) % {"n": n}
         text = _(
-            "The same hours of a site came from two sources. The later ones are held and don’t count before a decision."
+            "Two sources reported the same hours of a site. The later report is held until an administrator decides."
         )
         yield AttentionItem("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
@@ -220,10 +223,11 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
         yield AttentionItem("shares_end", "calendar", title, shares.path, url, _("View"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
-        title = _("Role ends: %(who)s") % {"who": _("you") if ending.line.is_own else name_of(grant)}
+        who = capfirst(_("you")) if ending.line.is_own else name_of(grant)
+        ends = _("expired") if ending.line.state is GrantState.EXPIRED else _("Expires").lower()
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
-        text = f"{grant.get_role_display()}, {ending.line.entry_name}, {day}"
+        title, text = f"{who}: {grant.get_role_display()}", f"{ending.line.entry_name}, {ends} {day}"
         yield AttentionItem("role_ends", "key", title, text, url, _("View"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
@@ -231,7 +235,9 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
     for event in allocations[:_MOST_EACH]:
         title = f"{event.name}: {_('allocation ends')} {long_day(event.on)}"
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
-        yield AttentionItem("core_hours_end", "calendar", title, _("No renewal."), url, _("Renew allocation"))
+        yield AttentionItem(
+            "core_hours_end", "calendar", title, _("No renewal is planned."), url, _("Renew allocation")
+        )
 
 
 def _notice_items(at: datetime, actor: Actor) -> Iterator[AttentionItem]:

@@ -227,7 +227,7 @@ def cards_of(data: OverviewData) -> dict[str, Card]:
         ("pins", _("Pinned"), _pins, "card"),
         ("attention", _("Needs attention"), _attention, "card"),
         ("sources", _("Usage sources"), _sources, "card"),
-        ("recent", _("Published"), _recent, "card"),
+        ("recent", _("Published changes"), _recent, "card"),
     )
     query = f"?policy={data.policy_slug}" + ("" if _by_balance(data) else "&sort=target")
     return {
@@ -310,7 +310,7 @@ def _deviation(data: OverviewData) -> Mapping[str, Any]:
         if at and day.revision != days[at - 1].revision
     ]
     known = [value for value in points if isfinite(value)]
-    end = _("%(n)s pts") % {"n": presentation.points(known[-1] / 100)} if known else ""
+    end = _("%(n)s points") % {"n": presentation.points(known[-1] / 100)} if known else ""
     labels = {at: formats.date_format(day.on, "j M") for at, day in enumerate(days) if at % _TICK_DAYS == 0}
     about: dict[str, Any] = {"days": [day.on for day in days], "publishes": publishes, "end_label": end}
     narrow = {at: text for at, text in labels.items() if at % (2 * _TICK_DAYS) == 0}

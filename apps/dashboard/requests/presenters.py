@@ -20,7 +20,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestedShares, RequestState
-from apps.priorities.change_effects import RequestEvidence, Week
+from apps.priorities.change_effects import Giver, RequestEvidence, Week
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),
@@ -162,8 +162,12 @@ def _title(story: RequestEvidence, name: str) -> str:
     return text
 
 
+def _points(giver: Giver) -> str:
+    return _("%(n)s points") % {"n": presentation.change(giver.before, giver.after)}
+
+
 def _givers(story: RequestEvidence) -> str:
-    givers = [f"{each.name} {presentation.change(each.before, each.after)}" for each in story.givers]
+    givers = [f"{each.name} {_points(each)}" for each in story.givers]
     if story.n_more_givers:
         givers.append(ngettext("%(n)s more", "%(n)s more", story.n_more_givers) % {"n": story.n_more_givers})
     return ", ".join(givers)
@@ -180,12 +184,13 @@ def _week(week: Week, tolerance: Tolerance) -> WeekLine:
 def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     """Key and sentence: the most frequent state of the group, and in how many of the known weeks it had it."""
     if not weeks:
-        return "unknown", _("No usage known yet.")
+        return "unknown", _("No usage data.")
     words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
     counts = {state: sum(week.state == state for week in weeks) for state in words}
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
-        return f"now.{weeks[0].state}", f"{_('Now')}: {words.get(weeks[0].state, _('no data'))}"
+        word = words.get(weeks[0].state, _("no data"))
+        return f"now.{weeks[0].state}", f"{word[:1].upper()}{word[1:]} {_('now')}"
     numbers = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
     return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % numbers
 

@@ -255,7 +255,7 @@ def _grant_end(ending: EndingGrant) -> EndLine:
     who = _("you") if line.is_own else name_of(grant)
     text = f"{grant.get_role_display()}, {line.entry_name}, {ending.policy.name}"
     ends = grant.expires_at.date() if grant.expires_at else None
-    title = _("Role ended: %(who)s") if is_over else _("Role ends: %(who)s")
+    title = _("Role expired: %(who)s") if is_over else _("Role expires: %(who)s")
     url = _access_url(ending.policy.slug)
     return EndLine(
         "role_ended" if is_over else "role", title % {"who": who}, text, url, short_day(ends) if ends else "", is_over

@@ -228,7 +228,7 @@ def kpis(page: ReviewPage) -> list[dict[str, str]]:
 def _rank_changes(page: ReviewPage) -> dict[str, str]:
     """Number of rank changes, as in the bars of the effect; number of changed targets if ranks are unknown."""
     ranks = page.n_rank_changes if page.review.is_open else None
-    label = _("Leaves whose target changes") if ranks is None else _("Rank changes")
+    label = _("Users whose target changes") if ranks is None else _("Rank changes")
     n, of = (page.n_people, page.n_leaves) if ranks is None else ranks
     note = _("of %(name)s") % {"name": presentation.count(of)}
     key = "targets" if ranks is None else "ranks"
@@ -244,7 +244,7 @@ def approvals(page: ReviewPage) -> list[dict[str, Any]]:
 
 def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
     value = _change(line)
-    return {"key": key, "label": label, "value": value, "note": line.name}
+    return {"key": key, "label": label, "value": value, "note": _short(line)}
 
 
 def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
@@ -265,9 +265,9 @@ def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 
 
 def _groups(effective: Sequence[TargetLine]) -> str:
-    """Numbers of entries that lose or gain by group, such as “9 diluted below /physics”."""
+    """Numbers of entries that lose or gain by group, such as “9 lower below /physics”."""
     counts = Counter((line.above or "/", line.change < 0) for line in effective)
-    text = {True: _("%(n)s diluted below %(path)s"), False: _("%(n)s enlarged below %(path)s")}
+    text = {True: _("%(n)s lower below %(path)s"), False: _("%(n)s higher below %(path)s")}
     parts = [text[falls] % {"n": presentation.count(n), "path": path} for (path, falls), n in counts.items()]
     return ", ".join(parts[:3]) + ("…" if len(parts) > 3 else "")
 
@@ -379,7 +379,7 @@ def _rank(rank: int | None) -> str:
 
 
 def _change(line: TargetLine) -> str:
-    return _("%(n)s pts") % {"n": presentation.change(line.old or 0.0, line.new or 0.0)}
+    return _("%(n)s points") % {"n": presentation.change(line.old or 0.0, line.new or 0.0)}
 
 
 def _short(line: TargetLine) -> str:

@@ -36,7 +36,7 @@ PARTS = {
     "algorithm": gettext_lazy("algorithm"),
     "metric": gettext_lazy("metric"),
     "window": gettext_lazy("usage window"),
-    "approach": gettext_lazy("approach"),
+    "approach": gettext_lazy("jobs included in usage"),
     "fallback_factor": gettext_lazy("factor of unmapped accounts"),
     "tolerance": gettext_lazy("tolerance"),
     "review": gettext_lazy("review of large changes"),
@@ -160,7 +160,7 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
             )
         return
     before, after = _sides(page, edit)
-    of_total = "" if edit.of_total is None else _("%(n)s pts") % {"n": presentation.change(0.0, edit.of_total)}
+    of_total = "" if edit.of_total is None else _("%(n)s points") % {"n": presentation.change(0.0, edit.of_total)}
     where = edit.path.rpartition("/")[0] or page.review.after.name[0]
     yield EditLine(
         **common,

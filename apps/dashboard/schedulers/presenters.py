@@ -29,30 +29,30 @@ KNOBS = (
     ("override_tickets", gettext_lazy("Override tickets (Grid Engine)")),
 )
 _HELP = {
-    "namespace": gettext_lazy("Of its user names, as usage sources have it. Leave empty for any."),
+    "namespace": gettext_lazy("Same as in the usage sources. Leave empty for any."),
     "partitions": gettext_lazy("Comma-separated. Leave empty for all."),
-    "subtree": gettext_lazy("Jobs of other entries are left alone."),
-    "weight": gettext_lazy("What a factor of 1 becomes."),
+    "subtree": gettext_lazy("Jobs of other entries are not changed."),
+    "weight": gettext_lazy("Value sent for a factor of 1."),
     "step": gettext_lazy("Smaller changes are not sent."),
-    "carries": gettext_lazy("Shares: for a scheduler that keeps its own fair share."),
+    "carries": gettext_lazy("Choose shares if the scheduler computes fair share itself."),
     "mode": gettext_lazy("Shadow reads and compares. Canary sends to one partition."),
-    "snapshot_age_s": gettext_lazy("Beyond it the agent freezes."),
-    "unmapped_percent": gettext_lazy("Beyond it the agent freezes."),
-    "changed_percent": gettext_lazy("Beyond it the agent freezes."),
+    "snapshot_age_s": gettext_lazy("Above this limit, the agent freezes."),
+    "unmapped_percent": gettext_lazy("Above this limit, the agent freezes."),
+    "changed_percent": gettext_lazy("Above this limit, the agent freezes."),
 }
 _LABELS = {
     "name": gettext_lazy("Short name"),
-    "namespace": gettext_lazy("Namespace of user names"),
+    "namespace": gettext_lazy("User namespace"),
     "partitions": gettext_lazy("Partitions or queues"),
     "subtree": gettext_lazy("Subtree"),
     "weight": gettext_lazy("Weight"),
     "step": gettext_lazy("Step"),
     "canary_partition": gettext_lazy("Canary partition"),
     "every_s": gettext_lazy("Interval (seconds)"),
-    "snapshot_age_s": gettext_lazy("Age of priorities at most (seconds)"),
-    "unmapped_percent": gettext_lazy("Unmapped jobs at most (%)"),
-    "changed_percent": gettext_lazy("Changed jobs at most (%)"),
-    "calls_per_s": gettext_lazy("Commands per second at most"),
+    "snapshot_age_s": gettext_lazy("Maximum age of priorities (seconds)"),
+    "unmapped_percent": gettext_lazy("Maximum unmapped jobs (%)"),
+    "changed_percent": gettext_lazy("Maximum changed jobs (%)"),
+    "calls_per_s": gettext_lazy("Maximum commands per second"),
 }
 ABOUT = ("name", "policy", "kind", "reach", "namespace")
 SENT = ("carries", "mode", "canary_partition", "knob", "weight", "step", "subtree", "partitions", "every_s")
@@ -80,11 +80,11 @@ class SchedulerForm(RefusableForm):
         self.fields["reach"] = choice_field(gettext_lazy("Reached by"), Scheduler.Reach.choices)
         self.fields["namespace"] = _text("namespace")
         self.fields["carries"] = choice_field(
-            gettext_lazy("Carries"), Scheduler.Carries.choices, _HELP["carries"], required=False
+            gettext_lazy("Sends"), Scheduler.Carries.choices, _HELP["carries"], required=False
         )
         self.fields["mode"] = choice_field(gettext_lazy("Mode"), Scheduler.Mode.choices, _HELP["mode"])
         self.fields["canary_partition"] = _text("canary_partition")
-        self.fields["knob"] = choice_field(gettext_lazy("Value that is set"), KNOBS)
+        self.fields["knob"] = choice_field(gettext_lazy("Scheduler setting"), KNOBS)
         for name in ("weight", "step"):
             self.fields[name] = _whole(name)
         for name in ("subtree", "partitions"):
@@ -132,7 +132,7 @@ STATES: dict[str, tuple[str, Any]] = {
     "reset": ("", gettext_lazy("values reset")),
     "paused": ("", gettext_lazy("paused")),
     "failing": ("warn", gettext_lazy("refused")),
-    "running": ("ok", gettext_lazy("works")),
+    "running": ("ok", gettext_lazy("running")),
 }
 ERRORS = {
     "job_gone": gettext_lazy("not there"),
@@ -223,7 +223,7 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
     if not lines:
         return _("Schedulers")
     if not bad:
-        return f"{_('Schedulers')}: {len(lines)}"
+        return _("Schedulers")
     return f"{_('Needs attention')}: {len(bad)}"
 
 
@@ -347,8 +347,21 @@ def verdict(found: Waiting) -> str:
     if not found.reason.is_order:
         return _("Fair share doesn’t decide: the scheduler waits for something else.")
     if found.by_fairshare is None:
-        return _("The scheduler doesn’t split this priority, so the share of fair share is not known.")
+        return _("The scheduler doesn’t split this priority, so the effect of fair share is unknown.")
     if not found.by_fairshare and not found.kept_behind:
         return _("Fair share changes nothing here: without it the order would be the same.")
-    given = {"ahead": presentation.count(found.by_fairshare), "behind": presentation.count(found.kept_behind or 0)}
-    return _("Fair share puts %(ahead)s jobs ahead of this one and %(behind)s behind it.") % given
+    ahead, behind = found.by_fairshare, found.kept_behind or 0
+    given = {"ahead": presentation.count(ahead), "behind": presentation.count(behind)}
+    if ahead:
+        text = ngettext(
+            "Fair share puts %(ahead)s job ahead of this one and %(behind)s behind it.",
+            "Fair share puts %(ahead)s jobs ahead of this one and %(behind)s behind it.",
+            ahead,
+        )
+    else:
+        text = ngettext(
+            "Fair share puts %(behind)s job behind this one.",
+            "Fair share puts %(behind)s jobs behind this one.",
+            behind,
+        )
+    return text % given

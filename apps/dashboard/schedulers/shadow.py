@@ -189,7 +189,7 @@ def _page(request: HttpRequest, name: str, *, refusal: DomainError | None = None
         "crumbs": [
             {"label": _("Schedulers"), "url": reverse("dashboard:schedulers")},
             {"label": name, "url": reverse("dashboard:scheduler", kwargs={"name": name})},
-            {"label": _("Shadow")},
+            {"label": _("Compare")},
         ],
     }
     if compared is not None:

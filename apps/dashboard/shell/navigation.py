@@ -383,7 +383,7 @@ def _unless_failing(load: Callable[[], _Part], empty: _Part) -> _Part:
 
 def chip(fresh: priorities.Freshness) -> FreshnessChip:
     """Freshness as text."""
-    problem = fresh.problems[0] if fresh.problems else ""
+    problems = [text for key, text in zip(fresh.keys, fresh.problems, strict=True) if key != "nothing_computed"]
     label = _("Age of the numbers")
     lines = [
         InputLine(
@@ -393,6 +393,6 @@ def chip(fresh: priorities.Freshness) -> FreshnessChip:
         )
         for line in fresh.inputs
     ]
-    more = len(fresh.problems) - 1
+    more = len(problems) - 1
     note = _("and %(n)s more") % {"n": more} if more > 0 else ""
-    return FreshnessChip(fresh.state, fresh.as_of, fresh.revision, problem, label, lines, note)
+    return FreshnessChip(fresh.state, fresh.as_of, fresh.revision, "".join(problems[:1]), label, lines, note)

@@ -117,6 +117,16 @@ def core_hours(core_seconds: float | None) -> str:
     return number(hours, 1 if 0 < hours < 10 else 0)
 
 
+def cores(value: float) -> str:
+    """A number of cores: 1,024; 4; 0.5."""
+    return count(round(value)) if value >= 10 or value == int(value) else f"{value:.3g}"
+
+
+def cores_text(value: float) -> str:
+    """A number of cores with its unit: 1 core; 0.5 cores."""
+    return ngettext("%(n)s core", "%(n)s cores", 1 if value == 1 else 2) % {"n": cores(value)}
+
+
 def signed_hours(core_seconds: float) -> str:
     """Hours of a correction with sign: −120, +0.5, 0."""
     hours = core_hours(abs(core_seconds))

@@ -56,7 +56,7 @@ class SourceForm(RefusableForm):
             self.fields |= _windows()
         self.fields["expected_every"] = number_field(
             _("Usage expected every (minutes)"),
-            _("Missing for longer, the source is late. Leave empty if irregular."),
+            _("The source is late when no usage arrives for longer. Leave empty if irregular."),
             required=False,
         )
         widget = forms.NumberInput(attrs={"class": "input", "min": "0"})
@@ -140,19 +140,19 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
             help_text=_("For addresses, tokens and commands; can’t be changed."),
             widget=name_input(),
         )
-    zone_help = _("Only for times without one, as sacct writes them.")
+    zone_help = _("For times without a zone, such as sacct’s.")
     return {
         **fields,
         "origin": _optional(_("Origin"), 64, _("Leave empty for this site, or enter the other site's name.")),
         "time_zone": _optional(_("Time zone"), 64, zone_help),
-        "cluster": _optional(_("Cluster"), 128, _("For records without one; can’t be changed once there are records.")),
+        "cluster": _optional(_("Cluster"), 128, _("For records that name no cluster. Fixed once records exist.")),
         "site": _optional(_("Site"), 128),
         "namespace": _optional(
-            _("Namespace of user names"),
+            _("User namespace"),
             128,
             _("Sources with the same namespace share user names. Leave empty for its own."),
         ),
-        "names_people": _tick(_("Its user names are login names")),
+        "names_people": _tick(_("User names are login names")),
     }
 
 
@@ -200,7 +200,7 @@ def _slurm_rest() -> dict[str, forms.Field]:
 
 
 def _windows() -> dict[str, forms.Field]:
-    overlap_help = _("Collected again each time, for late records. A record still counts once.")
+    overlap_help = _("Collected again each time for late records; duplicates are ignored.")
     return {
         "overlap": number_field(_("Overlap (minutes)"), overlap_help),
         "look_back": number_field(_("First period (days)")),

@@ -94,7 +94,7 @@ def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unm
         Timeliness.ON_TIME: ("ok", "ok", _("on time")),
         Timeliness.LATE: ("warn", "warn", _("late")),
         Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
-        Timeliness.NO_CONTACT: ("", "off", _("No contact yet")),
+        Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
         Timeliness.BY_HAND: ("", "off", _("peer") if source.kind == Source.Kind.PEER else _("manual")),
         Timeliness.PAUSED: ("", "off", _("paused")),
     }[state]
@@ -141,7 +141,7 @@ def headline(lines: Sequence[SourceLine]) -> Headline:
             "%(n)s source is on time, others irregular", "%(n)s sources are on time, others irregular", timed
         )
         return Headline("on_time_in_part", timed, n, text % {"n": timed})
-    text = ngettext("%(n)s source without an interval", "%(n)s sources without an interval", n) % {"n": n}
+    text = ngettext("%(n)s irregular source", "%(n)s irregular sources", n) % {"n": n}
     return Headline("by_hand", n, n, text)
 
 
@@ -180,10 +180,12 @@ def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
     return table
 
 
-def figures(rows: Sequence[tuple[str, Sequence[Day]]]) -> tuple[CoverageFigure, CoverageFigure]:
-    """Coverage figures of 60 days for wide and 28 days for narrow pages; that of a single source is smaller."""
+def figures(
+    rows: Sequence[tuple[str, Sequence[Day]]], n_days: int = WIDE_DAYS, n_narrow: int = NARROW_DAYS
+) -> tuple[CoverageFigure, CoverageFigure]:
+    """Coverage figures for wide pages and, with fewer days, narrow ones; that of a single source is smaller."""
     wide = WIDE if len(rows) > 1 else BESIDE
-    return _figure(rows, wide, WIDE_DAYS), _figure(rows, NARROW, NARROW_DAYS)
+    return _figure(rows, wide, n_days), _figure(rows, NARROW, n_narrow)
 
 
 def gaps(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[str]:
@@ -204,8 +206,8 @@ def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> st
     missing = gaps(recent)
     text = f"{_('Coverage')}, {ngettext('%(n)s day', '%(n)s days', n_days) % {'n': n_days}}."
     if not missing:
-        return f"{text} {_('No whole day without expected usage.')}"
-    return f"{text} {_('Days without expected usage:')} {'; '.join(missing)}."
+        return f"{text} {_('No missing days.')}"
+    return f"{text} {_('Missing days:')} {'; '.join(missing)}."
 
 
 def _incomplete_day(day: Day) -> str:
@@ -254,7 +256,7 @@ def _lag(source: Source, now: datetime) -> str:
     if contact_at is None:
         return presentation.UNKNOWN
     if every_s is None:
-        return _("irregular")
+        return _ago(contact_at, now)
     lag = _span(presentation.seconds_between(contact_at, now))
     every = _("every %(time)s") % {"time": presentation.duration(every_s)}
     return f"{_('%(age)s ago') % {'age': lag}} ({every})"
@@ -297,21 +299,23 @@ def _unmapped(actor: Actor) -> dict[str, Unmapped]:
     return {slug: Unmapped(n_accounts, core_s) for slug, (n_accounts, core_s) in counted.items()}
 
 
-def coverage_of(lines: list[SourceLine], actor: Actor) -> dict[str, Any]:
+def coverage_of(lines: list[SourceLine], actor: Actor, n_days: int = WIDE_DAYS) -> dict[str, Any]:
     """Context of the coverage figures and their table."""
     zone = ZoneInfo(settings.TIME_ZONE)
     found = coverage.list_days(
-        sources=[line.source for line in lines], n_days=WIDE_DAYS, at=clock.now(), zone=zone, actor=actor
+        sources=[line.source for line in lines], n_days=n_days, at=clock.now(), zone=zone, actor=actor
     )
     rows = [(line.source.name, found[line.source.pk]) for line in lines]
-    wide, narrow = figures(rows)
+    n_narrow = min(n_days, NARROW_DAYS)
+    wide, narrow = figures(rows, n_days, n_narrow)
     return {
         "rows": rows,
         "wide": wide,
         "narrow": narrow,
-        "wide_label": coverage_label(rows, WIDE_DAYS),
-        "narrow_label": coverage_label(rows, NARROW_DAYS),
+        "wide_label": coverage_label(rows, n_days),
+        "narrow_label": coverage_label(rows, n_narrow),
         "gaps": gaps(rows),
-        "n_days": WIDE_DAYS,
+        "n_days": n_days,
+        "n_narrow": n_narrow,
         "day_table": day_table(rows),
     }

@@ -113,13 +113,13 @@ KINDS: Sequence[tuple[str, Any, Any, str]] = (
     ),
     (
         Source.Kind.DIRECTORY,
-        gettext_lazy("A watched folder"),
+        gettext_lazy("Watched folder"),
         gettext_lazy("Accounting files in a folder that the worker can read."),
         "folder",
     ),
     (
         Source.Kind.COMMAND,
-        gettext_lazy("A command of the scheduler"),
+        gettext_lazy("Scheduler command"),
         gettext_lazy("sacct, squeue, qstat or another program permitted by the operator, run on a schedule."),
         "server-2",
     ),

@@ -37,17 +37,18 @@ def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
 
 # --- Saved views ------------------------------------------------------------------------------------------------------
 @register.inclusion_tag("dashboard/saved_views/_menu.html", takes_context=True)
-def saved_views(context: dict[str, Any]) -> dict[str, Any]:
-    """{% saved_views %}: menu to open, save and change the actor's saved views of this list."""
+def saved_views(context: dict[str, Any], page: str = "") -> dict[str, Any]:
+    """{% saved_views %}: menu to open, save and change the actor's saved views of this list or the one at `page`."""
     request = context["request"]
     query = request.META.get("QUERY_STRING", "")
     try:
         here = stored_query(query)
     except ValueError:  # this query can't be saved
         here = query
-    views = list_views(page=request.path, actor=actor_of(request))
+    page = page or request.path
+    views = list_views(page=page, actor=actor_of(request))
     return {
-        "page": request.path,
+        "page": page,
         "query": here,
         "views": views,
         "current": next((view for view in views if view.query == here), None),

@@ -177,11 +177,12 @@ def _state(token: Token, now: datetime) -> tuple[str, str, str, str]:
 def _place(token: Token) -> str:
     parts = []
     if token.policy_slug:
-        below = _("Subtree") if token.subtree_uid else _("Policy")
-        parts.append(f"{below} {token.policy_slug}")
+        parts.append(f"{_('Policy')} {token.policy_slug}")
+        if token.subtree_uid:
+            parts.append(_("Subtree"))
     if token.source_slug:
         parts.append(f"{_('Source')} {token.source_slug}")
-    return ", ".join(parts) or _("All your rights")
+    return ", ".join(parts) or _("All policies")
 
 
 def _last_used(at: datetime | None, now: datetime) -> str:
@@ -202,7 +203,7 @@ def _scope_text() -> dict[str, tuple[str, str]]:
         "usage:write": (_("Send usage"), _("job records; choose the source below")),
         "policies:read": (_("Read policies"), _("trees, shares and revisions visible to you")),
         "policies:write": (_("Change policies"), _("proposes and publishes within your rights")),
-        "federation": (_("Talk to a peer"), _("exchanges policies and usage with another site")),
+        "federation": (_("Exchange data with a peer"), _("exchanges policies and usage with another site")),
         "schedulers": (_("Run an agent"), _("fetches the settings of a scheduler and reports its queue")),
         "admin": (_("All your rights"), _("for emergencies; choose an early expiry")),
     }

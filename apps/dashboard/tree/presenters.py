@@ -204,6 +204,7 @@ def controls_context(page: TreePage, state: TreeState) -> dict[str, Any]:
     ]
     return {
         "levels": levels,
+        "algorithm_label": algorithm_text.label_of(page.settings.algorithm),
         "links": {of: state.address(of=of) for of in (lines.OF_PARENT, lines.OF_TOTAL)},
         "off_url": state.address(off_target=not state.off_target, level=None, **plain),
         "export_url": reverse("dashboard:policy-csv", kwargs={"policy": page.policy_slug}) + state.address(),

@@ -27,7 +27,7 @@ class Flux:
 
     name = "flux"
     label = "Flux: weighted tree"
-    formula = "walk by w = (shares/Σ shares)/(usage/Σ usage), highest first; factor = (N − leaves ahead)/N"
+    formula = "order by w = (shares/Σ shares)/(usage/Σ usage), highest first; factor = (N − users ahead)/N"
     component = "(S − U)/(S + U), which is (w − 1)/(w + 1): −1 without shares, else 1 without usage"
     reference = "flux-accounting: weighted tree (src/fairness), commit 9546e250"
     parameters: tuple[Parameter, ...] = ()

@@ -105,8 +105,8 @@ class Ledger:
 
 
 NO_AGING = (
-    "The queue must start jobs by the priority they are given alone: one that ages waiting jobs lets those at the back "
-    "overtake, and groups miss their shares."
+    "The scheduler must order jobs by this priority only. With job ageing, jobs at the back overtake, and groups miss "
+    "their shares."
 )
 _LATER = "later"
 _AT_ONCE = "at_once"

@@ -165,7 +165,7 @@ def _refuse_local_settings(tree: TreeColumns) -> None:
     for rows, message in (
         (np.flatnonzero(~tree.uid.any(axis=1)).tolist(), "has no uid"),
         (np.flatnonzero(tree.locked).tolist(), "is locked, which each site does for itself"),
-        (sorted(tree.members), "has rules for members, which each site has of its own"),
+        (sorted(tree.members), "has membership rules, which each site has of its own"),
         (sorted(tree.dates), "has dates; a new version says what changed when they were reached"),
         (sorted(tree.mount), "is a mount, which is published as its content"),
         (sorted(tree.scope_sources), "names sources, which are each site's own"),

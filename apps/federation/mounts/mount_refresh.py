@@ -178,4 +178,4 @@ def _exceeded_limit(mount: Mount, applied: AppliedDocument) -> str:
 
 
 def _summary(applied: AppliedDocument) -> str:
-    return f"{applied.n_added:,} new, {applied.n_changed:,} changed, {applied.n_gone:,} gone"
+    return f"{applied.n_added:,} added, {applied.n_changed:,} changed, {applied.n_gone:,} removed"

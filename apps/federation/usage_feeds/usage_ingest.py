@@ -369,11 +369,12 @@ def _summary(document: UsageDocument, sifted: CheckedHours) -> str:
     n_running = 0 if document.running is None else len(document.running)
     text = f"{counted(len(document.hours), 'hour')} reported, {counted(n_running, 'job')} running"
     if sifted.held_cpu_s:
-        text += f"; {counted(len(sifted.held_cpu_s), 'hour')} held: more than the site has"
+        text += f"; {counted(len(sifted.held_cpu_s), 'hour')} held: above the approved capacity"
     if sifted.running_is_held:
-        text += "; running jobs held" + (": more cores than the site has" if sifted.doubted_from is None else "")
+        text += "; running jobs held" + (": above the approved capacity" if sifted.doubted_from is None else "")
     if sifted.doubted_from is not None:
-        text += f"; nothing is believed from {hour_at(sifted.doubted_from):%Y-%m-%d %H:%M} UTC on: far more than it has"
+        since = f"{hour_at(sifted.doubted_from):%Y-%m-%d %H:%M}"
+        text += f"; usage from {since} UTC on is not counted: far above the approved capacity"
     return text
 
 

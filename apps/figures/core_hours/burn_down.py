@@ -106,10 +106,11 @@ def _today(found: CoreHourWeeks) -> tuple[list[dict[str, Any]], list[dict[str, A
 
 
 def _label(one: AllocationLeft) -> str:
-    name = one.name if len(one.name) <= 18 else f"{one.name[:17]}…"
+    name = one.name if len(one.name) <= 14 else f"{one.name[:13]}…"
     left = one.left_core_h[-1]
     amount = axes.short_amount(float(f"{abs(left):.3g}"))
-    return f"{name} {_('%(n)s over') % {'n': amount}}" if left < 0 else f"{name} {amount}"
+    words = f"{amount} {_('core-h')}"
+    return f"{name} {_('%(n)s over') % {'n': words}}" if left < 0 else f"{name} {words}"
 
 
 def _note(found: CoreHourWeeks) -> str:

@@ -140,8 +140,8 @@ def _sentence(drawn: _Drawn, by: str) -> str:
     largest, total = max(drawn.shown, key=lambda one: one.total_core_h), sum(drawn.totals)
     n = len(drawn.totals)
     text = ngettext(
-        "%(name)s %(did)s %(n)s of %(total)s core-hours in %(weeks)s week, %(part)s.",
-        "%(name)s %(did)s %(n)s of %(total)s core-hours in %(weeks)s weeks, %(part)s.",
+        "%(name)s %(did)s the most: %(n)s of the %(total)s core-hours shown, in %(weeks)s week (%(part)s).",
+        "%(name)s %(did)s the most: %(n)s of the %(total)s core-hours shown, in %(weeks)s weeks (%(part)s).",
         n,
     ) % {
         "name": largest.name,

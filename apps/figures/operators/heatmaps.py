@@ -59,7 +59,9 @@ def local_density(context: FigureContext) -> Figure:
         Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_text(row))
         for row in context.of(LocalDensity)
     ]
-    return _heatmap(context, cells, labels=_priority_labels(cells), controls=[context.target_control()])
+    return _heatmap(
+        context, cells, note=_in_percent(context), labels=_priority_labels(cells), controls=[context.target_control()]
+    )
 
 
 def input_density(context: FigureContext) -> Figure:
@@ -67,7 +69,7 @@ def input_density(context: FigureContext) -> Figure:
         Cell(row.operator, signed(row.priority, 2), _dense(row.density), _share(row.density), _density_text(row))
         for row in context.of(InputDensity)
     ]
-    return _heatmap(context, cells, labels=_priority_labels(cells))
+    return _heatmap(context, cells, note=_in_percent(context), labels=_priority_labels(cells))
 
 
 def aggregation(context: FigureContext) -> Figure:
@@ -84,11 +86,16 @@ def aggregation(context: FigureContext) -> Figure:
     return _heatmap(
         context,
         cells,
+        note=_in_percent(context),
         labels=_priority_labels(cells),
         size="l",
         is_upward=True,
         controls=[context.operator_control(SEVEN)],
     )
+
+
+def _in_percent(context: FigureContext) -> str:
+    return f"{context.found.unit} (%)"
 
 
 def _dense(density: float) -> float | None:

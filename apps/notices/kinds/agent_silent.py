@@ -56,7 +56,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="agent_silent",
     title=gettext_lazy("Silent agents"),
-    about=gettext_lazy("An agent has reported no pass for three intervals."),
+    about=gettext_lazy("An agent has not reported for three intervals."),
     watches="policy",
     find=find,
     is_for=is_for,

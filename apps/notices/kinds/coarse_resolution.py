@@ -73,11 +73,11 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="coarse_resolution",
     title=gettext_lazy("Coarse resolution"),
-    about=gettext_lazy("Rounding at the policy's resolution gives many leaves another rank than exact numbers."),
+    about=gettext_lazy("Rounding at the policy’s resolution changes the rank of many users."),
     watches="policy",
     find=find,
     is_for=is_for,
     describe=describe,
     leads_to="operators",
-    terms=(Term("percent", gettext_lazy("From"), gettext_lazy("percent of the leaves"), 10, 1, 100),),
+    terms=(Term("percent", gettext_lazy("Threshold"), gettext_lazy("% of users"), 10, 1, 100),),
 )

@@ -226,13 +226,13 @@ KIND = Kind(
     name="drift",
     title=gettext_lazy("Groups off target"),
     about=gettext_lazy(
-        "A group is under its share with waiting jobs, or over it while a sibling has waiting jobs, "
-        "every day of this period."
+        "On every day of the period, a group is under its share with jobs waiting, or over it while a sibling "
+        "has jobs waiting."
     ),
     watches="policy",
     find=find,
     is_for=is_for,
     describe=describe,
     leads_to="entry",
-    terms=(Term("days", gettext_lazy("For"), gettext_lazy("days"), 7, 2, 180),),
+    terms=(Term("days", gettext_lazy("Off target for"), gettext_lazy("days"), 7, 2, 180),),
 )

@@ -63,5 +63,5 @@ KIND = Kind(
     is_for=is_for,
     describe=describe,
     leads_to="allocations",
-    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
+    terms=(Term("days", gettext_lazy("Notify ahead"), gettext_lazy("days"), 30, 1, _FURTHEST),),
 )

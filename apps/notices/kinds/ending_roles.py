@@ -57,8 +57,11 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 def describe(facts: Mapping[str, Any]) -> Sentence:
     role = str(dict(Grant.Role.choices).get(facts["role"], facts["role"]))
     given = {"who": facts["who"], "role": role, "path": facts["path"], "day": day_text(facts["ends_on"])}
-    text = _("%(who)s, %(role)s of %(path)s: until %(day)s.") % given
-    return Sentence("ending_roles.over" if facts["is_over"] else "ending_roles.ends", facts, text)
+    if facts["is_over"]:
+        text = _("%(who)s’s %(role)s role at %(path)s expired on %(day)s.")
+        return Sentence("ending_roles.over", facts, text % given)
+    text = _("%(who)s’s %(role)s role at %(path)s expires on %(day)s.")
+    return Sentence("ending_roles.ends", facts, text % given)
 
 
 KIND = Kind(
@@ -69,5 +72,5 @@ KIND = Kind(
     is_for=is_for,
     describe=describe,
     leads_to="access",
-    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
+    terms=(Term("days", gettext_lazy("Notify ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

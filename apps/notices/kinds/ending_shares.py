@@ -62,5 +62,5 @@ KIND = Kind(
     is_for=is_for,
     describe=describe,
     leads_to="entry",
-    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 30, 1, 366),),
+    terms=(Term("days", gettext_lazy("Notify ahead"), gettext_lazy("days"), 30, 1, 366),),
 )

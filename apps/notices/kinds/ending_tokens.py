@@ -51,8 +51,9 @@ def is_for(reader: Reader, notice: Notice) -> bool:
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
     given = {"name": facts["name"], "who": display_name(facts["who"]), "day": day_text(facts["ends_on"])}
-    text = _("API token %(name)s of %(who)s: until %(day)s.") % given
-    return Sentence("ending_tokens.over" if facts["is_over"] else "ending_tokens.ends", facts, text)
+    if facts["is_over"]:
+        return Sentence("ending_tokens.over", facts, _("API token %(name)s of %(who)s expired on %(day)s.") % given)
+    return Sentence("ending_tokens.ends", facts, _("API token %(name)s of %(who)s expires on %(day)s.") % given)
 
 
 KIND = Kind(
@@ -63,5 +64,5 @@ KIND = Kind(
     is_for=is_for,
     describe=describe,
     leads_to="tokens",
-    terms=(Term("days", gettext_lazy("Days ahead"), gettext_lazy("days"), 14, 1, 366),),
+    terms=(Term("days", gettext_lazy("Notify ahead"), gettext_lazy("days"), 14, 1, 366),),
 )

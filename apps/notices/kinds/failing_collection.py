@@ -48,5 +48,5 @@ KIND = Kind(
     is_for=is_for,
     describe=describe,
     leads_to="source",
-    terms=(Term("failures", gettext_lazy("Failures in a row"), gettext_lazy("times"), 3, 1, 20),),
+    terms=(Term("failures", gettext_lazy("Threshold"), gettext_lazy("failures"), 3, 1, 20),),
 )

@@ -30,7 +30,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="held_document",
     title=gettext_lazy("Mounted policies to review"),
-    about=gettext_lazy("A mounted policy changed by more than the limits of its mount, and waits for a decision."),
+    about=gettext_lazy("A change of a mounted policy exceeds its limits and waits for a decision."),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -35,7 +35,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 
 KIND = Kind(
     name="refused_document",
-    title=gettext_lazy("Rejected documents of peers"),
+    title=gettext_lazy("Rejected peer documents"),
     watches="policy",
     find=find,
     is_for=is_for,

@@ -63,11 +63,11 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="unmapped_usage",
     title=gettext_lazy("Unmapped usage"),
-    about=gettext_lazy("Unmapped accounts have more than this percentage of all counted usage."),
+    about=gettext_lazy("Unmapped accounts exceed this percentage of all usage."),
     watches="policy",
     find=find,
     is_for=is_for,
     describe=describe,
     leads_to="mappings",
-    terms=(Term("percent", gettext_lazy("More than"), gettext_lazy("%"), 5, 0, 100, is_whole=False),),
+    terms=(Term("percent", gettext_lazy("Threshold"), gettext_lazy("%"), 5, 0, 100, is_whole=False),),
 )

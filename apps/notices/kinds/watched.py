@@ -78,7 +78,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="watched",
     title=gettext_lazy("Watched entries"),
-    about=gettext_lazy("An entry that you watch is off target; a summary comes on the last day."),
+    about=gettext_lazy("An entry that you watch is off target. You receive a summary on the last day."),
     watches="policy",
     find=find,
     is_for=is_for,

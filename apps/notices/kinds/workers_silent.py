@@ -37,7 +37,7 @@ def describe(facts: Mapping[str, Any]) -> Sentence:
 KIND = Kind(
     name="workers_silent",
     title=gettext_lazy("Silent workers"),
-    about=gettext_lazy("Workers gave no sign of life, or background work waits, for longer than a lease lasts."),
+    about=gettext_lazy("Workers have not reported, or background work has waited, for longer than a lease."),
     watches="site",
     find=find,
     is_for=is_for,

@@ -141,6 +141,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={"verbose_name_plural": "notice rules"},
         ),
         migrations.CreateModel(
             name="Statement",

@@ -164,6 +164,12 @@ class StatementLine:
     is_closed: bool
     corrections: Mapping[str, float]
     missing_days: int
+    has_days: bool = True  # daily data of the month exist
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether figures are missing because daily data are, not because there is nothing to divide."""
+        return self.figures is None and not self.is_suppressed and (self.missing_days > 0 or not self.has_days)
 
 
 @dataclass(frozen=True)
@@ -295,6 +301,7 @@ def _line(
         is_closed=is_closed,
         corrections=corrections,
         missing_days=0,
+        has_days=bool(days),
     )
 
 

@@ -76,7 +76,7 @@ def _base(review: Review) -> Check:
         remedy = _("Choose a value for each.")
         return Check("base", "block", title % {"n": n, "head": head}, remedy=remedy)
     if review.is_open and base != head:
-        text = _("Based on revision %(base)s; later changes affect other fields, and stay.") % {"base": base}
+        text = _("Based on revision %(base)s; later changes to other fields are kept.") % {"base": base}
         return Check("base", "ok", _("No conflict with revision %(head)s") % {"head": head}, text)
     return Check("base", "ok", _("No conflict with revision %(head)s") % {"head": base if not review.is_open else head})
 
@@ -198,7 +198,7 @@ def _accounts(review: Review, actor: Actor) -> Check:
         text = ngettext("%(n)s account would move.", "%(n)s accounts would move.", moves.n)
         title = _("Your rights decide which accounts move")
         return Check("accounts", "warn", title, text % {"n": moves.n}, _("Check that this is intended."))
-    return Check("accounts", "ok", _("No account outside your rights moves"))
+    return Check("accounts", "ok", _("No accounts outside your rights are moved"))
 
 
 def _limited(moves: AccountMoves) -> Check:
@@ -219,9 +219,9 @@ def _size(review: Review) -> Check:
     size = review.size
     furthest = _("The largest target change is %(n).1f points.") % {"n": size.points}
     if not size.is_guarded:
-        return Check("size", "ok", _("One person may publish it"), furthest)
+        return Check("size", "ok", _("No second approval needed"), furthest)
     if not size.reasons:
-        return Check("size", "ok", _("One person may publish it"), furthest)
+        return Check("size", "ok", _("No second approval needed"), furthest)
     reasons = "; ".join(size.reasons)
     text = f"{reasons[:1].upper()}{reasons[1:]}."
     approvals = second_persons(review.change_set, review.at)

@@ -105,7 +105,7 @@ WHOLE_TREE = (
     "scope",
     "locks",
     "dates",
-    "rules for members",
+    "membership rules",
     "mounts",
 )
 

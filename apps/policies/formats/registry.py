@@ -131,7 +131,7 @@ _WORDS = {
     "scope_sources": "sources of scopes",
     "locked": "locks",
     "dates": "dates",
-    "members": "rules for members",
+    "members": "membership rules",
     "mount": "mounts",
     "name": "exact names",
 }

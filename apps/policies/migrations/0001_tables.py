@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("draft", "Draft, without effect"),
+                            ("draft", "Draft"),
                             ("proposed", "Waiting for a decision"),
                             ("approved", "Approved, not published yet"),
                             ("published", "Published"),
@@ -378,7 +378,7 @@ class Migration(migrations.Migration):
                                 ("edit_structure", "Add, move, rename and archive below"),
                                 ("map_accounts", "Map accounts"),
                                 ("publish", "Publish changes"),
-                                ("approve", "Approve other people's changes"),
+                                ("approve", "Approve other people’s changes"),
                                 ("delegate", "Assign roles within own rights"),
                                 ("mount", "Mount remote policies"),
                                 ("manage_usage", "Correct usage and manage its sources"),

@@ -193,7 +193,7 @@ _SAME = 1e-12
 
 # What can happen to an entry, in display order. TARGET_ONLY excludes all others: the entry itself is unchanged.
 ADDED, ARCHIVED, MOVED, RENAMED = "added", "archived", "moved", "renamed"
-RESHARED, OTHERWISE, TARGET_ONLY = "with new shares", "changed otherwise", "with a new target only"
+RESHARED, OTHERWISE, TARGET_ONLY = "shares changed", "other fields changed", "target changed indirectly"
 CHANGES = (ADDED, ARCHIVED, MOVED, RENAMED, RESHARED, OTHERWISE, TARGET_ONLY)
 # Stable codes for programs; the labels above may change.
 CODES = dict(zip(CHANGES, ("added", "archived", "moved", "renamed", "shares", "other", "target_only"), strict=True))

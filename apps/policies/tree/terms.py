@@ -156,7 +156,7 @@ def read_members(value: object, *, stored: bool = False) -> tuple[MembershipRule
     """
     listed = value if isinstance(value, list | tuple) else [value]
     if len(listed) > MAX_MEMBERSHIP_RULES:
-        raise ValueError(f"an entry has at most {MAX_MEMBERSHIP_RULES} rules for members")
+        raise ValueError(f"an entry has at most {MAX_MEMBERSHIP_RULES} membership rules")
     found = []
     for number, rule in enumerate(listed):
         try:

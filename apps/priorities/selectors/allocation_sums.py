@@ -122,7 +122,7 @@ class TableSums:
                 excluded = sum(before_joining) if since is not None else 0.0
                 capacity = sum(self.capacity_in(each) for each in periods) - excluded
                 by_now = sum(self.capacity_in(each, until=self.view.now) for each in periods) - excluded
-            instants = tuple((max(start, since or start), end) for start, end in self._instants(periods))
+            instants = tuple((min(max(start, since or start), end), end) for start, end in self._instants(periods))
             found = self._counted_time[key] = CountedTime(instants, capacity, max(by_now or 0.0, 0.0))
         return found
 

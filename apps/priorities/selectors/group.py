@@ -75,6 +75,10 @@ class GroupPage:
         """The algorithm of the numbers, with all parameters."""
         return self.view.snapshot.algorithm if self.view.snapshot else self.settings.algorithm
 
+    @property
+    def earlier_revision(self) -> int | None:
+        return self.view.earlier_revision
+
     @cached_property
     def decides_own_shares(self) -> bool:
         """Whether the actor decides about the group's own shares, so that no one else can grant them."""

@@ -140,6 +140,12 @@ class PolicyView:
         return self.snapshot.as_of if self.snapshot else None
 
     @property
+    def earlier_revision(self) -> int | None:
+        """The revision of the ranks and usage shares, if the shown revision is not computed yet."""
+        computed = self.snapshot.revision if self.snapshot is not None else None
+        return None if computed == self.revision else computed
+
+    @property
     def n_ranked(self) -> int:
         return self.snapshot.n_ranked if self.snapshot else int(self.tree.engine_tree().is_ranked.sum())
 

@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                 (
                     "carries",
                     models.CharField(
-                        choices=[("priorities", "Priorities of jobs"), ("shares", "Shares of accounts")],
+                        choices=[("priorities", "Job priorities"), ("shares", "Account shares")],
                         default="priorities",
                         max_length=12,
                     ),

@@ -111,6 +111,7 @@ export class Frame {
       this.box.hidden = false;
       this.plot.append(this.box);
     }
+    if (this.width !== this.plot.clientWidth) this.forgetNodes();
     this.width = this.plot.clientWidth;
     const { data, layout } = this.spec();
     if (this.answer.fields) this.fields ??= new Fields(this);
@@ -266,6 +267,11 @@ export class Frame {
   /** Before the element leaves the page: Plotly holds listeners. */
   remove() {
     if (this.box) { this.Plotly.purge(this.box); this.box.remove(); this.box = null; }
+  }
+
+  /** Plotly moves the nodes of a Sankey diagram to their new places in half a second; new ones are there at once. */
+  forgetNodes() {
+    for (const old of this.box.querySelectorAll(".sankey")) old.remove();
   }
 
   resized() {

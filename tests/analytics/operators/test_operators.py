@@ -244,7 +244,7 @@ def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
     for atlas in (20, 60, 1000):
         title = checks(eva, coarse, {"op": "set_shares", "entry": "/atlas", "shares": atlas})["resolution"].title
         n = exact_losses("absolute", 10, {"/atlas": Fraction(atlas)})["n_misplaced"]
-        assert f" {n} of 6 leaves" in title, title
+        assert f" {n} of 6 users" in title, title
         found.append(n)
     assert len(set(found)) > 1
 

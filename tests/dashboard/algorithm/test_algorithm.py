@@ -329,6 +329,12 @@ def test_compare_takes_a_resolution_and_k_for_each_column(admin: Client) -> None
     assert admin.get(f"{COMPARE}?with=aequus:combined&k=two").status_code == 422
 
 
+def test_compare_asks_for_resolution_and_k_only_where_they_apply(admin: Client) -> None:
+    page = read(admin.get(f"{COMPARE}?with=aequus:combined&with=flux&with=aequus:relative"))
+    assert page.each('input[name="resolution"]', "type") == ["", "hidden", "", "hidden"]
+    assert page.each('input[name="k"]', "type") == ["", "hidden", "hidden", "hidden"]
+
+
 def test_rank_changes_by_operator_and_by_rounding_are_counted_separately(admin: Client) -> None:
     keys = ("aequus:sigmoid-2", "aequus:slurm", "aequus:relative-7", "aequus:absolute")
     for key in keys:

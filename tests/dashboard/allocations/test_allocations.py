@@ -13,10 +13,11 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core.typed_numbers import read_amount
 from apps.dashboard.allocations.forms import typed_amount
+from apps.mapping.services import set_rules
 from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import Allocation, Capacity, ChangeSet, Policy
@@ -249,15 +250,6 @@ def test_dates_of_shares_are_published_with_a_reason_and_removed(grid: Grid, adm
     assert load_tree(Policy.objects.get(slug=SLUG)).node(grid.tree.index_of_path("/atlas") or 0).dates is None
 
 
-def test_a_day_is_chosen_from_a_month_by_a_link(grid: Grid, admin: Client) -> None:
-    page = tab(grid, "/atlas", "atlas")
-    shown = read(admin.get(f"{page}?month=2027-03"))
-    assert shown_month(shown) == "2027-03"
-    link = str(shown.one("#pick-2027-03-31").attributes["href"])
-    assert link.endswith("ends_on=2027-03-31#dates")
-    assert read(admin.get(link.split("#")[0])).one("#dates [name=ends_on]").attributes["value"] == "2027-03-31"
-
-
 def test_the_calendar_is_a_month_with_its_events_below(grid: Grid, admin: Client) -> None:
     allocate(grid, "/atlas", 1000, ends_on=date(2026, 11, 25))
     page = read(admin.get(f"{PAGE}calendar/?month=2026-11"))
@@ -358,6 +350,14 @@ def test_a_reader_without_rights_sees_no_forms(grid: Grid) -> None:
     assert Allocation.objects.get().withdrawn_at is None
     dates = {"ends_on": "2027-01-01", "reason": "x", "base_revision": "2"}
     assert alice.post(f"/policy/{SLUG}/n/{grid.uid('/atlas')}/_dates", dates).status_code == 403
+
+
+def test_core_hours_of_no_entry_link_to_the_accounts_if_the_user_may_read_them(grid: Grid, admin: Client) -> None:
+    set_rules(policy_slug=SLUG, rules=[], at=AT, actor=COMMAND)
+    link = f'#allocations a[href="/policy/{SLUG}/mappings/"]'
+    alice = signed_in(grid.alice)
+    assert [read(client.get(PAGE)).has(link) for client in (admin, alice)] == [True, False]
+    assert [client.get(f"/policy/{SLUG}/mappings/").status_code for client in (admin, alice)] == [200, 403]
 
 
 def test_fragments_opened_directly_lead_to_their_page(grid: Grid, admin: Client) -> None:

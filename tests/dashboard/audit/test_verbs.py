@@ -10,7 +10,8 @@ from pathlib import Path
 
 from django.apps import apps
 
-from apps.dashboard.audit.text import SENTENCES, TOPICS
+from apps.accounts.models import AuditEvent
+from apps.dashboard.audit.text import SENTENCES, TOPICS, details, sentence_of
 
 _KINDS = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef)
 _VERB = re.compile(r"[a-z_]+\.[a-z_]+")
@@ -116,3 +117,18 @@ def test_every_audit_verb_and_refusal_has_a_sentence() -> None:
     assert sorted(done ^ set(SENTENCES)) == [], "each has one, and there is none that nobody writes"
     assert {"grant.given", "allocation.given", "capacity.stated", "mapping.detached"} <= verbs.refused
     assert {verb.partition(".")[0] for verb in verbs.written} == set(TOPICS), "the filter offers each topic"
+
+
+def test_an_alarm_that_is_recorded_as_failed_is_no_failed_action() -> None:
+    def sentence(verb: str) -> str:
+        return sentence_of(AuditEvent(verb=verb, outcome="failed"), what="peer")
+
+    alarms = [sentence(verb) for verb in ("federation.usage_held", "federation.blocked")]
+    assert not any(each.startswith("failed") for each in alarms)
+    assert sentence("policy.automatic").startswith("failed")
+
+
+def test_technical_details_are_shown_only_to_administrators() -> None:
+    event = AuditEvent(verb="policy.published", details={"revision": 3, "n_closed": 4, "tree_digest": "ab" * 32})
+    assert [value for _name, value in details(event, shows_all=False)] == ["3"]
+    assert dict(details(event, shows_all=True)).items() >= {"n_closed": "4", "tree_digest": "ab" * 8}.items()

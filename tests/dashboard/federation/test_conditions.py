@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.dashboard.federation import presenters
+from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Fetch, Mount
+from apps.federation.staleness import Condition
 from tests.api.conftest import computed, site
 from tests.api.small_site import Site
 from tests.dashboard.federation.mounted import signed_in
@@ -81,6 +86,14 @@ def test_the_navigation_counts_peers_that_need_attention(mount: Mount, admin: Cl
     assert rows_read == [], (
         "no rows are counted for users who may not see them; the frame asks only whether there are any"
     )
+
+
+def test_connections_are_counted_by_direction_not_by_peer() -> None:
+    def peer(direction: Direction, name: str) -> Peer:
+        return Peer(direction, 1, name, "vo", "grid", uuid4(), "/vo", Condition.FRESH, 0.0, 3600.0, 1, 1, "", None)
+
+    rows = [peer(Direction.MOUNT, "b"), peer(Direction.USAGE, "b"), peer(Direction.USAGE, "b")]
+    assert re.findall(r"\d+", presenters.counted(rows)) == ["1", "2", "0"]
 
 
 def test_an_expired_document_fetched_in_time_triggers_no_action_yet(mount: Mount, admin: Client, place: Site) -> None:

@@ -103,6 +103,12 @@ def test_without_peers_the_page_explains_itself_and_the_first_step(admin: Client
     assert not page.has("[data-poll]")
 
 
+def test_the_first_step_says_so_if_no_entry_is_free(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not read(admin.get(NEW)).items("no-place")
+    monkeypatch.setattr("apps.dashboard.federation.views.list_mountable_groups", lambda *_args, **_more: [])
+    assert read(admin.get(NEW)).items("no-place")
+
+
 def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, side: OtherSide, admin: Client) -> None:
     assert step_of(admin.get(NEW)) == "address"
     seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"})
@@ -320,12 +326,12 @@ def test_the_fetch_log_is_paged_and_readable(mount: Mount, admin: Client) -> Non
             n_bytes=1234,
             duration_s=0.25,
         )
-    page = read(admin.get(f"{path_of(mount)}looks/"))
+    page = read(admin.get(f"{path_of(mount)}fetches/"))
     assert ("same", "1") in looks_of(page)
     (failed,) = (each for each in page.items("look") if each.attributes["data-state"] == "unreachable")
     assert "It didn’t answer within 60 s." in text_of(failed)
     (older,) = (each for each in page.values("href") if "before=" in each)
-    last = read(admin.get(f"{path_of(mount)}looks/{older}"))
+    last = read(admin.get(f"{path_of(mount)}fetches/{older}"))
     assert ("applied", "1") in looks_of(last)
     assert not any("before=" in each for each in last.values("href"))
     assert looks_of(read(admin.get(path_of(mount)))) == [("same", "1")] * 8

@@ -128,8 +128,9 @@ def url(row: Subscription, tail: str = "") -> str:
 
 
 def story(page: Page) -> tuple[str | None, ...]:
-    """Keys of what the page says first, what follows from it, and what may be agreed to."""
-    return tuple(page.item(name).attributes["data-key"] for name in ("story", "follows", "capacity-words"))
+    """Keys of what the page says first, what follows from it, and why more capacity may be approved ("" for none)."""
+    capacity = [one.attributes["data-key"] for one in page.items("capacity-words")]
+    return (*(page.item(name).attributes["data-key"] for name in ("story", "follows")), *(capacity or [""]))
 
 
 def hours(page: Page) -> dict[str, str | None]:
@@ -225,7 +226,7 @@ def test_the_state_of_a_subscription_is_shown(
     put(fields)
     page = read(client.get(url(with_usage)))
     assert story(page) == keys
-    text = " ".join(text_of(page.item(name)) for name in ("story", "follows", "capacity-words"))
+    text = " ".join(text_of(one) for name in ("story", "follows", "capacity-words") for one in page.items(name))
     assert [part for part in named if part not in text] == []
     assert page.item("standing").attributes["data-state"] == condition
 

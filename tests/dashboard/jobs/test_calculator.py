@@ -71,7 +71,7 @@ def test_the_page_starts_with_the_worked_example_and_its_numbers(as_alice: Clien
         "userA": ["2", "500,000", "0", "0", "–"],
         "userB": ["1", "500,000", "3", "90,277.8", "2"],
         "userC": ["0", "0", "2", "125,000", "1"],
-        "Jobs": ["3", "1,000,000", "5", "215,277.8", "1"],
+        "Total": ["3", "1,000,000", "5", "215,277.8", "1"],
     }
     order = [one.attributes["data-value"] for one in page.items("explanation")]
     assert order == ["userC-1", "userB-2", "userC-2", "userB-3", "userB-4", "userA-1", "userB-1", "userA-2"]

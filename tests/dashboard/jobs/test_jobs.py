@@ -174,7 +174,7 @@ def test_jobs_beyond_the_limit_are_noted_above_the_table() -> None:
     assert [(each.label, each.n_running, each.n_waiting) for each in table.sums] == [
         ("ada", 1, 2),
         ("ben", 0, 0),
-        ("Jobs", 1, 2),
+        ("Total", 1, 2),
     ]
 
 

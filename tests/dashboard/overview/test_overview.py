@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.dashboard.overview import presenters
-from apps.policies.models import Pin, Policy
+from apps.policies.models import Grant, Pin, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import change_shares, make_change_set, propose_change_set
 from apps.priorities.serving import store
@@ -27,6 +27,7 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read, text_of
+from tests.grants import make_grant
 from tests.sign_in import sign_in
 
 HTMX = {"HX-Request": "true"}
@@ -257,3 +258,12 @@ def test_an_empty_site_links_its_administrator_to_first_steps(db: None, client: 
     assert shown(client).has('main a[href="/setup/"]')
     sign_in(client, User.objects.create_user("guest"))
     assert "/setup/" not in client.get("/").content.decode()
+
+
+def test_an_expired_role_is_not_listed_as_one_that_expires(grid: Grid, admin: Client) -> None:
+    now = clock.now()
+    for days in (-1, 1):
+        make_grant(grid.alice, grid.uid("/atlas"), "viewer", at=now - timedelta(9), expires_at=now + timedelta(days))
+        item = attention_item(shown(admin, "/_attention", headers=HTMX), "role_ends")
+        assert ("expired" in item) == (days < 0)
+        Grant.objects.all().delete()

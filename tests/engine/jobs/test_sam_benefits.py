@@ -191,4 +191,4 @@ def test_each_installed_function_can_be_weighted() -> None:
 def test_the_result_requires_a_queue_without_job_aging() -> None:
     (note,) = solve_job_case({**CASE, "algorithm": {"name": "sam"}})["notes"]
     assert note == get_job_algorithm("sam").condition
-    assert "ages" in note
+    assert "job ageing" in note

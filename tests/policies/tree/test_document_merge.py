@@ -158,12 +158,12 @@ def test_targets_and_counts_have_the_same_entries() -> None:
     reserve = {"name": "c", "kind": "reserve", "shares": 2}
     after = laid_over({"name": "a", "shares": 6, "children": []}, reserve, {"name": "d"})
     found = compare(HEAD, after)
-    assert {what: n for what, n in found.counts() if n} == {"added": 1, "archived": 1, "with new shares": 2}
+    assert {what: n for what, n in found.counts() if n} == {"added": 1, "archived": 1, "shares changed": 2}
     assert [(each.path, each.changes, each.before, each.after) for each in found.entries] == [
         ("/a/b", ("archived",), 1.0, None),
-        ("/c", ("with new shares",), 1 / 3, 2 / 9),
+        ("/c", ("shares changed",), 1 / 3, 2 / 9),
         ("/d", ("added",), None, 1 / 9),
-        ("/a", ("with new shares",), 2 / 3, 2 / 3),
+        ("/a", ("shares changed",), 2 / 3, 2 / 3),
     ]
     assert compare(HEAD, HEAD).is_empty
 

@@ -157,7 +157,7 @@ def test_a_review_counts_accounts_mapped_to_groups(paper: Callable[[dict[str, An
     as_before = check({"op": "set_shares", "entry": "/local", "shares": 30})
     assert (as_before.state, as_before.text.split(".")[0]) == ("ok", "/VO-A/P-A1 (1)")
     more = check({"op": "add", "parent": "/VO-B", "name": "P-B1", "kind": "project"})
-    assert (more.state, more.title) == ("warn", "2 accounts count at groups")
+    assert (more.state, more.title) == ("warn", "2 accounts are mapped to groups")
     assert "/VO-B (1)" in more.text
     none = check({"op": "add", "parent": "/VO-A/P-A1", "name": "new", "kind": "user"})
-    assert (none.state, none.title) == ("ok", "No account counts at a group"), "the rules are asked in the new tree"
+    assert (none.state, none.title) == ("ok", "No account is mapped to a group"), "the rules are asked in the new tree"

@@ -249,6 +249,13 @@ def test_unmapped_usage_is_shown_with_full_visibility_only(site: Site, as_eva: A
     assert mine.unmapped_core_h is None
 
 
+def test_unmapped_usage_is_that_of_the_period_also_if_an_entry_joined_later(site: Site, as_eva: Actor) -> None:
+    site.job("eve", "alchemy", 5)
+    site.publish([*PROJECTS, *children(chemistry={"": 100})])
+    assert table(site, as_eva).unmapped_core_h == pytest.approx(5)
+    assert table(site, as_eva, Period(date(2025, 1, 1), date(2025, 12, 31))).unmapped_core_h == 0
+
+
 def test_a_member_sees_the_own_path_without_sums_of_others(site: Site, as_eva: Actor, as_alice: Actor) -> None:
     site.policy.visibility = "path"
     site.policy.save()

@@ -179,8 +179,8 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
 
 
 def counts_in_words(plan: ImportPlan) -> str:
-    """Numbers of changes in words, such as `3 added, 1 archived; settings: window`."""
-    words = ", ".join(f"{n:,} {what}" for what, n in plan.comparison.counts() if n)
+    """Numbers of changes in words, such as `added: 3, archived: 1; settings: window`."""
+    words = ", ".join(f"{what}: {n:,}" for what, n in plan.comparison.counts() if n)
     settings = f"settings: {', '.join(plan.changed_settings)}" if plan.changed_settings else ""
     return "; ".join(part for part in (words, settings) if part)
 

@@ -39,7 +39,7 @@ GRID_ENGINE = JobAlgorithm(
     name="gridengine",
     label="Grid Engine",
     formula="prior = weight_urgency · nurg + weight_ticket · ntckts + weight_priority · npprior",
-    reference="Grid Engine 8.1.9, measured; Grid Engine 6.2 job priorities (2011) for the amendments",
+    reference="Grid Engine 8.1.9, measured; Grid Engine 6.2 job priorities (2011) for the variants",
     fields=FIELDS,
     terms=TERMS,
     solve=solve,

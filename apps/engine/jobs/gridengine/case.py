@@ -264,7 +264,7 @@ FIELDS = (
     CaseField("config.usage_weight_list", "Weights of usage", _AMOUNTS, default={"cpu": 1}),
     CaseField("config.halflife_decay_list", "Half-lives by resource", _AMOUNTS, default="none", unit="min"),
     CaseField("config.urgency", "Urgency of resources", "an object of resources and numbers", default={}),
-    CaseField("config.variant", "Reading", f'"{AS_SHIPPED}", or amendments joined by +', default=AS_SHIPPED),
+    CaseField("config.variant", "Reading", f'"{AS_SHIPPED}", or variants joined by +', default=AS_SHIPPED),
     CaseField("users", "Users", "a list with name, fshare, oticket, usage, project_usage and idle_s", default=[]),
     CaseField("projects", "Projects", "a list with name, fshare, oticket and usage", default=[]),
     CaseField("departments", "Departments", "a list with name, fshare and oticket", default=[]),
@@ -287,9 +287,17 @@ TERMS = (
 
 VARIANTS = (
     Variant(AS_SHIPPED, "As Grid Engine 8.1.9 does it", "nothing"),
-    Variant("exclude_running", "Ranges of pending jobs alone", "running jobs widen no range; theirs are kept in 0..1"),
-    Variant("default_zero", "Zero by default", "a policy that distinguishes no users counts 0, not 0.5; POSIX −1..1"),
-    Variant("linear_urgency", "Linear urgency", "urgency is divided by the largest; the smallest has no say"),
-    Variant("even_split", "Even split", "an owner's functional tickets are divided evenly by all the owner's jobs"),
-    Variant("exclude_running+default_zero+linear_urgency+even_split", "All amendments", "the four amendments together"),
+    Variant(
+        "exclude_running",
+        "Pending jobs only",
+        "running jobs are ignored in the ranges; their values are clipped to 0–1",
+    ),
+    Variant(
+        "default_zero",
+        "Zero by default",
+        "a policy that doesn't distinguish jobs counts as 0, not 0.5; POSIX priority ranges from −1 to 1",
+    ),
+    Variant("linear_urgency", "Linear urgency", "urgency is divided by the largest, without subtracting the smallest"),
+    Variant("even_split", "Even split", "an owner's functional tickets are divided evenly among the owner's jobs"),
+    Variant("exclude_running+default_zero+linear_urgency+even_split", "All variants", "all four variants together"),
 )
