@@ -750,8 +750,8 @@ ROWS = [
     Row(ANSWER + "/answer/", "/inbox/{request}/answer/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"step": "withdraw", "version": "2"}, besides="dora 403", remakes="request"),
     # --- Notices, their rules, mail and webhooks
-    Row("notices/", "/notices/", "302 200 200 200 200 200 302 302 302 302 302", word="guest’s Viewer role at /physics/bob",
-        readers="pia admin", besides="exa 200 rex 200 dora 200"),
+    Row("notices/", "/notices/", "302 200 200 200 200 200 302 302 302 302 302",
+        word="guest’s Viewer role at /physics/bob", readers="pia admin", besides="exa 200 rex 200 dora 200"),
     Row("notices/_rows", "/notices/_rows?state=unread", "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX,
         word="guest’s Viewer role at /physics/bob", readers="pia admin"),
     Row("notices/read/", "/notices/read/", "302 404 404 303 404 303 302 302 302 302 302", "post",
