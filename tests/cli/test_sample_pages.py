@@ -35,7 +35,6 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "federation/mounts/<int:mount>/difference/": (("admin",), "nothing is held: the newest document is published"),
     "notices/webhooks/<int:webhook>/": (("admin", "maria"), "the sample sends nothing to anybody"),
     "notices/webhooks/": (("kimberg",), "webhooks are for who divides a group"),
-    "policy/<slug:policy>/mappings/": (("maria",), "no unknown account resembles one of hers"),
     "policy/<slug:policy>/members/<uuid:uid>/": (("kimberg",), "names of others are not shown"),
     "policy/<slug:policy>/access/": (("kimberg",), "roles are shown to who has or gives one"),
     "audit/": (("kimberg",), "has done nothing"),
