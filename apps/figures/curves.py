@@ -98,11 +98,12 @@ def decay_figure(
         )
         for name in reversed(shown)
     ]
+    at_end = {name: float(left[name][-1]) for name in sorted(shown, key=lambda name: -float(left[name][-1]))}
     return Figure(
         name="decay",
         title=_("Weight of usage over its age"),
         note=_("% of usage"),
-        sentence=_sentence(own, options.days, float(left[_OWN][-1]), as_of_s),
+        sentence=_sentence(own, options.days, at_end[_OWN], as_of_s),
         traces=drawn,
         layout={
             "margin": axes.margin(44, 158, 26, 24),
@@ -115,10 +116,7 @@ def decay_figure(
             "yaxis": axes.share_axis([100.0], whole=True),
         },
         table=_table(days, left, labels, _TABLE_STEP[options.days]),
-        labels=[
-            EndLabel(float(left[name][-1]), labels[name], colors[name])
-            for name in sorted(shown, key=lambda name: -float(left[name][-1]))
-        ],
+        labels=[EndLabel(value, labels[name], colors[name]) for name, value in at_end.items()],
         controls=_controls(own, options, query),
         file=f"fairshare_{policy}_decay_{options.days}d",
         caption=policy,

@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -190,7 +191,7 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
         word = words.get(weeks[0].state, _("no data"))
-        return f"now.{weeks[0].state}", f"{word[:1].upper()}{word[1:]} {_('now')}"
+        return f"now.{weeks[0].state}", f"{capfirst(word)} {_('now')}"
     numbers = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
     return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % numbers
 
