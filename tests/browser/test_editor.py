@@ -85,7 +85,7 @@ def test_a_manager_edits_undoes_and_publishes_with_the_mouse(grid: Grid, visit: 
     cell(page, grid, "/atlas").fill("50,5")
     cell(page, grid, "/biomed").click()
     saved(page, 1)
-    expect(row(page, grid, "/atlas").locator(".delta")).to_have_text("−4.2")
+    expect(row(page, grid, "/atlas").locator(".delta")).to_have_text("−4.2 points")
     expect(row(page, grid, "/biomed")).to_have_class("shifted")
     assert page.evaluate(FOCUS) == f"s-{grid.uid('/biomed')}", "focus stays where the next number is typed"
     row(page, grid, "/atlas/bob").locator(".c-menu a").click()

@@ -28,7 +28,7 @@ def test_a_pack_is_opened_as_pdf_and_by_link(grid: Grid, visit: Open, tmp_path: 
     assert rows
     for row in rows:
         at = words.index("Whole policy" if row["path"] == "/" else row["path"], words.index("Allocated"))
-        assert words[at + 4] == f"{row['delivered_core_h']:,.0f}"
+        assert words[at + 3] == f"{row['delivered_core_h']:,.0f}"
     window.follow("button[value=share]")
     address = page.inner_text(".pack-address")
     stranger = visit().go(address.removeprefix(window.base))
