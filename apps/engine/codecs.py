@@ -40,19 +40,6 @@ def compare(one: Sequence[int], other: Sequence[int], resolution: int) -> int:
     return (first > second) - (first < second)
 
 
-def padded_matrix(tree: FairshareTree, component: IntArray, entries: IntArray, *, depth: int, fill: int) -> IntArray:
-    """Padded vectors of `entries`, shape (len(entries), depth)."""
-    rows = np.full((len(entries), depth), fill, dtype=np.int64)
-    level_of = np.searchsorted(tree.level_offsets, entries, side="right") - 1
-    at = entries.copy()
-    for level in range(int(level_of.max(initial=0)), 0, -1):
-        inside = level_of >= level
-        if level <= depth:
-            rows[inside, level - 1] = component[at[inside]]
-        at[inside] = tree.parent[at[inside]]
-    return rows
-
-
 # --- Codecs -----------------------------------------------------------------------------------------------------------
 MIN_RESOLUTION = 2
 MAX_RESOLUTION = 2**31

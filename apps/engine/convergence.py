@@ -70,11 +70,6 @@ def trailing_sum(values: FloatArray, n_days: int) -> FloatArray:
     return sums
 
 
-def windowed_share(used: FloatArray, peers: FloatArray, n_days: int) -> FloatArray:
-    """Actual share over the last n_days days: Σ used / Σ peers."""
-    return actual_share(trailing_sum(used, n_days), trailing_sum(peers, n_days))
-
-
 def tolerance_of(target: FloatArray, *, relative: float | FloatArray, points: float | FloatArray) -> FloatArray:
     """Half the width of the band around the target, 0..1: max(relative · target, points / 100)."""
     return np.maximum(relative * target, points / 100.0)
@@ -110,14 +105,6 @@ def weighted_mean(values: FloatArray, weight: FloatArray, counts: BoolArray) -> 
 def mean_of_days(values: FloatArray, there: BoolArray) -> float | None:
     """Mean of the selected days, (days,); None if there are none."""
     return float(values[there].mean()) if there.any() else None
-
-
-def time_inside(inside: BoolArray, counts: BoolArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """(part 0..1 of compared days on which each entry is inside its band, number of compared days), (entries,)."""
-    n_days = counts.sum(axis=1)
-    n_inside = (inside & counts).sum(axis=1)
-    part = np.divide(n_inside, n_days, out=np.zeros(len(n_days)), where=n_days > 0)
-    return part, n_days
 
 
 def half_times(actual: FloatArray, target: FloatArray, tolerance: FloatArray) -> list[HalfTime]:

@@ -38,18 +38,13 @@ class Definition:
     is_odd: bool
 
     @property
-    def is_operator(self) -> bool:
-        """Equations 1 to 3; the boundaries of equation 4 are optional."""
-        return self.is_in_range and self.has_sign and self.rises_with_target and self.falls_with_actual
-
-    @property
     def has_boundaries(self) -> bool:
-        """Equation 4."""
+        """Equation 4, which is optional."""
         return self.lowest_without_target and self.highest_without_usage
 
     @property
     def broken(self) -> str:
-        """The first part of the definition that doesn't hold, in words; "" if all do."""
+        """The first part of the definition, equations 1 to 3, that doesn't hold, in words; "" if all do."""
         words = (
             (self.is_in_range, "its priorities must be numbers from −1 to 1"),
             (self.has_sign, "its priority must be above 0 below the target, and below 0 above it"),

@@ -51,20 +51,18 @@ def test_every_figure_equals_the_oracle(case: dict[str, Any]) -> None:
     actual, target, used = (np.array(case[name], float) for name in ("actual", "target", "used"))
     counts, peers = np.array(case["counts"], bool), used + np.array(case["more"], float)
     tolerance = convergence.tolerance_of(target, relative=case["relative"], points=case["points"])
-    rows = range(len(actual))
-    for i in rows:
+    recent = convergence.actual_share(*(convergence.trailing_sum(each, case["n_days"]) for each in (used, peers)))
+    for i in range(len(actual)):
         wanted = [twin.tolerance(each, case["relative"], case["points"]) for each in case["target"][i]]
         assert tolerance[i].tolist() == wanted
         shares = twin.share(case["used"][i], peers[i].tolist(), case["n_days"])
-        assert convergence.windowed_share(used, peers, case["n_days"])[i] == pytest.approx(shares, abs=1e-12)
+        assert recent[i] == pytest.approx(shares, abs=1e-12)
         halves = [
             (each.at, each.outcome, each.days) for each in convergence.half_times(actual[i], target[i], tolerance[i])
         ]
         assert halves == twin.half_times(case["actual"][i], case["target"][i], wanted)
-    inside, _n = convergence.time_inside(convergence.is_inside(actual, target, tolerance), counts)
-    assert inside.tolist() == [
-        twin.inside(case["actual"][i], case["target"][i], tolerance[i].tolist(), case["counts"][i]) for i in rows
-    ]
+    inside = convergence.is_inside(actual, target, tolerance)
+    assert inside.tolist() == list(map(twin.inside, case["actual"], case["target"], tolerance.tolist()))
     mean, there = convergence.mean_deviation(actual, target, counts)
     _same(mean, there, twin.weighted(np.abs(actual - target).tolist(), case["target"], case["counts"]))
 
@@ -147,4 +145,4 @@ def test_days_without_comparable_entries_have_no_mean() -> None:
 
 
 def test_no_days_have_no_sums() -> None:
-    assert convergence.windowed_share(np.zeros((3, 0)), np.zeros((3, 0)), 7).shape == (3, 0)
+    assert convergence.trailing_sum(np.zeros((3, 0)), 7).shape == (3, 0)

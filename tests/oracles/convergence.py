@@ -32,10 +32,8 @@ def weighted(gaps: Rows, target: Rows, counts: Flags) -> list[float | None]:
     return found
 
 
-def inside(actual: Sequence[float], target: Sequence[float], band: Sequence[float], counts: Sequence[bool]) -> float:
-    days = [day for day in range(len(actual)) if counts[day]]
-    good = [day for day in days if abs(actual[day] - target[day]) <= band[day] + EDGE]
-    return len(good) / len(days) if days else 0.0
+def inside(actual: Sequence[float], target: Sequence[float], band: Sequence[float]) -> list[bool]:
+    return [abs(a - t) <= width + EDGE for a, t, width in zip(actual, target, band, strict=True)]
 
 
 def half_times(

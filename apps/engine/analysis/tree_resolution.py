@@ -291,21 +291,6 @@ class TreeBits:
         """Bits of one component, if all levels have one resolution 2^bits."""
         return max((level.bits for level in self.levels), default=0)
 
-    @property
-    def total_bits(self) -> int:
-        """A vector at one resolution: depth · bits."""
-        return self.depth * self.bits
-
-    @property
-    def fewest_total_bits(self) -> int:
-        """A vector whose levels have each their own resolution."""
-        return sum(level.bits for level in self.levels)
-
-
-def vector_bits(depth: int, resolution: int) -> int:
-    """Bits of a vector of `depth` components at a resolution: depth · ⌈log₂ r⌉."""
-    return depth * (resolution - 1).bit_length()
-
 
 def bits_now(
     result: PriorityResult, operator: Operator, job_usage: float, *, entries: BoolArray | None = None

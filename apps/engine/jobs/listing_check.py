@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from apps.engine.jobs.base import plain
-from apps.engine.jobs.gridengine.config import AS_SHIPPED, PRESETS
+from apps.engine.jobs.gridengine.config import PRESETS
 from apps.engine.jobs.gridengine.priorities import Rules
 from apps.engine.jobs.listings import ASIDE, PENDING, RUNNING, Printed, PrintedJob
 from apps.engine.jobs.slurm_multifactor import FACTORS, bound_priority
@@ -24,7 +24,6 @@ _PARTS = {
 PRESET_WEIGHTS = {
     preset: {weight: float(settings[weight]) for _, weight in TERMS} for preset, settings in PRESETS.items()
 }
-INSTALLED_WEIGHTS = PRESET_WEIGHTS[AS_SHIPPED]
 # those that can be computed from printed numbers alone
 VARIANTS = ("exclude_running", "default_zero", "linear_urgency")
 

@@ -91,7 +91,7 @@ def test_ranks_of_a_large_tree_follow_its_sorted_vectors(n_groups: int, is_grid:
     usage = rng.integers(0, 50, len(parent)).astype(np.float64)
     result = compute(tree, usage, algorithm={"name": "aequus", "resolution": resolution})
     leaves = np.flatnonzero(result.is_ranked)
-    rows = codecs.padded_matrix(tree, result.scalar, leaves, depth=2, fill=codecs.balance(resolution))
+    rows = np.array([codecs.pad(result.vector(leaf), 2, resolution) for leaf in leaves.tolist()])
     best_first = leaves[np.lexsort(rows.T[::-1])[::-1]]
     rank, before = 0, None
     for place, leaf in enumerate(best_first.tolist(), start=1):
@@ -241,14 +241,6 @@ def test_a_factor_is_never_zero_for_a_leaf_and_best_is_one() -> None:
         assert factor[-1] > 0
         assert (np.diff(factor) < 0).all()
         assert factor.tolist() == [1 - ahead / n for ahead in range(n)]
-
-
-def test_padded_vectors_of_many_entries_equal_single_ones() -> None:
-    tree, _ = FairshareTree.from_columns([-1, 0, 0, 1, 3], [1, 2, 1, 1, 1])
-    result = compute(tree, [0, 0, 3, 1, 4])
-    entries = np.arange(5)
-    rows = codecs.padded_matrix(tree, result.scalar, entries, depth=3, fill=5000)
-    assert rows.tolist() == [codecs.pad(result.vector(entry), 3, 10000) for entry in entries.tolist()]
 
 
 def test_combined_with_k_zero_is_relative_2() -> None:

@@ -35,7 +35,7 @@ def definition_table() -> list[str]:
         found = properties.check_definition(apply)
         is_equivalent = properties.compare_orders(apply, relative).is_full
         unused = "in proportion" if properties.check_redistribution(apply).is_full else "otherwise"
-        holds = (found.is_operator, found.has_boundaries, is_equivalent)
+        holds = (not found.broken, found.has_boundaries, is_equivalent)
         lines.append(row(name, *map(yes, holds), unused, yes(found.is_odd)))
     return lines
 

@@ -183,7 +183,6 @@ def test_current_bits_are_the_fewest_at_which_a_recompute_shows_the_job(name: st
         assert level.bits == max((needed.get(entry, 0) for entry in here), default=0)
         assert level.n_unseen == sum(entry not in needed for entry in here)
     assert found.depth == result.depth == 3
-    assert found.total_bits == 3 * found.bits >= found.fewest_total_bits
 
 
 def test_planned_bits_grow_with_the_pool_and_shrink_with_the_job() -> None:
@@ -209,12 +208,6 @@ def test_planned_bits_of_one_group_equal_the_table() -> None:
             apply, region=job_size.REGIONS["balance"], reading=job_size.TYPICAL, targets=(0.5,)
         )
         assert planned.bits == expected
-
-
-def test_vectors_need_depth_times_the_bits_of_a_component() -> None:
-    assert bits.vector_bits(3, 10000) == 42
-    assert bits.vector_bits(64, 2**31) == 64 * 31
-    assert bits.vector_bits(2, 2) == 2
 
 
 @examples(60)

@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.engine.errors import BadCase
+from apps.engine.jobs.gridengine.config import AS_SHIPPED
 from apps.engine.jobs.listing_check import (
-    INSTALLED_WEIGHTS,
+    PRESET_WEIGHTS,
     fitting_weights,
     follow_grid_engine,
     follow_slurm,
@@ -80,7 +81,7 @@ URG_OF_2011 = """job-ID prior nurg urg rrcontr wtcontr dlcontr name user state s
 
 
 def test_terms_missing_in_urg_are_the_unexplained_part() -> None:
-    rows = follow_grid_engine(read_printed(URG_OF_2011).jobs, INSTALLED_WEIGHTS)
+    rows = follow_grid_engine(read_printed(URG_OF_2011).jobs, PRESET_WEIGHTS[AS_SHIPPED])
     assert [(row.left, row.not_listed, row.doubts) for row in rows] == [(0.25, ("ntckts",), ())] * 3
     assert rows[2].lines[0] == ("priority 0.75000 as printed = 0.5 × 1 (urgency) + 0.25 (tickets: not in this listing)")
 
