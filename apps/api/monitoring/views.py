@@ -12,7 +12,8 @@ from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Max, Q
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
+from django.utils.deprecation import MiddlewareMixin
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -266,16 +267,13 @@ def _full_disks() -> Iterator[dict[str, str]]:
 _VIEWS: dict[str, Callable[[HttpRequest], HttpResponse]] = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 
 
-class HealthMiddleware:
+class HealthMiddleware(MiddlewareMixin):
     """Answers probes before sessions and authentication."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
         view = _VIEWS.get(request.path_info)
         if view is None:
-            return self.get_response(request)
+            return None
         if request.method not in ("GET", "HEAD"):
             return errors.problem(
                 request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}

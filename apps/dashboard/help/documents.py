@@ -26,13 +26,11 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from apps.core.errors import NotFound
-from apps.dashboard.help.guides import guide_of, rest_of
+from apps.dashboard.help.guides import HOME, PLACE, address_of, rest_of
 
 DOCS = Path(settings.BASE_DIR, "docs")
-HOME = "index"
 _NAVIGATION = Path(settings.BASE_DIR, "mkdocs.yml")
 _NAME = re.compile(r"[a-z0-9-]{1,60}")
-_PLACE = re.compile(r"(?P<name>[a-z0-9-]+)\.md(?P<anchor>#[^#]+)?")
 _FILES = ("pictures/", "examples/", "monitoring/")  # static files below help/, see STATICFILES_DIRS
 
 
@@ -54,26 +52,6 @@ class Contents:
 
     title: str
     documents: tuple[tuple[str, str], ...]
-
-
-def address_of(place: str) -> str:
-    """URL in this site of a reference such as `user.md#how-to-read-it`.
-
-    Raises:
-        ValueError: it is no page of docs/.
-    """
-    match = _PLACE.fullmatch(place)
-    if match is None:
-        raise ValueError(f"{place!r} is no page of docs/")
-    name = match["name"]
-    page = reverse("dashboard:help") if name == HOME else reverse("dashboard:help-page", kwargs={"name": name})
-    return page + (match["anchor"] or "")
-
-
-def guide_address(route: str | None) -> str:
-    """URL of the guide for a page, by its route name; the first guide if it has none."""
-    guide = guide_of(route or "")
-    return address_of(guide.reads[0][1] if guide else f"{HOME}.md")
 
 
 def read_document(name: str) -> Document:
@@ -145,7 +123,7 @@ class _LinkRewriter(Treeprocessor):  # type: ignore[misc]
 
 def _link(link: Element) -> None:
     place = link.get("href", "")
-    if _PLACE.fullmatch(place):
+    if PLACE.fullmatch(place):
         link.set("href", address_of(place))
     elif place.startswith(_FILES):
         link.set("href", static(f"help/{place}"))

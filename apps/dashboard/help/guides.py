@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
+
+from django.urls import reverse
+
+HOME = "index"
+PLACE = re.compile(r"(?P<name>[a-z0-9-]+)\.md(?P<anchor>#[^#]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +255,23 @@ def rest_of(page: str) -> list[str]:
     """REST methods and paths of the pages that a docs page such as `user.md` describes, without duplicates."""
     described = [guide for guide in GUIDES if any(place.partition("#")[0] == page for _, place in guide.reads)]
     return list(dict.fromkeys(route for guide in described for route in guide.rest))
+
+
+def address_of(place: str) -> str:
+    """URL in this site of a reference such as `user.md#how-to-read-it`.
+
+    Raises:
+        ValueError: it is no page of docs/.
+    """
+    match = PLACE.fullmatch(place)
+    if match is None:
+        raise ValueError(f"{place!r} is no page of docs/")
+    name = match["name"]
+    page = reverse("dashboard:help") if name == HOME else reverse("dashboard:help-page", kwargs={"name": name})
+    return page + (match["anchor"] or "")
+
+
+def guide_address(route: str | None) -> str:
+    """URL of the guide for a page, by its route name; the first guide if it has none."""
+    guide = guide_of(route or "")
+    return address_of(guide.reads[0][1] if guide else f"{HOME}.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -14,7 +14,8 @@ from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.dashboard.help.documents import address_of, contents
+from apps.dashboard.help.documents import contents
+from apps.dashboard.help.guides import address_of
 from apps.dashboard.shell.navigation import Item, Shell
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import may_federate
@@ -22,26 +23,6 @@ from apps.policies.access.holders import may_grant
 from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
-
-# --- Keys -------------------------------------------------------------------------------------------------------------
-KEYS_COOKIE = "keys"  # value "off": no single-key shortcuts (WCAG 2.1.4)
-
-_OF_POLICY = {"t": "policy", "c": "changes", "v": "convergence", "a": "allocations", "r": "history"}
-_PAGES = {"o": "overview", "m": "my-priority", "i": "inbox", "n": "notices", "s": "sources", "h": "audit"}
-
-
-@lru_cache(maxsize=64)
-def _by_url(policy_slug: str) -> dict[str, str]:
-    found = {reverse(f"dashboard:{name}"): f"g {key}" for key, name in _PAGES.items()}
-    if policy_slug:
-        for key, name in _OF_POLICY.items():
-            found[reverse(f"dashboard:{name}", kwargs={"policy": policy_slug})] = f"g {key}"
-    return found
-
-
-def shortcut_of(url: str, policy_slug: str) -> str:
-    """Keyboard shortcut of a page, such as "g t" for the policy tree; empty for a page without one."""
-    return _by_url(policy_slug).get(url, "")
 
 
 # --- Choices ----------------------------------------------------------------------------------------------------------
@@ -110,7 +91,7 @@ def pages(context: SearchContext) -> Iterator[Choice]:
     """Pages in the actor's navigation and account menu."""
     for section in context.shell.sections:
         for item in section.items:
-            yield Choice(item.icon, item.label, section.title, item.url, keys=shortcut_of(item.url, context.slug))
+            yield Choice(item.icon, item.label, section.title, item.url, keys=item.keys)
     for item in context.shell.account:
         if item.url != reverse("dashboard:my-priority"):
             yield Choice(item.icon, item.label, _("Your account"), item.url)

@@ -23,8 +23,9 @@ from apps.core.errors import DomainError
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import State
 from apps.dashboard.search import catalogue
-from apps.dashboard.search.catalogue import KEYS_COOKIE, Choice, SearchContext
+from apps.dashboard.search.catalogue import Choice, SearchContext
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.navigation import KEYS_COOKIE
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, private
 from apps.dashboard.templatetags.marks import kind_icon, kind_label
 from apps.policies.models import ChangeSet

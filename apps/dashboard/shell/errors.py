@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -12,6 +11,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.utils.deprecation import MiddlewareMixin
 from django.utils.translation import gettext as _
 
 from apps.core.disk_space import disk_full_message
@@ -34,14 +34,8 @@ class Refusal:
     fields: tuple[FieldProblem, ...] = ()
 
 
-class DomainErrorMiddleware:
+class DomainErrorMiddleware(MiddlewareMixin):
     """Pages only: the API returns problem documents."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, PackageFailed):  # code of a package that pages compute with

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.request_cache import cache_for_request
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.help.documents import guide_address
+from apps.dashboard.help.guides import guide_address
 from apps.dashboard.live.state import FrameRow, LivePage, live_page, read_frame
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of
@@ -35,59 +36,19 @@ from apps.schedulers.permissions import manages_any
 _Part = TypeVar("_Part")
 THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
-_OF_CORE_HOURS = (
-    "allocations",
-    "allocations-calendar",
-    "allocations-shares",
-    "allocation",
-    "capacities",
-    "capacity",
-    "entry-core-hours",
-)
-_OF_NOTICES = (
-    "notices",
-    "notice-rules",
-    "notice-rule-new",
-    "notice-rule",
-    "notice-mail",
-    "webhooks",
-    "webhook-new",
-    "webhook",
-)
-_OF_THE_MAPPING = (
-    "mappings",
-    "mapping-rule",
-    "mapping-order",
-    "mapping-assign",
-    "mapping-detach",
-    "mapping-versions",
-    "mapping-version",
-)
-_OF_THE_FEDERATION = (
-    "federation",
-    "federation-mount-new",
-    "federation-mount",
-    "federation-mount-timeline",
-    "federation-mount-diff",
-    "federation-subscription-new",
-    "federation-subscription",
-    "federation-subscription-without",
-    "federation-published",
-    "federation-publication",
-    "federation-publication-new",
-    "federation-feed",
-    "federation-feed-new",
-    "federation-key-rotate",
-    "federation-grid",
-)
-_OF_A_CHANGE = ("change", "change-effect", "change-checks", "change-discussion", "change-conflicts", "change-decide")
+KEYS_COOKIE = "keys"  # value "off": no single-key shortcuts (WCAG 2.1.4)
+_KEYS = {  # pressed after "g", by route
+    **{"overview": "o", "my-priority": "m", "inbox": "i", "notices": "n", "sources": "s", "audit": "h"},
+    **{"policy": "t", "changes": "c", "convergence": "v", "allocations": "a", "history": "r"},
+}
+_OF_NOTICES = ("notices", "notice*", "webhook*")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One link of the navigation.
 
-    count: number of open matters for the user; counted: their name, for screen readers.
+    count: number of open matters for the user; counted: their name, for screen readers. keys: shortcut, such as "g t".
     """
 
     label: str
@@ -97,6 +58,7 @@ class Item:
     count: int = 0
     alert: bool = False
     counted: str = ""
+    keys: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +125,11 @@ class Shell:
     def theme(self) -> str:
         chosen = self._request.COOKIES.get(THEME_COOKIE, "")
         return chosen if chosen in THEMES else ""
+
+    @property
+    def keys(self) -> str:
+        """Whether single-key shortcuts are on in this browser."""
+        return "off" if self._request.COOKIES.get(KEYS_COOKIE) == "off" else "on"
 
     @property
     def language(self) -> str:
@@ -242,9 +209,7 @@ class Shell:
             self._item(_("Job priorities"), "columns-3", "jobs"),
             self._item(_("Try job priorities"), "flask", "jobs-calculator"),
         ]
-        data = self._item(
-            _("Usage sources"), "database-import", "sources", "source", "upload", "import", "overlaps", "overlap-decide"
-        )
+        data = self._item(_("Usage sources"), "database-import", "sources", "source*", "upload", "import*", "overlap*")
         quality = self._item(_("Data quality"), "circle-check", "data-quality")
         audit = self._item(_("Audit"), "history", "audit")
         return [
@@ -255,18 +220,18 @@ class Shell:
         ]
 
     def _of_policy(self, policy: PolicyLink) -> list[Item]:
-        of_tree = ("icicle", "entry", "shares", "members", "member-rules", "member-attach", "adjustments")
+        of_tree = ("icicle", "entry", "shares", "member*", "adjustments")
         of_history = ("diff", "undo-revision", "restore-revision", "entry-history")
         pages: list[tuple[str, ...]] = [
             (_("Policy tree"), "list-tree", "policy", *of_tree),
-            (_("Changes"), "git-pull-request", "changes", *_OF_A_CHANGE),
+            (_("Changes"), "git-pull-request", "changes", "change*"),
             (_("History"), "git-commit", "history", *of_history),
             (_("Convergence"), "chart-line", "convergence", "entry-convergence"),
-            (_("Allocations"), "calendar", "allocations", *_OF_CORE_HOURS),
+            (_("Allocations"), "calendar", "allocations", "allocation*", "capacities", "capacity", "entry-core-hours"),
             (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
             (_("Operators"), "chart-line", "operators"),
             (_("Usage window"), "history", "decay"),
-            (_("Access"), "shield-lock", "access", "access-assign", "grant"),
+            (_("Access"), "shield-lock", "access", "access-*", "grant"),
         ]
         if policy.is_whole:
             pages.append((_("Import and export"), "download", "policy-files", "policy-file"))
@@ -276,8 +241,7 @@ class Shell:
         """Link for managers of a whole policy."""
         if not _unless_failing(lambda: manages_any(**self._who), False):
             return []
-        names = ("schedulers", "scheduler", *(f"scheduler-{each}" for each in ("new", "settings", "shares", "remove")))
-        return [self._item(_("Schedulers"), "server-2", *names)]
+        return [self._item(_("Schedulers"), "server-2", "schedulers", "scheduler*")]
 
     def _user_items(self) -> list[Item]:
         """Navigation of users without a role."""
@@ -296,7 +260,7 @@ class Shell:
         """Link for users who may see user names somewhere; the page checks permission."""
         if not self.policy or not (self.leads or actor_of(self._request).is_admin):
             return []
-        return [self._item(_("Accounts"), "user-question", *_OF_THE_MAPPING, policy=self.policy.slug)]
+        return [self._item(_("Accounts"), "user-question", "mappings", "mapping-*", policy=self.policy.slug)]
 
     def _federation(self) -> list[Item]:
         """Link for administrators and users who may mount, with the number of fetches that need attention."""
@@ -306,7 +270,7 @@ class Shell:
         )
         if n is None:
             return []
-        item = self._item(_("Federation"), "world-share", *_OF_THE_FEDERATION)
+        item = self._item(_("Federation"), "world-share", "federation", "federation-*")
         return [replace(item, count=n, alert=n > 0, counted=_("Needs attention"))]
 
     @cached_property
@@ -331,7 +295,7 @@ class Shell:
     def account(self) -> list[Item]:
         return [
             self._item(_("My priority"), "user-star", "my-priority"),
-            self._item(_("API tokens"), "key", "tokens", "token-rotate", "token-revoke"),
+            self._item(_("API tokens"), "key", "tokens", "token-*"),
             self._item(_("Password and sessions"), "lock", "password"),
             self._item(_("Two-factor authentication"), "shield-lock", "second-factor"),
             Item(_("REST reference"), reverse("api:docs"), "columns-3"),
@@ -365,12 +329,15 @@ class Shell:
         return [{"url": item.url, "count": item.count, "alert": item.alert, "counted": item.counted} for item in items]
 
     def _item(self, label: str, icon: str, *names: str, **kwargs: str) -> Item:
-        """names: route of the page, then routes of its sub-pages. kwargs: of its URL."""
-        return Item(label, reverse(f"dashboard:{names[0]}", kwargs=kwargs), icon, current=self._is_at(*names))
+        """names: route of the page, then patterns of the routes of its sub-pages. kwargs: of its URL."""
+        url = reverse(f"dashboard:{names[0]}", kwargs=kwargs)
+        keys = f"g {_KEYS[names[0]]}" if names[0] in _KEYS else ""
+        return Item(label, url, icon, current=self._is_at(*names), keys=keys)
 
     def _is_at(self, *names: str) -> bool:
         match = self._request.resolver_match
-        return bool(match and match.namespace == "dashboard" and match.url_name in names)
+        here = match.url_name if match and match.namespace == "dashboard" else None
+        return here is not None and any(fnmatchcase(here, name) for name in names)
 
 
 def _unless_failing(load: Callable[[], _Part], empty: _Part) -> _Part:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from django.conf import settings
 from django.contrib.auth import logout
+from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 
 from apps.accounts.models import Identity
@@ -27,10 +28,10 @@ class StripHeaderMiddleware:
     """First middleware: remove the trusted headers from requests that don't come from the proxy."""
 
     def __init__(self, get_response: Answer) -> None:
-        self.get_response = get_response
+        self.get_response = _used(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if settings.FAIRSHARE_TRUSTED_HEADER and not comes_from_proxy(request):
+        if not comes_from_proxy(request):
             for key in filter(None, map(_key, _HEADERS)):
                 request.META.pop(key, None)
         return self.get_response(request)
@@ -40,20 +41,19 @@ class TrustedHeaderMiddleware:
     """Sign in the user whom the proxy names; end that session when it names another user or none."""
 
     def __init__(self, get_response: Answer) -> None:
-        self.get_response = get_response
+        self.get_response = _used(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if settings.FAIRSHARE_TRUSTED_HEADER:
-            username = _header(request, "") if comes_from_proxy(request) else ""
-            by_header = signed_in_by(request) == Identity.Source.HEADER
-            if by_header and request.session.get(HEADER_NAME) != username:
-                logout(request)
-            if username and not request.user.is_authenticated:
-                try:
-                    self._sign_in(request, username)
-                except DomainError as refusal:
-                    if not request.path.startswith("/api/"):
-                        return refuse(request, refusal_of(refusal))
+        username = _header(request, "") if comes_from_proxy(request) else ""
+        by_header = signed_in_by(request) == Identity.Source.HEADER
+        if by_header and request.session.get(HEADER_NAME) != username:
+            logout(request)
+        if username and not request.user.is_authenticated:
+            try:
+                self._sign_in(request, username)
+            except DomainError as refusal:
+                if not request.path.startswith("/api/"):
+                    return refuse(request, refusal_of(refusal))
         return self.get_response(request)
 
     def _sign_in(self, request: HttpRequest, username: str) -> None:
@@ -72,6 +72,13 @@ class TrustedHeaderMiddleware:
         )
         sign_in(request, user, by=Identity.Source.HEADER)
         request.session[HEADER_NAME] = username
+
+
+def _used(get_response: Answer) -> Answer:
+    """get_response; without a trusted header Django leaves the middleware out."""
+    if not settings.FAIRSHARE_TRUSTED_HEADER:
+        raise MiddlewareNotUsed
+    return get_response
 
 
 def comes_from_proxy(request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Template tags for menus: own drafts, saved views, keyboard shortcuts, and marked matches of a search."""
+"""Template tags for menus: own drafts, saved views, and marked matches of a search."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from apps.accounts.saved_views import LONGEST_NAME, list_views
 from apps.core import clock
 from apps.dashboard.drafts.views import revision_to_undo
 from apps.dashboard.saved_views import WHOLE, stored_query
-from apps.dashboard.search.catalogue import KEYS_COOKIE, shortcut_of
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.navigation import PolicyLink
 from apps.dashboard.shell.requests import actor_of
 from apps.policies.changesets import drafts
 from apps.policies.selectors import get_policy
@@ -66,16 +64,3 @@ def marked(text: str, query: str) -> str:
         return text
     end = at + len(query)
     return format_html("{}<mark>{}</mark>{}", text[:at], text[at:end], text[end:])
-
-
-@register.filter
-def shortcut(url: str, policy: PolicyLink | None) -> str:
-    """{{ item.url|shortcut:shell.policy }}: keyboard shortcut such as "g t", or ""."""
-    return shortcut_of(url, policy.slug if policy else "")
-
-
-@register.simple_tag(takes_context=True)
-def keys_state(context: template.Context) -> str:
-    """{% keys_state %}: "off" if single-key shortcuts are switched off in this browser, else "on"."""
-    request = context.get("request")
-    return "off" if request is not None and request.COOKIES.get(KEYS_COOKIE) == "off" else "on"

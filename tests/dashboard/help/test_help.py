@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.core.errors import NotFound
-from apps.dashboard.help.documents import DOCS, Document, address_of, contents, guide_address, read_document
-from apps.dashboard.help.guides import GUIDES, Guide, guide_of, rest_of
+from apps.dashboard.help.documents import DOCS, Document, contents, read_document
+from apps.dashboard.help.guides import GUIDES, Guide, address_of, guide_address, guide_of, rest_of
 from apps.dashboard.urls import urlpatterns
 from docsite.scopes import routes
 from tests.dashboard.grid import Grid
