@@ -33,20 +33,20 @@ def explain(
 
     at: a past revision or instant, read with the current rights.
     """
-    look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
-    snapshot = look.snapshot
+    visible = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    snapshot = visible.snapshot
     query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
     described = []
-    for result in snapshot.lookup([query], mask=look.shows_numbers):
+    for result in snapshot.lookup([query], mask=visible.shows_numbers):
         entry = snapshot.tree.index_of_path(result["entry"]) if result["entry"] is not None else None
-        described.append(result if entry is None else _explained(look, result, entry))
+        described.append(result if entry is None else _explained(visible, result, entry))
     return {
         "policy": policy_slug,
         "snapshot": snapshot.snapshot_id,
         "revision": snapshot.revision,
         "as_of": instant(snapshot.as_of),
         "algorithm": snapshot.algorithm,
-        "moment": moment_json(look.moment),
+        "moment": moment_json(visible.moment),
         "results": described,
     }
 
@@ -86,15 +86,15 @@ def scope_of(actor: Actor) -> str:
     return next((scope for scope in ("priorities:read", "policies:read") if actor.has_scope(scope)), "self:read")
 
 
-def _explained(look: VisibleSnapshot, result: dict[str, Any], entry: int) -> dict[str, Any]:
+def _explained(visible: VisibleSnapshot, result: dict[str, Any], entry: int) -> dict[str, Any]:
     """The result with its walk; levels that the actor may not see are left out."""
-    walk: Walk = walk_to(look.snapshot, entry)
-    steps = [without_reason(look.snapshot, step, look.shows_numbers) for step in walk.steps]
-    shown = [step for step, i in zip(steps, walk.chain, strict=True) if look.shows_numbers[i]]
-    is_shown = walk.deciding is not None and bool(look.shows_numbers[walk.chain[walk.deciding]])
+    walk: Walk = walk_to(visible.snapshot, entry)
+    steps = [without_reason(visible.snapshot, step, visible.shows_numbers) for step in walk.steps]
+    shown = [step for step, i in zip(steps, walk.chain, strict=True) if visible.shows_numbers[i]]
+    is_shown = walk.deciding is not None and bool(visible.shows_numbers[walk.chain[walk.deciding]])
     deciding = steps[walk.deciding] if is_shown and walk.deciding is not None else None
-    kind = look.snapshot.order.explanation.kind
-    unranked = unranked_messages(look.snapshot, result, entry)
+    kind = visible.snapshot.order.explanation.kind
+    unranked = unranked_messages(visible.snapshot, result, entry)
     messages = rank_messages(result["rank"], result["of"], deciding, unranked, kind)
     return {
         **result,

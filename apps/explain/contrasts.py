@@ -43,7 +43,7 @@ class Side:
 class Comparison:
     """Two leaves, the deciding level, and messages. turn: the reversing changes; None for a tie, or if hidden."""
 
-    look: VisibleSnapshot
+    visible: VisibleSnapshot
     one: Side
     other: Side
     found: Contrast
@@ -68,15 +68,15 @@ def compare_leaves(
         NotFound: there is no such leaf, or its numbers are hidden from the actor; the message is the same.
         Invalid: both are the same leaf, or one has no rank.
     """
-    look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
-    first = _own(look, actor) if not one else _leaf(look, one, "one")
-    second = _leaf(look, other, "other")
+    visible = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    first = _own(visible, actor) if not one else _leaf(visible, one, "one")
+    second = _leaf(visible, other, "other")
     if first == second:
         raise Invalid(
             _("These are the same entry: name two different ones."),
             fields=[FieldProblem("other", _("is the same as one"))],
         )
-    return _compare(look, first, second)
+    return _compare(visible, first, second)
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ def find_leaves(
 
     Without a query: the nearest leaves ahead. Empty if the entry itself can't be compared.
     """
-    look = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
-    tree, rank = look.snapshot.tree, look.snapshot.values.rank
+    visible = open_snapshot(policy_slug=policy_slug, actor=actor, at=at, scope=scope_of(actor))
+    tree, rank = visible.snapshot.tree, visible.snapshot.values.rank
     own = tree.index_of_uid(entry_uid)
-    offered = look.shows_numbers & look.snapshot.values.is_ranked
-    if own is None or not look.shows_numbers[own]:
+    offered = visible.shows_numbers & visible.snapshot.values.is_ranked
+    if own is None or not visible.shows_numbers[own]:
         return []
     offered[own] = False
     wanted, leaves = query.strip().casefold(), np.flatnonzero(offered)
@@ -112,7 +112,8 @@ def find_leaves(
         distance = np.where(rank[leaves] <= rank[own], rank[own] - rank[leaves], len(tree) + rank[leaves])
         hits = leaves[np.argsort(distance, kind="stable")[:_MOST_NEAR]].tolist()
     return [
-        LeafHit(tree.name[i], look.snapshot.index.path(i), int(rank[i]), tree.name[int(tree.parent[i])]) for i in hits
+        LeafHit(tree.name[i], visible.snapshot.index.path(i), int(rank[i]), tree.name[int(tree.parent[i])])
+        for i in hits
     ]
 
 
@@ -143,7 +144,7 @@ def result_of(snapshot: ServedSnapshot) -> PriorityResult:
 
 def comparison_json(compared: Comparison) -> dict[str, Any]:
     """A comparison as JSON for REST."""
-    snapshot, ahead, turn = compared.look.snapshot, compared.ahead, compared.turn
+    snapshot, ahead, turn = compared.visible.snapshot, compared.ahead, compared.turn
     behind = None if ahead is None else compared.other if ahead is compared.one else compared.one
     return {
         "policy": snapshot.policy_slug,
@@ -151,7 +152,7 @@ def comparison_json(compared: Comparison) -> dict[str, Any]:
         "revision": snapshot.revision,
         "as_of": instant(snapshot.as_of),
         "algorithm": snapshot.algorithm,
-        "moment": moment_json(compared.look.moment),
+        "moment": moment_json(compared.visible.moment),
         "of": snapshot.n_ranked,
         "one": _side_json(compared.one),
         "other": _side_json(compared.other),
@@ -182,20 +183,22 @@ def _step_json(step: WalkStep | None) -> dict[str, Any] | None:
     return None if step is None else step_json(step, [_standing(step)])
 
 
-def _own(look: VisibleSnapshot, actor: Actor) -> int:
-    results = [one for query in own_queries(actor) for one in look.snapshot.lookup([query], mask=look.shows_numbers)]
+def _own(visible: VisibleSnapshot, actor: Actor) -> int:
+    results = [
+        one for query in own_queries(actor) for one in visible.snapshot.lookup([query], mask=visible.shows_numbers)
+    ]
     ranked = sorted((one["rank"], one["entry"]) for one in results if one.get("rank") is not None)
-    at = look.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
-    if at is None or not look.snapshot.values.is_ranked[at]:
+    at = visible.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
+    if at is None or not visible.snapshot.values.is_ranked[at]:
         raise NotFound(_("None of your accounts has a rank in this policy: name both entries."))
     return at
 
 
-def _leaf(look: VisibleSnapshot, text: str, where: str) -> int:
+def _leaf(visible: VisibleSnapshot, text: str, where: str) -> int:
     """Index of the ranked leaf of an account or a path. A hidden leaf gives the same error as a missing one."""
-    tree, values = look.snapshot.tree, look.snapshot.values
-    at = tree.index_of_path(text) if text.startswith("/") else _of_account(look, text)
-    if at is None or at <= 0 or not look.shows_numbers[at]:
+    tree, values = visible.snapshot.tree, visible.snapshot.values
+    at = tree.index_of_path(text) if text.startswith("/") else _of_account(visible, text)
+    if at is None or at <= 0 or not visible.shows_numbers[at]:
         raise NotFound(_("No visible entry is called “%(name)s”.") % {"name": text[:120]})
     if not values.is_ranked[at]:
         message = _("has no rank of its own: name a leaf with usage")
@@ -203,23 +206,23 @@ def _leaf(look: VisibleSnapshot, text: str, where: str) -> int:
     return at
 
 
-def _of_account(look: VisibleSnapshot, text: str) -> int | None:
+def _of_account(visible: VisibleSnapshot, text: str) -> int | None:
     namespace, colon, user = text.partition(":")
     queries = [AccountQuery(text), *([AccountQuery(user, namespace=namespace)] if colon else [])]
     for query in queries:
-        (best, *_rest) = look.snapshot.lookup([query], mask=look.shows_numbers)
+        (best, *_rest) = visible.snapshot.lookup([query], mask=visible.shows_numbers)
         if best["entry"] is not None and not best.get("provisional"):
-            return look.snapshot.tree.index_of_path(best["entry"])
+            return visible.snapshot.tree.index_of_path(best["entry"])
     return None
 
 
-def _compare(look: VisibleSnapshot, one: int, other: int) -> Comparison:
-    snapshot = look.snapshot
+def _compare(visible: VisibleSnapshot, one: int, other: int) -> Comparison:
+    snapshot = visible.snapshot
     with conflict_without_algorithm(), refusing_failed_packages():
         found = contrast(result_of(snapshot), one, other)
     sides = _side(snapshot, one), _side(snapshot, other)
     steps = [
-        None if step is None else _visible_step(look, step.entry) for step in (found.ahead_step, found.behind_step)
+        None if step is None else _visible_step(visible, step.entry) for step in (found.ahead_step, found.behind_step)
     ]
     is_shown = all(step is None or not step.is_suppressed for step in steps)
     turn = found.turn if is_shown else None
@@ -227,11 +230,11 @@ def _compare(look: VisibleSnapshot, one: int, other: int) -> Comparison:
         *_order(snapshot, sides, found),
         *_level(snapshot, found, steps),
         *_factors(found, sides),
-        *_rounded(look, found),
+        *_rounded(visible, found),
     ]
     if found.turn is not None:
         messages += _turn(snapshot, steps, turn) if turn is not None else [build_message("turn.suppressed")]
-    return Comparison(look, *sides, found, steps[0], steps[1], turn, messages)
+    return Comparison(visible, *sides, found, steps[0], steps[1], turn, messages)
 
 
 def _side(snapshot: ServedSnapshot, at: int) -> Side:
@@ -239,9 +242,9 @@ def _side(snapshot: ServedSnapshot, at: int) -> Side:
     return Side(at, snapshot.tree.name[at], snapshot.index.path(at), int(values.rank[at]), float(values.factor[at]))
 
 
-def _visible_step(look: VisibleSnapshot, at: int) -> WalkStep:
-    step = step_at(look.snapshot, at)
-    return step if look.shows_numbers[at] else without_numbers(step)
+def _visible_step(visible: VisibleSnapshot, at: int) -> WalkStep:
+    step = step_at(visible.snapshot, at)
+    return step if visible.shows_numbers[at] else without_numbers(step)
 
 
 def _order(snapshot: ServedSnapshot, sides: tuple[Side, Side], found: Contrast) -> list[Message]:
@@ -288,12 +291,12 @@ def _level(snapshot: ServedSnapshot, found: Contrast, steps: list[WalkStep | Non
     return [build_message(f"contrast.{found.decided_by}", **between), *standing]
 
 
-def _rounded(look: VisibleSnapshot, found: Contrast) -> list[Message]:
+def _rounded(visible: VisibleSnapshot, found: Contrast) -> list[Message]:
     """Levels at which the two are equal only by rounding; levels with hidden entries are left out."""
     messages = []
     for level, one, other in found.rounded:
-        if look.shows_numbers[one.entry] and look.shows_numbers[other.entry]:
-            names = {"ahead": look.snapshot.tree.name[one.entry], "behind": look.snapshot.tree.name[other.entry]}
+        if visible.shows_numbers[one.entry] and visible.shows_numbers[other.entry]:
+            names = {"ahead": visible.snapshot.tree.name[one.entry], "behind": visible.snapshot.tree.name[other.entry]}
             numbers = {"priority": one.priority, "other_priority": other.priority, "part": one.scalar}
             messages.append(build_message("contrast.rounded", level=level, **names, **numbers))
     return [*messages, build_message("contrast.rounded_tie")] if messages and found.decided_by == "tie" else messages

@@ -190,8 +190,8 @@ def _open(policy: Policy, actor: Actor, at: int | datetime | None) -> _OpenPolic
     problems = () if fresh.state == "ok" else tuple(fresh.problems)
     if snapshot is None or actor.token is None or actor.token.subtree_uid is None:
         return _OpenPolicy(policy, snapshot, problems=problems)
-    look = open_snapshot(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
-    return _OpenPolicy(policy, look.snapshot, look.shows_numbers, problems=problems)
+    visible = open_snapshot(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
+    return _OpenPolicy(policy, visible.snapshot, visible.shows_numbers, problems=problems)
 
 
 def _open_past(policy: Policy, actor: Actor, at: int | datetime) -> _OpenPolicy:
@@ -203,8 +203,8 @@ def _open_past(policy: Policy, actor: Actor, at: int | datetime) -> _OpenPolicy:
         return _OpenPolicy(policy, None)  # the policy didn't exist yet
     if view.snapshot is None:
         return _OpenPolicy(policy, None, moment=moment_of(view))
-    look = open_past_snapshot(view)
-    return _OpenPolicy(policy, look.snapshot, look.shows_numbers, look.moment)
+    visible = open_past_snapshot(view)
+    return _OpenPolicy(policy, visible.snapshot, visible.shows_numbers, visible.moment)
 
 
 def _in_policy(opened: _OpenPolicy, query: AccountQuery) -> Iterable[MyPriority]:

@@ -223,7 +223,7 @@ def _comparison_answer(
         for side, n in sides
         if n > 1
     ]
-    uids = [compared.look.snapshot.tree.uuid(side.index) for side, _n in sides]
+    uids = [compared.visible.snapshot.tree.uuid(side.index) for side, _n in sides]
     return SearchAnswer(
         "tie" if is_tie else "ahead" if is_ahead else "behind",
         text_of(compared.sentences[:1]),
@@ -231,8 +231,8 @@ def _comparison_answer(
         contradicts=is_tie or is_ahead != question.says_ahead,
         rows=rows,
         foot=" ".join(foot),
-        revision=compared.look.snapshot.revision,
-        as_of=compared.look.snapshot.as_of,
+        revision=compared.visible.snapshot.revision,
+        as_of=compared.visible.snapshot.as_of,
         links=[Link("entry", view.policy.slug, side.name, uid) for (side, _n), uid in zip(sides, uids, strict=True)],
     )
 

@@ -217,8 +217,8 @@ OUTCOMES = {
     "refused": gettext_lazy("refused"),
     "failed": gettext_lazy("failed"),
 }
-# Details that only administrators see, by their names in the database.
-_TECHNICAL = ("n_closed", "n_opened", "tree_digest")
+# Details left to REST and CSV; operations are shown as changes.
+_NOT_SHOWN = ("operations", "n_closed", "n_opened", "tree_digest")
 # Details that are shown together with their entry.
 AT_AN_ENTRY = ("grant.", "account.attached", "account.detached")
 _DETAILS = {
@@ -270,12 +270,10 @@ def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str
     return [(name, value) for name, value in found if value]
 
 
-def details(event: AuditEvent, *, shows_all: bool) -> list[tuple[str, str]]:
-    """Recorded details without operations, which are shown as changes; technical ones for administrators."""
+def details(event: AuditEvent) -> list[tuple[str, str]]:
+    """Recorded details for a page."""
     given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
-    given = {**given, **({"tree_digest": str(given["tree_digest"])[:16]} if "tree_digest" in given else {})}
-    hidden = ("operations",) if shows_all else ("operations", *_TECHNICAL)
-    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key not in hidden]
+    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key not in _NOT_SHOWN]
 
 
 def value_text(value: Any) -> str:
@@ -293,7 +291,7 @@ def value_text(value: Any) -> str:
 
 
 def _label(key: str) -> str:
-    return key if key in _TECHNICAL else str(_DETAILS.get(key) or key.replace("_", " "))
+    return str(_DETAILS.get(key) or key.replace("_", " "))
 
 
 def _role(event: AuditEvent) -> str:

@@ -293,7 +293,7 @@ def _chosen(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
     return {
         "chosen": _formatter(request, reader).sentence(found),
         "facts": audit_text.facts(found, shows_all=reader.reads_all, is_own=reader.is_own(found)),
-        "details": audit_text.details(found, shows_all=reader.reads_all),
+        "details": audit_text.details(found),
         **_before_and_after(request, found),
     }
 

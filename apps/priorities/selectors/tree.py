@@ -59,6 +59,7 @@ class TreePage:
     n_left: int = 0  # rows after those shown
     view: PolicyView | None = field(default=None, repr=False, compare=False)  # for the side panel
     shows_sums: bool = False  # some entries show sums only, of the end of a day
+    earlier_revision: int | None = None  # of the ranks, if the shown revision is not computed yet
 
 
 _AS_STORED = Arrangement()
@@ -161,6 +162,7 @@ def _tree_page(view: PolicyView, rows: list[EntryRow]) -> TreePage:
         moment=moment_of(view),
         view=view,
         shows_sums=view.shows_sums,
+        earlier_revision=view.earlier_revision,
     )
 
 

@@ -128,7 +128,6 @@ def test_an_alarm_that_is_recorded_as_failed_is_no_failed_action() -> None:
     assert sentence("policy.automatic").startswith("failed")
 
 
-def test_technical_details_are_shown_only_to_administrators() -> None:
+def test_digests_and_counts_of_rows_are_left_to_rest() -> None:
     event = AuditEvent(verb="policy.published", details={"revision": 3, "n_closed": 4, "tree_digest": "ab" * 32})
-    assert [value for _name, value in details(event, shows_all=False)] == ["3"]
-    assert dict(details(event, shows_all=True)).items() >= {"n_closed": "4", "tree_digest": "ab" * 8}.items()
+    assert [value for _name, value in details(event)] == ["3"]

@@ -42,7 +42,7 @@ def hidden(answer: Any) -> dict[str, str]:
 
 def walk(client: Client, side: OtherSide, **last: str) -> Any:
     """Every step of the way, each form sent as the page before wrote it."""
-    seen = client.post(NEW, {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"})
+    seen = client.post(NEW, {"step": "preview", "policy": "grid", "url": side.url, "token": "s3cret"})
     chosen = client.post(NEW, {**hidden(seen), "step": "key", "fingerprint": KEY.public.fingerprint})
     given = {**hidden(chosen), **LIMITS, "entry": "/vo-a", "reason": "We granted it.", "step": "place"}
     return client.post(NEW, {**given, **last})

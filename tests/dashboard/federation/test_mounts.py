@@ -61,7 +61,7 @@ def origin(answer: Any) -> str:
 
 
 def looks_of(page: Page) -> list[tuple[str | None, str | None]]:
-    return [(each.attributes["data-state"], each.attributes["data-value"]) for each in page.items("look")]
+    return [(each.attributes["data-state"], each.attributes["data-value"]) for each in page.items("fetch")]
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_the_first_step_says_so_if_no_entry_is_free(admin: Client, monkeypatch: 
 
 def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, side: OtherSide, admin: Client) -> None:
     assert step_of(admin.get(NEW)) == "address"
-    seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"})
+    seen = admin.post(NEW, {"step": "preview", "policy": "grid", "url": side.url, "token": "s3cret"})
     assert step_of(seen) == "key"
     page = read(seen)
     assert "vo-a.example" in text_of(page.item("mount-step"))
@@ -144,7 +144,7 @@ def test_a_mount_is_created_from_its_address_to_its_first_document(place: Site, 
 
 
 def test_an_unconfirmed_or_different_key_stops_mounting(place: Site, side: OtherSide, admin: Client) -> None:
-    seen = admin.post(NEW, {"step": "look", "policy": "grid", "url": side.url})
+    seen = admin.post(NEW, {"step": "preview", "policy": "grid", "url": side.url})
     carried = {**hidden(seen), "step": "key"}
     assert codes_of(admin.post(NEW, carried)) == {"fingerprint": {"not_compared"}}
     groups = KEY.public.groups
@@ -163,7 +163,7 @@ def test_an_unconfirmed_or_different_key_stops_mounting(place: Site, side: Other
 
 
 def test_an_address_without_a_document_is_reported_at_its_field(place: Site, side: OtherSide, admin: Client) -> None:
-    given = {"step": "look", "policy": "grid", "url": side.url, "token": "s3cret"}
+    given = {"step": "preview", "policy": "grid", "url": side.url, "token": "s3cret"}
     side.status = 500
     answer = admin.post(NEW, given)
     assert set(codes_of(answer)) == {"url"}
@@ -328,7 +328,7 @@ def test_the_fetch_log_is_paged_and_readable(mount: Mount, admin: Client) -> Non
         )
     page = read(admin.get(f"{path_of(mount)}fetches/"))
     assert ("same", "1") in looks_of(page)
-    (failed,) = (each for each in page.items("look") if each.attributes["data-state"] == "unreachable")
+    (failed,) = (each for each in page.items("fetch") if each.attributes["data-state"] == "unreachable")
     assert "It didn’t answer within 60 s." in text_of(failed)
     (older,) = (each for each in page.values("href") if "before=" in each)
     last = read(admin.get(f"{path_of(mount)}fetches/{older}"))

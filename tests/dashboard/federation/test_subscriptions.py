@@ -33,7 +33,7 @@ def client(db: None) -> Client:
 
 
 def address(feed: OtherFeed, **more: str) -> dict[str, str]:
-    return {"step": "look", "entry": "grid:/vo-a-here", "url": feed.url, "token": "their-secret", **more}
+    return {"step": "preview", "entry": "grid:/vo-a-here", "url": feed.url, "token": "their-secret", **more}
 
 
 def terms(feed: OtherFeed, **more: str) -> dict[str, str]:
@@ -304,8 +304,8 @@ def test_trusting_another_key_needs_a_reason(with_usage: Subscription, client: C
     Subscription.objects.update(state="blocked", error_code="unknown_key", error="Signed with another key.")
     page = read(client.get(url(with_usage)))
     assert page.item("story").attributes["data-key"] == "blocked"
-    assert page.item("look-failed").attributes["data-code"] == "unknown_key"
-    assert "Signed with another key." in text_of(page.item("look-failed"))
+    assert page.item("fetch-failed").attributes["data-code"] == "unknown_key"
+    assert "Signed with another key." in text_of(page.item("fetch-failed"))
     assert client.post(url(with_usage, "act/"), {"step": "trust", "fingerprint": "f" * 64}).status_code == 422
     client.post(url(with_usage, "act/"), {"step": "trust", "fingerprint": "f" * 64, "reason": "Called them."})
     with_usage.refresh_from_db()

@@ -120,21 +120,23 @@ def test_that_all_of_the_group_wait_is_shown_only_where_levels_decide(
 
 def test_ranks_of_an_earlier_revision_are_named_and_not_explained_by_newer_targets(grid: Grid, lead: Client) -> None:
     def shown() -> list[tuple[bool, list[str | None]]]:
-        """Whether the order among groups is explained, and the revision of the ranks, on the group and entry page."""
-        pages = (read(lead.get(address)) for address in (page(grid), entry))
+        """Whether the order among groups is explained, and the revision of the ranks: group, entry and tree page."""
+        pages = (read(lead.get(address)) for address in (page(grid), entry, tree))
         return [
             (found.has('[data-testid="goes"]'), [one.attributes["data-value"] for one in found.items("earlier-ranks")])
             for found in pages
         ]
 
-    entry = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/"
-    assert shown() == [(True, [])] * 2
+    tree = f"/policy/{SLUG}/"
+    entry = f"{tree}n/{grid.uid('/atlas')}/atlas/"
+    assert shown() == [(True, []), (True, []), (False, [])]
     change_settings(policy_slug=SLUG, settings={"fallback_factor": 0.25}, reason="x", at=clock.now(), actor=COMMAND)
-    assert shown() == [(False, ["2"])] * 2
+    assert shown() == [(False, ["2"])] * 3
     assert "3" in text_of(read(lead.get(entry)).item("earlier-ranks"))
-    assert not read(lead.get(entry, {"at": 2})).has('[data-testid="earlier-ranks"]')
+    for address in (entry, tree):
+        assert not read(lead.get(address, {"at": 2})).has('[data-testid="earlier-ranks"]')
     grid.recompute()
-    assert shown() == [(True, [])] * 2
+    assert shown() == [(True, []), (True, []), (False, [])]
 
 
 def test_typed_shares_are_previewed_without_publishing(grid: Grid, lead: Client) -> None:
