@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from apps.analytics.forecast.draft_group import (
@@ -131,7 +132,7 @@ def words() -> Mapping[str, str]:
         "nobody": _("None."),
         "who": _("Diluted"),
         "gain": _("None. Entries that gain:"),
-        "more": "{n} " + _("More").lower(),
+        "more": ngettext("%(n)s more", "%(n)s more", 2) % {"n": "{n}"},
         "saving": _("Saving…"),
         "not_saved": _("Not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),

@@ -33,7 +33,7 @@ from apps.priorities.sentences import unit_of
 # --- Differences ------------------------------------------------------------------------------------------------------
 # CSS class, icon and text alternative.
 MARKS = {
-    "added": ("add", "plus", gettext_lazy("Added")),
+    "added": ("add", "plus", gettext_lazy("added")),
     "removed": ("del", "archive", gettext_lazy("Archived")),
     "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
     "changed": ("chg", "pencil", gettext_lazy("Changed")),
@@ -147,7 +147,7 @@ def field_key(field: str, before: Any, after: Any) -> str:
 def field_text(field: str, before: Any, after: Any) -> str:
     """A change of an entry as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
-        return _("archived") if after else _("Restored") if before else _("Added").lower()
+        return _("archived") if after else _("Restored") if before else _("added")
     if field == PLACE:
         elsewhere = _("elsewhere")
         return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
@@ -202,7 +202,7 @@ def verdict(diff: RevisionDiff) -> str:
     ]
     counts = {
         _("moved"): diff.counts["moved"],
-        _("Added").lower(): diff.counts["added"],
+        _("added"): diff.counts["added"],
         _("archived"): diff.counts["removed"],
     }
     parts += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]

@@ -224,10 +224,11 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
         who = capfirst(_("you")) if ending.line.is_own else name_of(grant)
-        ends = _("expired") if ending.line.state is GrantState.EXPIRED else _("Expires").lower()
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
+        is_over = ending.line.state is GrantState.EXPIRED
+        ends = f"{_('expired')} {day}" if is_over else _("until %(day)s") % {"day": day}
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
-        title, text = f"{who}: {grant.get_role_display()}", f"{ending.line.entry_name}, {ends} {day}"
+        title, text = f"{who}: {grant.get_role_display()}", f"{ending.line.entry_name}, {ends}"
         yield AttentionItem("role_ends", "key", title, text, url, _("View"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)

@@ -17,7 +17,7 @@ from apps.priorities.sentences import unit_of
 # By operation: CSS class, icon, and text for screen readers.
 MARKS = {
     "set_shares": ("chg", "pencil", gettext_lazy("Changed")),
-    "add": ("add", "plus", gettext_lazy("Added")),
+    "add": ("add", "plus", gettext_lazy("added")),
     "rename": ("chg", "pencil", gettext_lazy("Changed")),
     "move": ("mov", "arrows-move", gettext_lazy("Moved")),
     "archive": ("del", "archive", gettext_lazy("Archived")),

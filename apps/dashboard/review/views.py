@@ -204,7 +204,7 @@ def _choices(data: Mapping[str, Any]) -> dict[str, Side]:
 
 
 def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[str, Side]) -> dict[str, Any]:
-    names = {"parent_uid": _("place"), "is_group": _("May have children").lower(), "scope_sources": _("sources")}
+    names = {"parent_uid": _("place"), "is_group": _("May have children"), "scope_sources": _("sources")}
     field = conflict.field.removeprefix("settings.")
     return {
         "key": conflict.key,
