@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.accounts.actor import COMMAND
+from apps.core import clock
 from apps.dashboard.decay import decay_phrase
 from apps.engine.decay import AGINGS
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
+from apps.policies.services import change_settings
 from apps.policies.settings import PolicySettings
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
@@ -54,6 +57,16 @@ def test_every_decay_function_has_a_phrase_with_its_unit(window: dict[str, Any],
     phrase = decay_phrase(settings.window).replace("\N{NO-BREAK SPACE}", " ")
     assert [each for each in found if not re.search(rf"(?<![\d.]){re.escape(each)}(?!\w)", phrase)] == []
     assert bool(phrase) == bool(found), "usage that doesn't decay has no phrase"
+
+
+@pytest.mark.parametrize("window", [{"aging": "none"}, {"aging": "exponential", "half_life_s": 86400}])
+def test_the_heading_names_the_decay_if_there_is_one(admin: Client, window: dict[str, Any]) -> None:
+    change_settings(policy_slug=SLUG, settings={"window": window}, reason="x", at=clock.now(), actor=COMMAND)
+    phrase = decay_phrase(PolicySettings.from_json({"window": window}).window).replace("\N{NO-BREAK SPACE}", " ")
+    heading = read(admin.get(PAGE)).text("#verdict")
+    assert bool(phrase) == ("half_life_s" in window)
+    assert heading.count(",") == bool(phrase)
+    assert phrase in heading
 
 
 def test_every_decay_function_can_be_previewed_without_a_change(admin: Client) -> None:

@@ -18,7 +18,7 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
 from apps.priorities.models import Snapshot
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.page import Page, read
+from tests.dashboard.page import Page, read, text_of
 from tests.grants import make_grant
 from tests.sign_in import sign_in
 
@@ -105,6 +105,13 @@ def test_numbers_of_an_earlier_revision_are_marked(grid: Grid, eva: Client) -> N
     assert page.item("time-bar").attributes["data-value"] == "3"
     assert numbers_of(page) == "earlier_revision"
     assert page.item("time-bar-numbers").attributes["data-value"] == "2"
+
+
+def test_the_last_change_of_an_entry_is_left_out_of_its_past(grid: Grid, eva: Client) -> None:
+    entry = f"{TREE}n/{grid.uid('/atlas')}/atlas/"
+    publish(grid, {"op": "set_shares", "entry": "/atlas", "shares": 77})
+    assert "3" in text_of(Page(text(eva, entry)).item("last-changed"))
+    assert not Page(text(eva, entry, at=2)).has('[data-testid="last-changed"]')
 
 
 def test_a_day_without_zone_is_in_the_zone_of_the_page(grid: Grid, eva: Client) -> None:

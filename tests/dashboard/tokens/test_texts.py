@@ -21,6 +21,12 @@ def token(**more: Any) -> Token:
     return Token(public_id="abc", last_four="wxyz", **(given | more))
 
 
+def test_a_token_without_a_policy_is_valid_for_all_of_them() -> None:
+    everywhere, bound = (token_row(token(policy_slug=slug), AT).place for slug in ("", "grid"))
+    assert "grid" in bound
+    assert everywhere not in ("", bound)
+
+
 @pytest.mark.parametrize(
     ("more", "state", "days"),
     [
