@@ -266,9 +266,6 @@ FORMER_NAMES = {  # each with the name that replaced it
 VAGUE_VARIABLES = re.compile(
     r"(^|_)(told|said|(?<!is_)odd|heard|anew|thaw|landing|landed|newcomers?|laws?|rests|concerns)(_|$)|(^|_)in_force$"
 )
-VAGUE_WORDS_ALLOWED = {
-    "apps/accounts/selectors.py: list_tokens": "`everybody` is its parameter",
-}
 VAGUE_NAMES_ALLOWED = {
     "apps/engine/numerics/long_quotients.py: _divide_words": "machine words",
     "apps/core/tables.py: tell": "the method of files in Python",
@@ -285,8 +282,7 @@ def _definitions() -> Iterator[tuple[str, str, str]]:
 
 def test_docstrings_use_standard_words() -> None:
     found = {place: match[0] for place, _name, text in _definitions() if (match := VAGUE_WORDS.search(text))}
-    assert {place: word for place, word in found.items() if place not in VAGUE_WORDS_ALLOWED} == {}
-    assert sorted(found) == sorted(VAGUE_WORDS_ALLOWED)
+    assert found == {}
 
 
 def test_names_use_standard_words() -> None:

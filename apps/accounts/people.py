@@ -43,7 +43,7 @@ class Person:
 
 
 @transaction.atomic
-def update_or_create_user(person: Person, *, at: datetime, via: str, address: str | None = None) -> User:
+def update_or_create_user(person: Person, *, at: datetime, address: str | None = None) -> User:
     """Find or create the user of a person, and update groups.
 
     A user is found by identity. An existing user of the same name belongs to another person, unless the site trusts the
@@ -57,10 +57,10 @@ def update_or_create_user(person: Person, *, at: datetime, via: str, address: st
     if not subject or len(subject) > 1024:
         raise Invalid(_("Your sign-in sends no user name: contact your site’s support."))
     identity = Identity.objects.select_related("user").filter(source=person.source, subject=subject).first()
-    user = identity.user if identity else _linked(person, subject, at, via, address)
+    user = identity.user if identity else _linked(person, subject, at, address)
     if not user.is_active:
         raise NotAllowed(_("This account is closed: contact your site’s support."), code="account_closed")
-    actor = Actor(user=user, via=via, address=address)
+    actor = Actor(user=user, via="page", address=address)
     _update(user, person)
     _sync_groups(user, person, at, actor)
     return user
@@ -92,7 +92,7 @@ def normalise_group(name: str) -> str:
     return text
 
 
-def _linked(person: Person, subject: str, at: datetime, via: str, address: str | None) -> User:
+def _linked(person: Person, subject: str, at: datetime, address: str | None) -> User:
     username = _clean_username(person.username)
     user = User.objects.select_for_update().filter(username__iexact=username).first()
     if user is not None and person.source not in settings.FAIRSHARE_LINK_BY_NAME:
@@ -107,7 +107,7 @@ def _linked(person: Person, subject: str, at: datetime, via: str, address: str |
         user.save()
     Identity.objects.create(user=user, source=person.source, subject=subject, linked_at=at)
     audit.record(
-        actor=Actor(user=user, via=via, address=address),
+        actor=Actor(user=user, via="page", address=address),
         verb="user.made" if made else "user.linked",
         at=at,
         subject=user.username,

@@ -11,14 +11,11 @@ from apps.accounts.request_cache import once_per_request
 from apps.core.errors import NotFound
 
 
-def list_tokens(*, actor: Actor, everybody: bool = False) -> list[Token]:
-    """The actor's own tokens, newest first; all tokens for an administrator with `everybody`."""
-    tokens = Token.objects.select_related("user").order_by("-id")
-    if everybody and actor.is_admin:
-        return list(tokens)
+def list_tokens(*, actor: Actor) -> list[Token]:
+    """The actor's own tokens, newest first."""
     if actor.user is None:
         return []
-    return list(tokens.filter(user=actor.user))
+    return list(Token.objects.select_related("user").filter(user=actor.user).order_by("-id"))
 
 
 def get_user(*, username: str, actor: Actor) -> User:

@@ -392,6 +392,6 @@ def _distance(found: Projection, horizon: int) -> I8:
     return distance
 
 
-def shown_targets(lines: Sequence[TargetLine], *, stated: bool) -> list[TargetLine]:
-    """Filter by whether the entry was edited."""
-    return [line for line in lines if line.is_stated == stated]
+def indirect_targets(lines: Sequence[TargetLine]) -> list[TargetLine]:
+    """Targets of entries that were not edited."""
+    return [line for line in lines if not line.is_stated]

@@ -179,7 +179,7 @@ def forbidden(request: HttpRequest, *_: object) -> HttpResponse:
     return problem(request, 403, "not_allowed", "You may see this, but not do that.")
 
 
-def bad_request(request: HttpRequest, error: Exception | None = None) -> HttpResponse:
+def bad_request(request: HttpRequest, error: Exception) -> HttpResponse:
     if isinstance(error, RequestDataTooBig):
         return too_large(request)
     if isinstance(error, TooManyFieldsSent):

@@ -139,12 +139,12 @@ def _version_of(tag: str) -> int:
 
 
 # --- Instants ---------------------------------------------------------------------------------------------------------
-def moment_of(text: str | None, where: str = "at") -> int | datetime | None:
+def moment_of(text: str | None) -> int | datetime | None:
     """A revision (a number of up to nine digits) or an instant; None without a text."""
     try:
         return read_moment(text)
     except ValueError as error:
-        raise field_refusal(where, str(error)) from error
+        raise field_refusal("at", str(error)) from error
 
 
 class InstantField(serializers.CharField):

@@ -121,10 +121,10 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def read_bounded(stream: Readable, limit: int = BODY_BYTES) -> bytes:
+def read_bounded(stream: Readable) -> bytes:
     """Read the body into memory; 413 if it is longer than the limit."""
-    body = stream.read(limit + 1)
-    if len(body) > limit:
+    body = stream.read(BODY_BYTES + 1)
+    if len(body) > BODY_BYTES:
         raise Refusal("The body is over 32 MB: send it in parts.", code="too_large", status=413)
     return body
 

@@ -113,7 +113,7 @@ class Effect:
     changes_nothing: bool
 
 
-def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID] = ()) -> Effect:
+def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID]) -> Effect:
     """The changed entry first, then those whose target changes most, in tree order. Groups are shown without rank."""
     moved = [row for row in preview.rows if row.is_changed or row.target_before != row.target_after]
     most = sorted(moved, key=lambda row: (not row.is_changed, -_moved_by(row)))[:SHOWN]

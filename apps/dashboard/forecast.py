@@ -54,7 +54,7 @@ class ForecastCard:
         return bool(self.share) and not self.problem
 
 
-def card_of(found: Forecast, *, share: str = "", problem: str = "") -> ForecastCard | None:
+def card_of(found: Forecast, *, share: str, problem: str) -> ForecastCard | None:
     """The card of a forecast, None if there is nothing to show."""
     shown = found.shown or (found.levels[-1] if found.levels else None)
     if shown is None:

@@ -17,6 +17,9 @@ Apply = Callable[[FloatArray, FloatArray], FloatArray]
 _TOLERANCE = 1e-12
 # Priorities closer together than this count as equal, so that rounding errors are no disagreement.
 _EQUAL = 1e-9
+# Points of a grid: of the definition, which is checked at each of them, and of orders, which compare each pair.
+_DEFINITION_STEPS, _ORDER_STEPS = 40, 12
+_ACTIVE_SHARE = 0.5
 _CHOSEN = ((0.25, 0.5), (0.5, 0.25), (0.05, 0.0), (0.0, 0.3), (1.0, 0.9), (0.3, 0.3))
 
 
@@ -54,12 +57,12 @@ class Definition:
         return next((text for holds, text in words if not holds), "")
 
 
-def check_definition(apply: Apply, *, steps: int = 40) -> Definition:
-    """Evaluate the operator at (i/steps, j/steps), i and j from 0 to steps; between these points nothing is checked."""
-    points = np.arange(steps + 1) / steps
+def check_definition(apply: Apply) -> Definition:
+    """Evaluate the operator at (i/40, j/40), i and j from 0 to 40; between these points nothing is checked."""
+    points = np.arange(_DEFINITION_STEPS + 1) / _DEFINITION_STEPS
     t, s = (axis.ravel() for axis in np.meshgrid(points, points, indexing="ij"))
     flat = apply(t, s)
-    values = flat.reshape(steps + 1, steps + 1)  # rows are targets, columns are actuals
+    values = flat.reshape(len(points), len(points))  # rows are targets, columns are actuals
     inner = values[1:, 1:]
     return Definition(
         is_in_range=bool((np.abs(flat) <= 1.0 + _TOLERANCE).all()),
@@ -98,26 +101,27 @@ class Agreement:
         return self.reversed_pairs == 0
 
 
-def compare_orders(one: Apply, other: Apply, *, steps: int = 12) -> Agreement:
-    """Compare how two operators order all pairs of inputs on a grid of 1/steps … (steps − 1)/steps.
+def compare_orders(one: Apply, other: Apply) -> Agreement:
+    """Compare how two operators order all pairs of inputs on a grid of 1/12 … 11/12.
 
     A pair that is equal for one and different for the other counts as reversed. Full agreement means that the grid has
     no counterexample; equivalence of operators follows from eq. 16 of the operators paper.
     """
-    points = np.arange(1, steps) / steps
+    points = np.arange(1, _ORDER_STEPS) / _ORDER_STEPS
     t, s = (axis.ravel() for axis in np.meshgrid(points, points))
     return _agreement(one(t, s), other(t, s), t, s)
 
 
-def check_redistribution(apply: Apply, *, steps: int = 12, active_share: float = 0.5) -> Agreement:
+def check_redistribution(apply: Apply) -> Agreement:
     """Compare the order under virtual targets with the order under the given ones. Source: operators paper, eq. 15.
 
-    Entries have t' = i/steps and t = active_share · t'; the rest of the shares is idle. Full agreement means that the
+    Entries have t' = i/12 and t = t'/2; the other half of the shares is idle. Full agreement means that the
     operator brings active entries to their virtual targets: unused share is redistributed in proportion.
     """
-    points = np.arange(1, steps) / steps
+    points = np.arange(1, _ORDER_STEPS) / _ORDER_STEPS
     wished, s = (axis.ravel() for axis in np.meshgrid(points, points))
-    return _agreement(apply(wished, s), apply(active_share * wished, s), active_share * wished, s)
+    t = _ACTIVE_SHARE * wished
+    return _agreement(apply(wished, s), apply(t, s), t, s)
 
 
 def _agreement(one: FloatArray, other: FloatArray, t: FloatArray, s: FloatArray) -> Agreement:

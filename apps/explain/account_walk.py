@@ -113,7 +113,7 @@ def _explained(visible: VisibleSnapshot, result: dict[str, Any], entry: int) -> 
 Outlooks = Callable[[MyPriority], Outlook | None]
 
 
-def get_me(*, actor: Actor, at: int | datetime | None = None, policy_slug: str | None = None) -> dict[str, Any]:
+def get_me(*, actor: Actor, at: int | datetime | None, policy_slug: str | None) -> dict[str, Any]:
     """The actor, and a summary of each account: policy, entry, rank, factor and sentence."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     return {
@@ -126,12 +126,12 @@ def get_me(*, actor: Actor, at: int | datetime | None = None, policy_slug: str |
 def explain_me(
     *,
     actor: Actor,
-    at: int | datetime | None = None,
-    policy_slug: str | None = None,
-    account: str = "",
-    namespace: str = "",
-    entry: str = "",
-    outlook_of: Outlooks | None = None,
+    at: int | datetime | None,
+    policy_slug: str | None,
+    account: str,
+    namespace: str,
+    entry: str,
+    outlook_of: Outlooks,
 ) -> dict[str, Any]:
     """The actor's accounts with every level, the scheduler's number and advice; all, or those that match."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
@@ -142,7 +142,7 @@ def explain_me(
     ]
     accounts = []
     for one in chosen:
-        outlook = outlook_of(one) if outlook_of and not one.error and at is None else None
+        outlook = outlook_of(one) if not one.error and at is None else None
         accounts.append(_explained_priority(one, messages_of(one, _others(found, one), outlook)))
     return {**_actor_json(actor), "at": _instant_json(at), "accounts": accounts}
 

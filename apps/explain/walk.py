@@ -166,7 +166,7 @@ def without_reason(snapshot: ServedSnapshot, step: WalkStep, shows_numbers: Mask
     return replace(step, local_only=replace(step.local_only, reason=""))
 
 
-def ahead_message(step: WalkStep, *, is_you: bool = False, is_yours: bool = False) -> Message:
+def ahead_message(step: WalkStep, *, is_you: bool, is_yours: bool = False) -> Message:
     """How many siblings go first, without their names."""
     if not step.n_siblings:
         return build_message("ahead.alone")

@@ -184,9 +184,7 @@ def clean_token(token: str) -> str:
     return plain
 
 
-def record_fetch(
-    remote: AnyRemote, fetched: FetchResult, at: datetime, duration_s: float, *, is_behind: bool = False
-) -> None:
+def record_fetch(remote: AnyRemote, fetched: FetchResult, at: datetime, duration_s: float, *, is_behind: bool) -> None:
     """Record the fetch and schedule the next one."""
     is_good = fetched.outcome not in BAD_OUTCOMES
     # logged at the first of equal failures only

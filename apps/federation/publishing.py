@@ -188,7 +188,7 @@ def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, .
 
 
 @transaction.atomic
-def drop_publication(*, name: str, reason: str = "", at: datetime, actor: Actor) -> None:
+def drop_publication(*, name: str, reason: str, at: datetime, actor: Actor) -> None:
     """Stop publishing and delete all versions. Sites that mounted it keep theirs, which grows stale.
 
     Raises:

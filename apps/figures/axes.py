@@ -26,7 +26,7 @@ def margin(left: Left = 34, right: Right = 12, top: Top = 8, bottom: Bottom = 24
     return {"l": left, "r": right, "t": top, "b": bottom}
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
+def ticks(low: float, high: float, most: int) -> list[float]:
     """Return round values within low..high, at most `most` + 1 of them, in steps of 1, 2 or 5 times a power of ten."""
     span = high - low
     if not span > 0:
@@ -37,10 +37,10 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [round(n * step, 12) + 0.0 for n in range(n_first, n_last + 1)]
 
 
-def share_axis(values: Iterable[float | None], *, whole: bool = False, most: int = 5) -> dict[str, Any]:
+def share_axis(values: Iterable[float | None], *, whole: bool = False) -> dict[str, Any]:
     """Axis of percents from zero. whole: up to 100."""
     high = 100.0 if whole else max([1.0, *_known(values)]) * 1.06
-    marks = ticks(0.0, min(high, 100.0), most)
+    marks = ticks(0.0, min(high, 100.0), 5)
     texts = [f"{one:g}" for one in marks[:-1]] + [f"{marks[-1]:g}\u00a0%"]
     return {"range": [0, high], "tickvals": marks, "ticktext": texts}
 

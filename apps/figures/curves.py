@@ -266,7 +266,7 @@ def _operator(name: str, k: float) -> Operator:
         raise Invalid(message, fields=[FieldProblem(NAME, message)]) from None
 
 
-def profile_figure(own: str, options: ProfileOptions, query: QueryDict, *, policy: str, k: float = DEFAULT_K) -> Figure:
+def profile_figure(own: str, options: ProfileOptions, query: QueryDict, *, policy: str, k: float) -> Figure:
     """own: operator to compare with; k: of `combined`. Actuals and the target in percent, priorities −1..1."""
     shown = {name: _operator(name, k) for name in (own, *options.others)}
     target = options.target / 100

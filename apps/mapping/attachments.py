@@ -23,7 +23,7 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.mapping.versions import Placement, get_attaching_user, refuse_stale, store_version
 from apps.policies.access.scope import require_scope
-from apps.policies.changesets.change_sets import clean_reason, require_reason
+from apps.policies.changesets.change_sets import require_reason
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask
@@ -298,11 +298,8 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
     return found
 
 
-def decide_claim(
-    rights: MapRights, *, claim_id: int, confirm: bool, reason: str = "", at: datetime, actor: Actor
-) -> None:
+def decide_claim(rights: MapRights, *, claim_id: int, confirm: bool, at: datetime, actor: Actor) -> None:
     """Confirm or reject a claim as a mapper of the account's entry; never one's own claim."""
-    reason = clean_reason(reason)
     with transaction.atomic():
         claim = Claim.objects.select_for_update(of=("self",)).select_related("user").filter(pk=claim_id).first()
         everywhere = rights.tree.subtree_mask(0)
@@ -315,21 +312,20 @@ def decide_claim(
             moves = moves_by_owner(rights, dict.fromkeys((one.pk for one in open_claim.accounts), claim.user))
             if refusal := refusal_of(rights, moves):
                 raise NotAllowed(refusal.text, code="not_yours")
-            _assign_owner(open_claim.accounts, claim.user, actor, at, reason)
+            _assign_owner(open_claim.accounts, claim.user, actor, at)
         else:
             audit.record(
                 actor=actor,
                 verb="account.claim_refused",
                 at=at,
                 policy_slug=rights.policy.slug,
-                reason=reason,
                 subject=f"{claim.namespace}:{claim.user_name}",
                 details={"person": claim.user.username},
             )
         claim.delete()
 
 
-def _assign_owner(accounts: Sequence[Account], user: User, actor: Actor, at: datetime, reason: str) -> None:
+def _assign_owner(accounts: Sequence[Account], user: User, actor: Actor, at: datetime, reason: str = "") -> None:
     Account.objects.filter(pk__in=[account.pk for account in accounts]).update(person=user)
     names = [key_of(account)._asdict() for account in accounts]
     audit.record(

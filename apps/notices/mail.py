@@ -62,7 +62,7 @@ def address(path: str) -> str:
 
 
 # --- Unsubscribing ----------------------------------------------------------------------------------------------------
-def unsubscribe_address(user: User, *, is_statement: bool = False) -> str:
+def unsubscribe_address(user: User, *, is_statement: bool) -> str:
     """Signed link that stops this kind of mail without sign-in and does nothing else; it doesn't expire."""
     what = [user.pk, _STATEMENTS] if is_statement else user.pk
     return address(f"/notices/unsubscribe/{signing.dumps(what, salt=_SALT)}/")

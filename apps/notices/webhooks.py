@@ -50,10 +50,10 @@ def get_webhook(*, id: int, at: datetime, actor: Actor) -> WebhookLine:
     return _line(found)
 
 
-def list_deliveries(*, id: int, at: datetime, actor: Actor, limit: int = LOGGED) -> list[Delivery]:
+def list_deliveries(*, id: int, at: datetime, actor: Actor) -> list[Delivery]:
     """Deliveries with their results, newest first."""
     line = get_webhook(id=id, at=at, actor=actor)
-    return list(line.webhook.deliveries.select_related("notice").order_by("-pk")[:limit])
+    return list(line.webhook.deliveries.select_related("notice").order_by("-pk")[:LOGGED])
 
 
 def make_webhook(

@@ -122,7 +122,7 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
 
 @transaction.atomic
 def map_by_names(
-    *, policy_slug: str, namespace: str | None, by_association: bool = False, reason: str, at: datetime, actor: Actor
+    *, policy_slug: str, namespace: str | None, by_association: bool, reason: str, at: datetime, actor: Actor
 ) -> int:
     """Add rules that map users and groups to entries of the same names; returns the number of new rules.
 

@@ -90,10 +90,10 @@ def read_site_outputs() -> str:
     return "".join([_dump(cluster[1]), config, partitions, _run("sshare", "-a", "-P", "-l")])
 
 
-def read_site_log(days: int = LOG_DAYS) -> BinaryIO:
+def read_site_log() -> BinaryIO:
     """Run sacct for the last days; times are seconds since 1970."""
     command = COMMAND.partition(" ")[2]  # the variable in front of the command is set anyway
-    arguments = command.replace("-X", f"-X -S now-{days:d}days").split()
+    arguments = command.replace("-X", f"-X -S now-{LOG_DAYS:d}days").split()
     most = int(settings.FAIRSHARE_UPLOAD_BYTES)
     return run_program(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
 
@@ -125,7 +125,7 @@ def find_site_outputs(text: str) -> SiteOutputs | None:
     return found if found.dump and (found.sshare or found.config) else None
 
 
-def read_sshare(text: str, cluster: str = "") -> list[OwnValue]:
+def read_sshare(text: str, cluster: str) -> list[OwnValue]:
     """Parse output of `sshare -a -P -l` with the agent's parser.
 
     Raises:

@@ -19,7 +19,7 @@ from apps.accounts.models import Account
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of
-from apps.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
+from apps.onboarding.first_policy_draft import require_setup, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
@@ -208,13 +208,13 @@ class TreeVsUsage:
 
 
 def compare_with_log(
-    beginning: Beginning, *, zone: ZoneInfo, settings: PolicySettings | None = None, at: datetime, actor: Actor
+    beginning: Beginning, *, zone: ZoneInfo, settings: PolicySettings, at: datetime, actor: Actor
 ) -> TreeVsUsage:
-    """Compare the draft with its log, for administrators. settings: the proposed ones by default."""
+    """Compare the draft with its log, for administrators."""
     require_setup(actor)
     if beginning.source is None:
         raise ValueError("There is no log yet.")
-    tree, settings = tree_of(beginning), settings or proposed_settings(beginning)
+    tree = tree_of(beginning)
     span = span_of(beginning.source, zone=zone, at=at)
     account_ids, used = load_used(beginning.source, span, zone)
     keys = _keys(account_ids)

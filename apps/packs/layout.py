@@ -235,6 +235,7 @@ def _day(text: str) -> str:
 # Positions are the same in the PDF and in the SVG of the page.
 WIDTH = 515.0  # points: the text width of the PDF's pages
 LABELS = 150.0
+_LONGEST_LABEL = 26  # characters
 _VALUES = 60.0
 BAR, GAP = 9.0, 8.0
 LEGEND = 18.0
@@ -274,7 +275,7 @@ def svg_of(bars: Bars, title: str) -> SafeString:
         ]
     for bar in bars_of(bars):
         if bar.label:
-            parts.append(element("text", shorten(bar.label, 26), x="0", y=f"{bar.y + 8:g}"))
+            parts.append(element("text", shorten(bar.label), x="0", y=f"{bar.y + 8:g}"))
         size = {"width": f"{bar.length:.2f}", "height": f"{BAR:g}"}
         parts.append(element("rect", x=f"{LABELS:g}", y=f"{bar.y:g}", **size, **{"class": f"bar-{bar.series}"}))
         parts.append(element("text", bar.value, x=f"{LABELS + bar.length + 4:.2f}", y=f"{bar.y + 8:g}"))
@@ -282,7 +283,7 @@ def svg_of(bars: Bars, title: str) -> SafeString:
     return element("svg", joined(parts), **{"class": "pack-bars"}, **view)
 
 
-def shorten(text: str, most: int) -> str:
-    """Shorten a text in the middle, which says least in a path."""
-    first = most // 2 - 1
-    return text if len(text) <= most else f"{text[:first]}…{text[-(most - first - 1) :]}"
+def shorten(label: str) -> str:
+    """Shorten the label of a bar in the middle, which says least in a path."""
+    first = _LONGEST_LABEL // 2 - 1
+    return label if len(label) <= _LONGEST_LABEL else f"{label[:first]}…{label[-(_LONGEST_LABEL - first - 1) :]}"

@@ -271,7 +271,7 @@ class _Layout:
         for bar in bars_of(bars):
             y = self.y + bar.y
             if bar.label:
-                self.pdf.text(_LEFT, y + 7.5, shorten(bar.label, 26), size=_SMALL)
+                self.pdf.text(_LEFT, y + 7.5, shorten(bar.label), size=_SMALL)
             self.pdf.box(_LEFT + LABELS, y, bar.length, BAR, color=_COLORS[bar.series])
             self.pdf.text(_LEFT + LABELS + bar.length + 4, y + 7.5, bar.value, size=_SMALL)
         self.y += height + _PAD

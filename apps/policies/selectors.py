@@ -135,7 +135,7 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     return found
 
 
-def list_revisions(*, policy: Policy, before: int | None = None, query: str = "", limit: int = 50) -> list[Revision]:
+def list_revisions(*, policy: Policy, before: int | None = None, query: str = "", limit: int) -> list[Revision]:
     """List revisions, newest first, without trees and settings. before: cursor. query: part of the reason or author."""
     revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
     if query:

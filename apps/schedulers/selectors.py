@@ -85,9 +85,9 @@ class SchedulerView:
         return "failing" if last.failed else "running"
 
 
-def list_schedulers(*, at: datetime, actor: Actor, policy_slug: str = "") -> list[SchedulerView]:
+def list_schedulers(*, at: datetime, actor: Actor) -> list[SchedulerView]:
     """Schedulers of the policies that the actor manages, by name."""
-    managed = [one for one in list_policies(actor=actor) if policy_slug in ("", one.slug) and manages(one, actor, at)]
+    managed = [one for one in list_policies(actor=actor) if manages(one, actor, at)]
     found = Scheduler.objects.select_related("policy").filter(policy__in=managed)
     return views_of([one for one in found if may_read(one, actor, at)], at)
 
@@ -121,9 +121,7 @@ def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any]
     return agent_orders_of(scheduler)
 
 
-def list_passes(
-    *, name: str, at: datetime, actor: Actor, before_id: int | None = None, limit: int = 50
-) -> list[AgentPass]:
+def list_passes(*, name: str, at: datetime, actor: Actor, before_id: int | None = None, limit: int) -> list[AgentPass]:
     """Passes of a scheduler, newest first."""
     view = get_scheduler(name=name, at=at, actor=actor)
     found: QuerySet[AgentPass] = AgentPass.objects.filter(scheduler=view.scheduler).order_by("-id")

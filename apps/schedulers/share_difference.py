@@ -236,7 +236,7 @@ class ShareDifference:
         return float(np.median(self.fitted.shares[beside] / self.given.shares[beside])) if len(beside) else 1.0
 
 
-def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None = None) -> ShareDifference:
+def compare_shares(kind: str, tree: TreeColumns, listing: Listing, within: Mask | None) -> ShareDifference:
     """Compare shares. tree: the unmodified tree of the policy. within: entries whose shares are carried; None: all."""
     listed = [ListedAssociation(row.group, row.user, row.partition, row.parent, row.shares) for row in listing.rows]
     if kind == Scheduler.Kind.GRIDENGINE:

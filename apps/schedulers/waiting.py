@@ -158,7 +158,7 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
 
 
 def list_waiting(
-    *, policy_slug: str, at: datetime, actor: Actor, limit: int = 100
+    *, policy_slug: str, at: datetime, actor: Actor, limit: int
 ) -> tuple[list[tuple[str, QueuedJob]], int]:
     """The first waiting jobs of a policy that the actor may see, each with its scheduler, and their total number."""
     found: list[tuple[str, QueuedJob]] = []

@@ -65,7 +65,6 @@ class Link:
     policy_slug: str
     title: str
     uid: UUID | None = None
-    other_uid: UUID | None = None
     number: int = 0
 
 

@@ -9,6 +9,8 @@ from django.db import connection
 
 from apps.accounts.actor import Actor
 
+MOST_LISTED = 200
+
 # SQL condition for queries on buckets: leaves out hours that another source covers too, until a manager decides.
 NOT_HELD = """ AND (usage_bucket.source_id, usage_bucket.site, usage_bucket.hour_at) NOT IN (
     SELECT held_id, site, generate_series(from_at, to_at - interval '1 hour', '1 hour') FROM usage_overlap
@@ -57,7 +59,7 @@ GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY overlap.state <> 'held', min(found_at) DESC, 
 """
 
 
-def list_held_hours(*, actor: Actor, limit: int = 200) -> list[HeldHours]:
+def list_held_hours(*, actor: Actor) -> list[HeldHours]:
     """Held hours, undecided first, then newest first.
 
     Every signed-in person may list them: they name sources, no jobs.
@@ -65,5 +67,5 @@ def list_held_hours(*, actor: Actor, limit: int = 200) -> list[HeldHours]:
     if actor.user is not None and not actor.user.is_active:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_GROUPS, [limit])
+        cursor.execute(_GROUPS, [MOST_LISTED])
         return [HeldHours(*row) for row in cursor.fetchall()]

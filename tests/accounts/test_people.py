@@ -27,7 +27,7 @@ def eva(**changed: Any) -> Person:
 
 
 def arrive(person: Person) -> User:
-    return update_or_create_user(person, at=AT, via="page")
+    return update_or_create_user(person, at=AT)
 
 
 def groups_of(user: User) -> list[str]:

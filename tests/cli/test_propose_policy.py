@@ -19,7 +19,8 @@ from apps.core.clock import now
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.services import publish_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.selectors import get_overview, open_view
+from apps.priorities.selectors import open_view
+from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.tree import iterate_rows
 from apps.priorities.selectors.tree_listing import Arrangement
 from apps.usage.parsers.base import RecordRow
@@ -60,8 +61,7 @@ def test_groups_of_the_nasa_log_have_the_printed_digits(traces_dir: Path) -> Non
     assert rows["/1"].target == 0.5
     users = {"4": 0.3617, "2": 0.1576, "7": 0.1125, "1": 0.0611}
     assert {user: round(rows[f"/1/{user}"].actual_global or 0.0, 4) for user in users} == users
-    overview = get_overview(policy_slug="nasa", actor=admin)
-    assert overview is not None
+    overview = overview_of(open_view(policy_slug="nasa", actor=admin))
     assert overview.usage is not None
     assert (overview.n_unmapped, round(overview.usage / 3600)) == (0, 131_733)
 

@@ -156,11 +156,12 @@ def test_a_signal_reaches_the_command_and_stops_the_database(var: Path, with_sta
 # --- What a first start makes -----------------------------------------------------------------------------------------
 
 
-def test_a_password_is_generated_once_with_mode_0600(var: Path) -> None:
-    made = password_for("anna", var=var)
-    assert password_for("anna", var=var) == made
-    assert password_for("berit", var=var) != made
-    assert sign_ins(var=var) == {"anna": made, "berit": password_for("berit", var=var)}
+def test_a_password_is_generated_once_with_mode_0600(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_VAR", str(var))
+    made = password_for("anna")
+    assert password_for("anna") == made
+    assert password_for("berit") != made
+    assert sign_ins(var=var) == {"anna": made, "berit": password_for("berit")}
     assert (var / "sign-ins").stat().st_mode & 0o777 == 0o600
     assert len(made.replace("-", "")) == 20
 

@@ -123,9 +123,7 @@ def test_a_claim_waits_for_a_manager_and_answers_alike_for_unknown_names(site: S
     rights = rights_in(site.slug, at=AS_OF, actor=lead)
     (open_claim,) = attachments.list_claims(rights, rights.tree.subtree_mask(0))
     assert [account.user_name for account in open_claim.accounts] == ["alice"]
-    attachments.decide_claim(
-        rights, claim_id=open_claim.claim.pk, confirm=True, reason="I know her.", at=AS_OF, actor=lead
-    )
+    attachments.decide_claim(rights, claim_id=open_claim.claim.pk, confirm=True, at=AS_OF, actor=lead)
     assert Account.objects.get(user_name="alice").person == ann.user
     assert attachments.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=ann), "settled"
     assert [claim.user_name for claim in attachments.list_my_accounts(actor=ann).claims] == ["never-seen"]

@@ -12,7 +12,8 @@ from apps.accounts.actor import COMMAND, SYSTEM
 from apps.core import clock
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.staleness import request_recompute
-from apps.priorities.selectors import get_overview, open_view
+from apps.priorities.selectors import open_view
+from apps.priorities.selectors.overview import overview_of
 from apps.runs.services import work_run_now
 from apps.usage.models import Record
 from apps.usage.services import NewSource, make_source
@@ -66,6 +67,5 @@ def test_usage_and_factors_equal_sshare_with_nothing_unmapped(golden_dir: Path, 
     assert set(found) == set(wanted)
     for path, (usage, factor) in wanted.items():
         assert found[path] == pytest.approx((usage, factor), rel=0, abs=1e-6), path
-    overview = get_overview(policy_slug="c1", actor=SYSTEM)
-    assert overview is not None
+    overview = overview_of(open_view(policy_slug="c1", actor=SYSTEM))
     assert overview.n_unmapped == 0

@@ -27,7 +27,6 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     block_bytes = 64 * 1024
     for name in ("_READ", "_BLOCK"):
         monkeypatch.setattr(lines, name, block_bytes)
-    monkeypatch.setitem(lines.read_blocks.__kwdefaults__ or {}, "block_bytes", block_bytes)
     monkeypatch.setattr(xml_records, "_PIECE_RECORDS", 50)
 
 

@@ -160,9 +160,7 @@ class DirectoryBackend(ModelBackend):
         person = find_person(username or "", password or "")
         if person is None:
             return None
-        return update_or_create_user(
-            person, at=now(), via="page", address=request.META.get("REMOTE_ADDR") if request else None
-        )
+        return update_or_create_user(person, at=now(), address=request.META.get("REMOTE_ADDR") if request else None)
 
 
 class ElsewhereBackend(ModelBackend):

@@ -88,7 +88,7 @@ def end_other_sessions(*, this_key: str, at: datetime, actor: Actor) -> int:
     return n_ended
 
 
-def delete_sessions(user: User, *, except_key: str = "") -> int:
+def delete_sessions(user: User, *, except_key: str) -> int:
     """Delete a user's sessions in the caller's transaction; the caller writes the audit row. Returns their number."""
     return Session.objects.filter(user=user).exclude(session_key=except_key).delete()[0]
 

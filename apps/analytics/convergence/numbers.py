@@ -164,7 +164,7 @@ _MOST_PATHS = 200
 
 
 def get_selection(
-    query: SelectionQuery, *, policy_slug: str, below: UUID | None, actor: Actor, scope: str = READ
+    query: SelectionQuery, *, policy_slug: str, below: UUID | None, actor: Actor, scope: str
 ) -> Selection:
     """Return the selected entries on the days of `query.whole`, or in the last seven days by the hour.
 
@@ -207,9 +207,9 @@ def _default_picks(entry: OpenedEntry, query: SelectionQuery) -> list[int]:
     return [i for i in indices if i is not None][:DEFAULT_PICKS]
 
 
-def list_paths(*, policy_slug: str, actor: Actor, below: UUID | None = None, scope: str = READ) -> list[str]:
+def list_paths(*, policy_slug: str, actor: Actor, below: UUID | None) -> list[str]:
     """List paths of entries that can be picked, level by level below the entry, at most two hundred."""
-    view, at, _ = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=scope)
+    view, at, _ = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=READ)
     found: list[int] = []
     level = [at]
     while level and len(found) < _MOST_PATHS:

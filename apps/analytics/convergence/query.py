@@ -305,7 +305,7 @@ def find_hourly_selection(view: PolicyView, rows: Sequence[int]) -> FoundMembers
     return _fully_visible(view, shown, len(shown), load_hours(view.policy, [view.tree.uuid(i) for i in shown]))
 
 
-def find_hourly_members(view: PolicyView, at: int, *, itself: bool = False) -> FoundMembers:
+def find_hourly_members(view: PolicyView, at: int, *, itself: bool) -> FoundMembers:
     """As find_members, with hourly series. Readers of sums don't see hours: two sums an hour apart may differ by one
     person's usage.
     """

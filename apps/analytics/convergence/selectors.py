@@ -112,9 +112,9 @@ class OpenedEntry(NamedTuple):
 
 
 def get_convergence(
-    query: ChildrenQuery, *, policy_slug: str, actor: Actor, uid: UUID | None = None, scope: str = READ
+    query: ChildrenQuery, *, policy_slug: str, actor: Actor, uid: UUID | None, scope: str = READ
 ) -> Convergence:
-    """Return the convergence of the children of `uid` (default: the root) by day; a leaf is shown alone."""
+    """Return the convergence of the children of `uid` (None: the root) by day; a leaf is shown alone."""
     return load_convergence(
         open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=query.itself, scope=scope), query, actor
     )
@@ -274,15 +274,13 @@ class Trend:
     target: float
 
 
-def load_trends(
-    view: PolicyView, uids: Iterable[UUID], *, of: str = "parent", n_days: int = TREND_DAYS
-) -> dict[UUID, Trend]:
+def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str) -> dict[UUID, Trend]:
     """Load decayed shares by entry, for entries that have days. Empty if the view shows a past time."""
     state = series_state(view.policy)
     days = list(uids)
     if state.through_on is None or view.asked is not None or not days:
         return {}
-    from_on = state.through_on - timedelta(days=n_days - 1)
+    from_on = state.through_on - timedelta(days=TREND_DAYS - 1)
     series = load_series(view.policy, days, from_on=from_on, to_on=state.through_on)
     if not series.days.on:
         return {}

@@ -159,7 +159,7 @@ def get_my_position(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: date
     values = snapshot.values
     ranked = values.has_rank & values.is_ranked
     has_rank = bool(ranked[entry])
-    factor, is_from_key = factors_with_distance(snapshot)
+    factor = factors_with_distance(snapshot)
     rank = int(values.rank[entry]) if has_rank else None
     own = float(factor[entry]) if has_rank else None
     smallest = int(settings.FAIRSHARE_SMALLEST_GROUP)
@@ -173,39 +173,38 @@ def get_my_position(*, policy_slug: str, entry_uid: UUID, actor: Actor, at: date
         of=int(ranked.sum()),
         n_same=int((values.rank[ranked] == rank).sum()) - 1 if has_rank else 0,
         factor=own,
-        is_from_key=is_from_key,
         smallest=smallest,
         bins=() if own is None else bin_factors(factor[ranked], own, smallest=smallest),
     )
 
 
-def factors_with_distance(snapshot: ServedSnapshot) -> tuple[F8, bool]:
-    """Return factors 0..1 whose differences are meaningful, and whether they are computed from the vectors' keys.
+def factors_with_distance(snapshot: ServedSnapshot) -> F8:
+    """Return factors 0..1 whose differences are meaningful.
 
-    With factors derived from ranks all neighbours are equally far apart, so the keys are used instead.
+    With factors derived from ranks all neighbours are equally far apart, so the vectors' keys are used instead.
     """
     algorithm, values = snapshot.algorithm, snapshot.values
     if algorithm["name"] != "aequus" or algorithm.get("factor_from") != "rank":
-        return values.factor, False
+        return values.factor
     prepared = prepare(snapshot.tree.engine_tree())
     scalar = (values.scalar if prepared.is_whole else values.scalar[prepared.entry]).astype(np.int64)
     found = factor_from_key(prepared.contest, scalar, prepared.depth, int(algorithm["resolution"]))
-    return prepared.spread(found), True
+    return prepared.spread(found)
 
 
-def bin_factors(factors: F8, own: float, *, smallest: int, n_bins: int = N_BINS) -> tuple[Bin, ...]:
+def bin_factors(factors: F8, own: float, *, smallest: int) -> tuple[Bin, ...]:
     """Count factors in twentieths of 0..1, merging neighbours until each bin has at least `smallest` others or none.
 
     factors: of all ranked leaves, including one's own (`own`). Empty if all others would be in one bin.
     """
-    bin_index = np.clip((factors * n_bins + 1e-9).astype(np.int64), 0, n_bins - 1)
-    others = np.bincount(bin_index, minlength=n_bins)
-    mine = min(max(int(own * n_bins + 1e-9), 0), n_bins - 1)
+    bin_index = np.clip((factors * N_BINS + 1e-9).astype(np.int64), 0, N_BINS - 1)
+    others = np.bincount(bin_index, minlength=N_BINS)
+    mine = min(max(int(own * N_BINS + 1e-9), 0), N_BINS - 1)
     others[mine] -= 1
     if others.sum() < smallest:
         return ()
     found = tuple(
-        Bin(first / n_bins, end / n_bins, int(others[first:end].sum()) + (first <= mine < end), first <= mine < end)
+        Bin(first / N_BINS, end / N_BINS, int(others[first:end].sum()) + (first <= mine < end), first <= mine < end)
         for first, end in _merged_bins(others.tolist(), smallest)
     )
     return found if sum(one.n > one.is_mine for one in found) > 1 else ()
@@ -240,8 +239,8 @@ def get_my_numbers(
     entry_uid: UUID,
     actor: Actor,
     at: datetime,
-    n_days: int = 0,
-    share: float | None = None,
+    n_days: int,
+    share: float | None,
 ) -> MyNumbers:
     """Return the data of one figure.
 

@@ -59,8 +59,7 @@ class Bin:
 class MyPosition:
     """Position of one account in the newest snapshot. rank, factor: None for an unranked account.
 
-    n_same: others of equal rank. is_from_key: the policy derives factors from ranks, which have no distances, so the
-    bins show the factors given by the vectors' keys. bins: empty if there are too few other accounts.
+    n_same: others of equal rank. bins: of factors whose differences are meaningful; empty if there are too few others.
     """
 
     policy_slug: str
@@ -72,7 +71,6 @@ class MyPosition:
     of: int
     n_same: int
     factor: float | None
-    is_from_key: bool
     smallest: int
     bins: tuple[Bin, ...]
 

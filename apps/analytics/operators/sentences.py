@@ -107,7 +107,7 @@ def _job_sentence(check: TreeCheck) -> str:
     return f"{text} {rest % {'n': count(check.n_unseen)}}"
 
 
-def operator_text(name: str, k: float | None = None) -> str:
+def operator_text(name: str, k: float | None) -> str:
     return name if k is None or name != "combined" else _("%(name)s with k = %(k)s") % {"name": name, "k": f"{k:g}"}
 
 

@@ -313,7 +313,7 @@ def write_month(policy: Policy, month_on: date, month: Month, *, tiles: Tiles = 
 
 
 def read_tiles(
-    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None, *, tiles: Tiles = MONTH_TILES
+    policy: Policy, months: Sequence[date], blocks: Iterable[int] | None, *, tiles: Tiles
 ) -> Mapping[tuple[int, date], Month]:
     """Load tiles by (block, month); `blocks` None: all blocks."""
     wanted = [] if blocks is None else sorted(blocks)

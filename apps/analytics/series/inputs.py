@@ -278,7 +278,7 @@ def build_context(
     shared: SharedInputs,
     *,
     previous: RevisionContext | None,
-    local_only: tuple[UUID, ...] = (),
+    local_only: tuple[UUID, ...],
 ) -> RevisionContext:
     """Build the context of a revision with these stored settings.
 

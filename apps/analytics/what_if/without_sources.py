@@ -82,7 +82,6 @@ class WithoutSources:
     rows: tuple[Difference, ...]
     n_more: int
     n_moved: int
-    n_visible: int
     n_hidden: int
 
 
@@ -103,7 +102,7 @@ def compute_both(inputs: Inputs, source_ids: Collection[int]) -> BothResults:
 
 
 def compare_without_sources(
-    *, policy_slug: str, sources: Collection[str], actor: Actor, at: datetime, most: int = MOST_LISTED
+    *, policy_slug: str, sources: Collection[str], actor: Actor, at: datetime
 ) -> WithoutSources:
     """Compare visible entries without these sources (slugs), on the usage of the newest snapshot.
 
@@ -126,10 +125,9 @@ def compare_without_sources(
         settings=view.settings,
         as_of=view.snapshot.as_of,
         sources=tuple(sorted(ids)),
-        n_more=max(len(order) - most, 0),
-        rows=tuple(_difference(both, int(i)) for i in order[:most]),
+        n_more=max(len(order) - MOST_LISTED, 0),
+        rows=tuple(_difference(both, int(i)) for i in order[:MOST_LISTED]),
         n_moved=n_moved,
-        n_visible=int(visible.sum()),
         n_hidden=int(len(visible) - visible.sum()),
     )
 

@@ -13,6 +13,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 #: Limit of a unix socket's path: 108 bytes with terminator on Linux, 104 on macOS.
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432.lock"
+_PRIVATE = 0o700  # mode of a directory
+_SECRET_LENGTH = 50
 
 
 class InsecureDirectory(Exception):
@@ -33,14 +35,14 @@ def socket_dir(var: Path) -> Path:
     return Path("/tmp") / f"fairshare-{os.geteuid()}-{digest}"  # noqa: S108 - ownership is checked by private_dir
 
 
-def private_dir(path: Path, mode: int = 0o700) -> Path:
+def private_dir(path: Path) -> Path:
     """Make a directory that only this user can enter; fail if another user owns it."""
-    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     found = path.lstat()
     if path.is_symlink() or found.st_uid != os.geteuid():
         raise InsecureDirectory(f"{path} belongs to another user: remove it, or set FAIRSHARE_VAR to another folder.")
-    if found.st_mode & 0o777 != mode:
-        path.chmod(mode)
+    if found.st_mode & 0o777 != _PRIVATE:
+        path.chmod(_PRIVATE)
     return path
 
 
@@ -48,7 +50,7 @@ def broker_dirs(var: Path) -> dict[str, str]:
     """Transport options of the file broker. Input and output share a folder, so that all processes see all messages."""
     folders = {name: var / "broker" / name for name in ("queue", "processed", "control")}
     for folder in folders.values():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     return {
         "data_folder_in": str(folders["queue"]),
         "data_folder_out": str(folders["queue"]),
@@ -57,17 +59,17 @@ def broker_dirs(var: Path) -> dict[str, str]:
     }
 
 
-def read_or_make_secret(name: str, *, characters: int = 50, var: Path | None = None) -> str:
+def read_or_make_secret(name: str, *, var: Path | None = None) -> str:
     """A random secret, stored in var with mode 0600. Concurrent processes get the same secret."""
     path = (var or var_dir()) / name
     if not path.exists():
-        write_once(path, secrets.token_urlsafe(characters)[:characters] + "\n")
+        write_once(path, secrets.token_urlsafe(_SECRET_LENGTH)[:_SECRET_LENGTH] + "\n")
     return path.read_text(encoding="ascii").strip()
 
 
 def write_once(path: Path, text: str) -> None:
     """Create a private file atomically. An existing file is not changed."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -88,9 +90,9 @@ _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without 0, O, 1 and l, which a
 _GROUPS, _GROUP_LENGTH = 4, 5  # 20 characters of 32: 100 bits
 
 
-def password_for(name: str, *, var: Path | None = None) -> str:
+def password_for(name: str) -> str:
     """Password of a user that the first start creates; generated once and stored in var/sign-ins."""
-    path = private_dir(var or var_dir()) / SIGN_INS
+    path = private_dir(var_dir()) / SIGN_INS
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -101,10 +103,10 @@ def password_for(name: str, *, var: Path | None = None) -> str:
         return known[name]
 
 
-def sign_ins(*, var: Path | None = None) -> dict[str, str]:
+def sign_ins(*, var: Path) -> dict[str, str]:
     """User names with generated passwords, which users may have changed since."""
     try:
-        return _parse(((var or var_dir()) / SIGN_INS).read_text(encoding="utf-8"))
+        return _parse((var / SIGN_INS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
 

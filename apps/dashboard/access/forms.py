@@ -47,7 +47,7 @@ class TermsForm(RefusableForm):
     def chosen_verbs(self) -> list[str] | None:
         return list(self.cleaned_data["verbs"]) if self.cleaned_data["singly"] else None
 
-    def ends_at(self, limit: datetime = FOREVER) -> datetime | None:
+    def ends_at(self, limit: datetime) -> datetime | None:
         """Expiry: the end of the chosen local day, but no later than `limit` on the day of `limit`; None for never."""
         if self.cleaned_data["no_end"]:
             return None

@@ -193,7 +193,6 @@ class Verdict:
     key: str
     title: str
     text: str
-    is_bad: bool = False
 
 
 def verdict(table: AllocationTable) -> Verdict:
@@ -238,7 +237,7 @@ def _over_allocated(table: AllocationTable) -> Verdict:
         "Sub-allocations of %(name)s total %(out)s core-hours, %(over)s more than it has. Shares are "
         "unaffected, but not all allocations can be met."
     ) % {"name": worst.name, "out": core_h(worst.sub_allocated_core_h), "over": core_h(worst.over_committed_core_h)}
-    return Verdict("over", title, text, is_bad=True)
+    return Verdict("over", title, text)
 
 
 def kpis(table: AllocationTable) -> list[dict[str, str]]:

@@ -309,17 +309,17 @@ class DayRow:
     gap: str
 
 
-def day_rows(found: Convergence, row: int = 0) -> list[DayRow]:
-    """Rows of the days, newest first."""
+def day_rows(found: Convergence) -> list[DayRow]:
+    """Rows of the days of the first member, newest first."""
     return [
         DayRow(
             day,
             _as_of(found, at),
             int(found.days.revision[at]),
             bool(found.days.is_before_first[at]),
-            presentation.percent(_or_none(found.actual[row, at])),
-            presentation.percent(_or_none(found.target[row, at])),
-            state_text(str(found.states[row, at])),
+            presentation.percent(_or_none(found.actual[0, at])),
+            presentation.percent(_or_none(found.target[0, at])),
+            state_text(str(found.states[0, at])),
             ", ".join(found.gaps.get(day, ())),
         )
         for at, day in reversed(list(enumerate(found.on)))

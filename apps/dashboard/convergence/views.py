@@ -86,13 +86,13 @@ def figure(
     return answer_figure(request, _make(request, policy, figure, uid), form)
 
 
-def frame_of(request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "") -> FigureFrame:
+def frame_of(request: HttpRequest, policy: str, figure: str, uid: UUID | None, name: str) -> FigureFrame:
     """A figure on its page. uid, name: of the page's entry, if any."""
     source = figure_url(policy, figure, uid, name)
     return framed(request, source, lambda: _make(request, policy, figure, uid))
 
 
-def figure_url(policy: str, figure: str, uid: UUID | None = None, name: str = "") -> str:
+def figure_url(policy: str, figure: str, uid: UUID | None, name: str) -> str:
     kwargs: dict[str, object] = {"policy": policy, "figure": figure}
     if uid is None:
         return reverse("dashboard:convergence-figure", kwargs=kwargs)

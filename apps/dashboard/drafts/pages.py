@@ -177,7 +177,7 @@ def some_rows_context(view: DraftView, rows: Sequence[DraftRow], editor: EditorS
     }
 
 
-def panel_context(view: DraftView, editor: EditorState, *, typed: str = "") -> dict[str, Any]:
+def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
     """Context of the panel: the chosen entry's siblings before and after, its actions, and the log of edits."""
     node = view.tree.get(editor.entry) if editor.entry else None
     node = node if node is not None and view.sees(node) else None

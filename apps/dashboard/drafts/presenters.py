@@ -45,6 +45,7 @@ _SETTINGS = {
     "tolerance": gettext_lazy("tolerance"),
     "review": gettext_lazy("review of large changes"),
 }
+_MOST_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class EditLine:
     uid: UUID | None
 
 
-def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree, *, most: int = 50) -> list[EditLine]:
-    """The last `most` operations, newest first."""
-    first = max(0, len(operations) - most)
+def edit_lines(operations: Sequence[Mapping[str, Any]], tree: DraftTree) -> list[EditLine]:
+    """The last operations, newest first."""
+    first = max(0, len(operations) - _MOST_LISTED)
     found = []
     for index in range(len(operations) - 1, first - 1, -1):
         operation = operations[index]
@@ -190,11 +191,11 @@ def draw_draft(
     tolerance: Tolerance,
     mode: str = SHARES,
     width: int = DRAFT_WIDTH,
-    first_index: int = 2,
 ) -> list[DraftLine]:
     """Draw rows of entries; the bars of siblings have one scale."""
     scales = _scales(rows, tolerance)
-    return [_line(row, index, scales, tolerance, mode, width) for index, row in enumerate(rows, start=first_index)]
+    rows_below_header = enumerate(rows, start=2)
+    return [_line(row, index, scales, tolerance, mode, width) for index, row in rows_below_header]
 
 
 def typed_value(row: DraftRow, mode: str) -> str:

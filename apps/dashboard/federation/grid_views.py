@@ -36,7 +36,7 @@ _DRAWN = 20
 
 @dataclass(frozen=True, slots=True)
 class DifferenceLine:
-    """Difference of one entry. is_closer: whether it would be closer to its target without the peer."""
+    """Difference of one entry."""
 
     one: Difference
     url: str
@@ -49,7 +49,6 @@ class DifferenceLine:
     priority_after: str
     rank_before: str
     rank_after: str
-    is_closer: bool
 
 
 def difference_context(found: WithoutSources, site: str) -> dict[str, Any]:
@@ -88,8 +87,6 @@ def _moved(found: WithoutSources) -> str:
 
 
 def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
-    target = row.target or 0.0
-    off = abs((row.before.actual or 0.0) - target), abs((row.after.actual or 0.0) - target)
     return DifferenceLine(
         one=row,
         url=lines.entry_url(found.policy_slug, row.uid, row.name),
@@ -102,7 +99,6 @@ def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
         priority_after=presentation.signed(row.after.priority),
         rank_before=_rank(row.before.rank),
         rank_after=_rank(row.after.rank),
-        is_closer=off[1] < off[0],
     )
 
 

@@ -308,7 +308,7 @@ _QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)
 _NOTHING = KeyedText("", "")
 
 
-def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool = False) -> dict[UUID, Origin]:
+def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool) -> dict[UUID, Origin]:
     """Origin of each mounted entry of a tree by its uid, for rows, which link to the entry rather than the mount.
 
     is_past: whether the tree is one of the past, for which the age of documents is unknown.

@@ -143,13 +143,13 @@ class Meter:
     tick_x: float
 
 
-def draw_meter(part: float, *, width: int = WIDTH) -> Meter:
+def draw_meter(part: float) -> Meter:
     """Coordinates of a meter. part: amount divided by its limit; 1 is the limit."""
-    pixels = (width - 2) / _REACH
+    pixels = (WIDTH - 2) / _REACH
     within, beyond = min(max(part, 0.0), 1.0), min(max(part - 1, 0.0), _REACH - 1)
     return Meter(
-        width=width,
-        track_width=width - 2,
+        width=WIDTH,
+        track_width=WIDTH - 2,
         bar_width=round(within * pixels, 1),
         more_x=round(1 + pixels, 1),
         more_width=round(max(beyond * pixels, 1.5), 1) if beyond > 0 else None,

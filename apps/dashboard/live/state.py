@@ -15,16 +15,19 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.actor import Actor
-from apps.analytics.live import SERIES, get_live_state
 from apps.core import clock
 from apps.dashboard.shell.requests import actor_of
 from apps.federation.grid.peers import HAS_FETCHES
 from apps.notices.selectors import UNREAD_IDS
+from apps.policies.access.scope import require_policy
 from apps.policies.requests.inbox import UNDECIDED_POLICY_IDS
+from apps.policies.selectors import get_policy
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 
 # --- State ------------------------------------------------------------------------------------------------------------
+SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of analytics_series
+_READ_SERIES = f"SELECT {', '.join(SERIES)} FROM analytics_series WHERE policy_id = %s"  # noqa: S608 - constants only
 # Each reads one end of an index, or an index of open rows only: pages poll every four seconds.
 _AT_WORK = "(SELECT (count(*), sum(progress_done))::text FROM runs_run WHERE state = '{}' AND kind LIKE 'usage%%')"
 _OPEN_NOTICES = "(SELECT (count(*), max(news_at), max(changed_at))::text FROM notices_notice WHERE closed_at IS NULL)"
@@ -58,15 +61,37 @@ class PageState:
 def get_page_state(
     *, policy_slug: str, actor: Actor, series: tuple[Any, ...] | None = None, marks: Sequence[str] | None = None
 ) -> PageState:
-    """Two small queries, none if the caller has run both.
+    """The state from memory and two small queries, none if the caller has run both.
 
-    series: see `get_live_state`; marks: results of the queries of MARKS, in their order.
+    series: values of the columns of SERIES, all None if there is no row; marks: results of the queries of MARKS, in
+    their order.
     """
-    state = get_live_state(policy_slug=policy_slug, actor=actor, series=series)
+    policy_id, head = _policy(policy_slug, actor)
+    snapshot = store.state().snapshots.get(policy_slug)
+    numbers = (policy_id, head, snapshot.snapshot_id if snapshot else None, series or _read_series(policy_id))
     fresh = freshness(policy_slug=policy_slug, actor=actor)
-    parts = {"numbers": state.tag, "fresh": _tag((fresh.revision, fresh.keys, [one.state for one in fresh.inputs]))}
-    parts |= {name: _tag(mark) for name, mark in zip(MARKS, marks or _read_marks(), strict=True)}
-    return PageState(_tag(parts), parts, state.revision, state.computed_at)
+    parts = {
+        "numbers": _tag(numbers),  # changes only with the served snapshot, the revision or the daily series
+        "fresh": _tag((fresh.revision, fresh.keys, [one.state for one in fresh.inputs])),
+        **{name: _tag(mark) for name, mark in zip(MARKS, marks or _read_marks(), strict=True)},
+    }
+    return PageState(_tag(parts), parts, head, snapshot.computed_at if snapshot else None)
+
+
+def _policy(slug: str, actor: Actor) -> tuple[int, int]:
+    """Id and newest revision of a policy that the actor may read, from memory for people."""
+    row = store.state().policies.get(slug)
+    if row is None or actor.token is not None:
+        policy = get_policy(slug=slug, actor=actor)
+        return policy.pk, policy.head_number
+    require_policy(actor, slug)
+    return row.id, row.head_number
+
+
+def _read_series(policy_id: int) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(_READ_SERIES, [policy_id])
+        return cursor.fetchone() or (None,) * len(SERIES)
 
 
 def _read_marks() -> tuple[str, ...]:

@@ -19,11 +19,10 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
 from apps.accounts.sign_in.sessions import SessionStore
-from apps.analytics.live import SERIES
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.core.postgresql import fetch_prepared
-from apps.dashboard.live.state import MARKS, PageState, age_of, get_page_state
+from apps.dashboard.live.state import MARKS, SERIES, PageState, age_of, get_page_state
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.navigation import Shell
 from apps.dashboard.shell.requests import actor_of

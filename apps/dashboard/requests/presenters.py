@@ -77,7 +77,7 @@ class RequestCard:
     comments: Sequence[Comment]
 
 
-def draw_request(story: RequestEvidence, comments: Sequence[Comment] = (), weeks: Sequence[Week] = ()) -> RequestCard:
+def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Sequence[Week]) -> RequestCard:
     change_set, entry = story.change_set, story.entry
     slug, tolerance = change_set.policy.slug, lines.tolerance_of(story.settings)
     css, icon = _STATES[story.state]

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.selectors import display_name
-from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, shown_targets
+from apps.analytics.review import LeafLine, ReviewPage, TargetLine, get_review_page, indirect_targets
 from apps.core import clock
 from apps.dashboard.figures import moves
 from apps.dashboard.review import followup
@@ -155,7 +155,7 @@ def page_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str 
     }
 
 
-def tab_context(page: ReviewPage, tab: str, *, show_all: bool = False, on: str = "") -> dict[str, Any]:
+def tab_context(page: ReviewPage, tab: str, *, show_all: bool, on: str) -> dict[str, Any]:
     """Context of one tab and of the row of tabs above it."""
     build = {"diff": _diff, "effect": _effect, "checks": _checks, "discussion": _discussion}[tab]
     change_set = page.review.change_set
@@ -204,7 +204,7 @@ def draft_url(change_set: int) -> str:
 
 def kpis(page: ReviewPage) -> list[dict[str, str]]:
     """Labels, values and notes of the summary card."""
-    n_indirect = len(shown_targets(page.targets, stated=False))
+    n_indirect = len(indirect_targets(page.targets))
     indirect = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", n_indirect) % {
         "n": presentation.count(n_indirect)
     }
@@ -249,7 +249,7 @@ def _extreme(key: str, label: str, line: TargetLine) -> dict[str, str]:
 
 def _diff(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
     edits = review_text.edit_lines(page)
-    effective = shown_targets(page.targets, stated=False)
+    effective = indirect_targets(page.targets)
     most = MOST if show_all else SHOWN
     return {
         "edits": edits[:MOST],

@@ -63,7 +63,7 @@ def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> Fig
     return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure))
 
 
-def answer_figure(request: HttpRequest, figure: Figure, form: str = "json") -> HttpResponseBase:
+def answer_figure(request: HttpRequest, figure: Figure, form: str) -> HttpResponseBase:
     """The figure as JSON, or its numbers as CSV, unformatted."""
     if form == "csv":
         name = f"{figure.file or f'fairshare_{figure.name}'}.csv"

@@ -114,7 +114,7 @@ def number_field(label: Any, help_text: Any = "", *, step: str = "any", **more: 
     return NumberField(label=label, help_text=help_text, widget=widget, **more)
 
 
-def whole_field(label: Any, help_text: Any = "", **more: Any) -> forms.IntegerField:
+def whole_field(label: Any, help_text: Any, **more: Any) -> forms.IntegerField:
     widget = forms.NumberInput(attrs={"class": "input", "autocomplete": "off"})
     return forms.IntegerField(label=label, help_text=help_text, widget=widget, **more)
 

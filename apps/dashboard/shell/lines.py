@@ -71,7 +71,7 @@ class DrawnTrend:
     words: str
 
 
-def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str = "parent") -> dict[UUID, DrawnTrend]:
+def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str) -> dict[UUID, DrawnTrend]:
     """Sparklines by entry, loaded in one query. Entries without known days are left out."""
     wanted = [row for row in rows if row.parent_uid is not None and row.target is not None][:MOST]
     found = load_trends(view, [row.uid for row in wanted], of=of)

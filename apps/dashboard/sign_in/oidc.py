@@ -83,7 +83,7 @@ class SiteAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             raise ImmediateHttpResponse(failed(request))
         try:
             address = request.META.get("REMOTE_ADDR")
-            user = update_or_create_user(_person(token, claims), at=clock.now(), via="page", address=address)
+            user = update_or_create_user(_person(token, claims), at=clock.now(), address=address)
         except DomainError as refusal:
             raise ImmediateHttpResponse(refuse(request, refusal_of(refusal))) from refusal
         id_token = request.session.get(_HINT, "")

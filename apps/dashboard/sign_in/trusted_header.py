@@ -67,9 +67,7 @@ class TrustedHeaderMiddleware:
             email=_header(request, "_EMAIL"),
             groups=[name.strip() for name in _SEPARATOR.split(_header(request, "_GROUPS")) if name.strip()],
         )
-        user = update_or_create_user(
-            person, at=clock.now(), via="page", address=request.META.get("REMOTE_ADDR") or None
-        )
+        user = update_or_create_user(person, at=clock.now(), address=request.META.get("REMOTE_ADDR") or None)
         sign_in(request, user, by=Identity.Source.HEADER)
         request.session[HEADER_NAME] = username
 

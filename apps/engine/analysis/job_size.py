@@ -72,7 +72,6 @@ def significant_job(
     actual: float,
     resolution: int,
     pool_usage: float,
-    formula: Formula = "corrected",
 ) -> SignificantJob:
     """M(F, t, s, r) of eq. 22 as a job: what more usage brings an entry down to the next component.
 
@@ -87,7 +86,7 @@ def significant_job(
     if component == 0 or reach >= 1.0 - _EDGE:
         return SignificantJob(component, None, None, None)
     step = max(0.0, reach - actual)
-    fraction = float(_FRACTIONS[formula](np.array(step), np.array(actual)))
+    fraction = float(fraction_corrected(np.array(step), np.array(actual)))
     return SignificantJob(component, step, fraction, fraction * pool_usage)
 
 
@@ -179,40 +178,38 @@ def bits_for_job(
     region: tuple[float, float],
     reading: Reading,
     job: float = JOB_H,
-    pool: float = POOL_H,
     targets: Sequence[float] = TARGETS,
 ) -> int | None:
     """The fewest bits, 3 to 20, at which the job shows in a region; None if 20 aren't enough.
 
-    Job and pool in one unit.
+    job: in node-hours, of the pool POOL_H.
     """
     for bits in range(FEWEST_BITS, MOST_BITS + 1):
         fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=targets)
-        if fraction is not None and fraction * pool <= job:
+        if fraction is not None and fraction * POOL_H <= job:
             return bits
     return None
 
 
 def bits_table(
-    operators: Sequence[Operator], reading: Reading, *, job: float = JOB_H, pool: float = POOL_H
+    operators: Sequence[Operator], reading: Reading, *, job: float = JOB_H
 ) -> dict[str, dict[str, int | None]]:
     """Bits by operator and region (`balance`, `over`, `under`), and `overall`, the most of them: figure 17's shape."""
     table: dict[str, dict[str, int | None]] = {}
     for operator in operators:
         row = {
-            name: bits_for_job(operator, region=region, reading=reading, job=job, pool=pool)
-            for name, region in REGIONS.items()
+            name: bits_for_job(operator, region=region, reading=reading, job=job) for name, region in REGIONS.items()
         }
         known = [bits for bits in row.values() if bits is not None]
         table[operator.name] = {**row, "overall": max(known) if len(known) == len(row) else None}
     return table
 
 
-def best_first(operators: Sequence[Operator], region: str, reading: Reading, *, bits: int = 10) -> list[str]:
-    """Operators by the smallest job that shows in a region at these bits, smallest first; those without one last."""
+def best_first(operators: Sequence[Operator], region: str, reading: Reading) -> list[str]:
+    """Operators by the smallest job that shows in a region at 10 bits, smallest first; those without one last."""
 
     def size(operator: Operator) -> float:
-        fraction = job_fraction(operator, bits=bits, region=REGIONS[region], reading=reading)
+        fraction = job_fraction(operator, bits=10, region=REGIONS[region], reading=reading)
         return np.inf if fraction is None else fraction
 
     return [operator.name for operator in sorted(operators, key=size)]
@@ -234,12 +231,11 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
 
 @dataclass(frozen=True)
 class NamedReading:
-    """A reading and its description; is_comparable: the one that may be compared with the published cells."""
+    """A reading and its description."""
 
     name: str
     text: str
     reading: Reading
-    is_comparable: bool = False
 
 
 READINGS = (
@@ -250,7 +246,6 @@ READINGS = (
         "typical",
         "k = D/(1 − s − D), the easiest target, the priority at a third of the region",
         TYPICAL,
-        is_comparable=True,
     ),
 )
 
@@ -290,19 +285,16 @@ class SmallestJobs:
     everywhere: FloatArray
 
 
-def smallest_jobs(result: PriorityResult, resolution: int | None = None) -> SmallestJobs:
-    """For a result of `aequus`, at its own resolution or another one; a job is booked on the entry and all above it.
+def smallest_jobs(result: PriorityResult) -> SmallestJobs:
+    """For a result of `aequus`, at its own resolution; a job is booked on the entry and all above it.
 
     By the corrected equation k = D/(1 − s − D) of the usage g of the entry's group: the job is k · g. Source: operators
     paper, eq. 22 and 25; `job_size` says why corrected.
     """
     prepared = prepare(result.tree)
     contest = prepared.contest
-    resolution = int(result.settings["resolution"] if resolution is None else resolution)
     group = sweep.sibling_sum(contest, result.usage[prepared.entry])[np.maximum(contest.parent, 0)]
-    job = jobs_that_show(
-        {**result.settings, "resolution": resolution}, prepared.target, result.actual[prepared.entry], group
-    )
+    job = jobs_that_show(result.settings, prepared.target, result.actual[prepared.entry], group)
     job[0] = np.inf
     anywhere = _down(contest, job, np.minimum)
     job[0] = 0.0

@@ -229,6 +229,7 @@ def _first_targets(operator: Operator, priority: FloatArray, *, actual: float) -
 
 # --- The exponent of slurm-depth-oblivious ----------------------------------------------------------------------------
 EXPONENT_RATIOS = (0.2, 5.0)  # ratios of the parent, as in the manual's figure
+_CURVE_POINTS = 101
 
 
 def exponent_of(parent_ratio: FloatArray) -> FloatArray:
@@ -240,8 +241,8 @@ def exponent_of(parent_ratio: FloatArray) -> FloatArray:
     return k
 
 
-def exponent_curve(n: int = 101) -> tuple[FloatArray, FloatArray]:
-    """(R_parent, k), n points evenly in log R_parent, the middle one at 1."""
-    ratio = np.exp(np.linspace(np.log(EXPONENT_RATIOS[0]), np.log(EXPONENT_RATIOS[1]), n))
-    ratio[n // 2] = 1.0
+def exponent_curve() -> tuple[FloatArray, FloatArray]:
+    """(R_parent, k), points evenly in log R_parent, the middle one at 1."""
+    ratio = np.exp(np.linspace(np.log(EXPONENT_RATIOS[0]), np.log(EXPONENT_RATIOS[1]), _CURVE_POINTS))
+    ratio[_CURVE_POINTS // 2] = 1.0
     return ratio, exponent_of(ratio)

@@ -11,7 +11,7 @@ from apps.engine import codecs, sweep
 from apps.engine.algorithms.aequus import puts_zero_shares_last
 from apps.engine.algorithms.base import PriorityResult
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.analysis.job_size import FEWEST_BITS, MOST_BITS, PLAIN_CORRECTED, Reading, job_fraction
+from apps.engine.analysis.job_size import FEWEST_BITS, MOST_BITS, REGIONS, Reading, job_fraction
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.numerics import vector_ranks
 from apps.engine.operators import ON_TARGET_TOLERANCE, Operator
@@ -72,7 +72,7 @@ _CLOSEST_PAIRS = 256
 class Collisions:
     """Effects of a resolution on the ranked leaves of a tree, or on chosen leaves among themselves.
 
-    n_distinct: different vectors. n_sharing: leaves whose vector another leaf has, too; largest: most leaves on one
+    n_sharing: leaves whose vector another leaf has, too; largest: most leaves on one
     vector. n_lost: leaves that share a vector with one whose unrounded priorities differ. n_misplaced: leaves whose
     rank differs from that by unrounded priorities. If a distinction is lost at an upper level, the level below decides,
     so leaves may be misplaced though all vectors are distinct. n_pairs: pairs of leaves with another order;
@@ -81,7 +81,6 @@ class Collisions:
 
     resolution: int
     n_leaves: int
-    n_distinct: int
     n_sharing: int
     largest: int
     n_lost: int
@@ -119,7 +118,6 @@ def _count(exact: IntArray, rounded: IntArray, resolution: int) -> Collisions:
     return Collisions(
         resolution=resolution,
         n_leaves=len(rounded),
-        n_distinct=len(size),
         n_sharing=int((size[vector] > 1).sum()),
         largest=int(size.max(initial=0)),
         n_lost=int(_is_lost(exact, rounded).sum()),
@@ -153,22 +151,18 @@ class LeastResolution:
     resolution: int | None
 
 
-def least_resolution(result: PriorityResult, *, leaves: BoolArray | None = None) -> LeastResolution:
-    """The lowest resolution at which leaves share a vector only if their unrounded priorities tie at all levels.
-
-    leaves: (n,) entries of the tree; other ranked leaves are ignored.
-    """
-    chosen = _chosen(result, leaves)
-    exact = exact_ahead(result)[chosen]
+def least_resolution(result: PriorityResult) -> LeastResolution:
+    """The lowest resolution at which leaves share a vector only if their unrounded priorities tie at all levels."""
+    exact = exact_ahead(result)
 
     def is_enough(resolution: int) -> bool:
-        return not _is_lost(exact, rounded_ahead(result, resolution)[chosen]).any()
+        return not _is_lost(exact, rounded_ahead(result, resolution)).any()
 
     bits = next((bits for bits in range(1, _MOST_BITS + 1) if is_enough(2**bits)), None)
     if bits is None:
         return LeastResolution(None, None)
     candidates = np.arange(2, min(2**bits, _SCANNED + 1))
-    for resolution in candidates[_distinguishes(_closest_siblings(result, chosen), candidates)].tolist():
+    for resolution in candidates[_distinguishes(_closest_siblings(result), candidates)].tolist():
         if is_enough(resolution):
             return LeastResolution(bits, resolution)
     return LeastResolution(bits, 2**bits)
@@ -232,16 +226,16 @@ def _is_lost(exact: IntArray, rounded: IntArray) -> BoolArray:
     return is_mixed
 
 
-def _closest_siblings(result: PriorityResult, chosen: BoolArray) -> FloatArray:
-    """Pairs of priorities of chosen leaves in one group that are nearest to each other without a tie, (pairs, 2).
+def _closest_siblings(result: PriorityResult) -> FloatArray:
+    """Pairs of priorities of leaves in one group that are nearest to each other without a tie, (pairs, 2).
 
     Siblings without children on both sides differ in this component alone, so it must distinguish them.
     """
     prepared = prepare(result.tree)
     contest = prepared.contest
-    is_chosen = np.zeros(contest.n_entries, dtype=np.bool_)
-    is_chosen[prepared.seat[result.tree.is_ranked][chosen]] = True
-    leaves = np.flatnonzero(contest.is_ranked & (prepared.ends == 1) & is_chosen)
+    is_leaf = np.zeros(contest.n_entries, dtype=np.bool_)
+    is_leaf[prepared.seat[result.tree.is_ranked]] = True
+    leaves = np.flatnonzero(contest.is_ranked & (prepared.ends == 1) & is_leaf)
     priority = result.priority[prepared.entry]
     order = leaves[np.lexsort((priority[leaves], contest.parent[leaves]))]
     gap = np.diff(priority[order])
@@ -322,10 +316,9 @@ def bits_planned(
     *,
     pool_usage: float,
     job_usage: float,
-    region: tuple[float, float] = (-0.25, 0.25),
-    reading: Reading = PLAIN_CORRECTED,
+    reading: Reading,
 ) -> TreeBits:
-    """Bits that let a job show on every level while priorities are in the region, before there is any usage.
+    """Bits that let a job show on every level while priorities are in balance, before there is any usage.
 
     pool_usage: what a full window holds: capacity times its length (600 nodes for a year: 5,256,000 node-hours). Each
     group is assumed to have used its part of it, the pool times its target_global. By `job_fraction` at each entry's
@@ -342,17 +335,15 @@ def bits_planned(
     rounded = _three_digits(prepared.target)
     for target in np.unique(rounded[counts & (rounded > 0)]).tolist():
         alike = np.flatnonzero(counts & (rounded == target))
-        needed[alike] = _fewest_bits(operator, target, allowed[alike], region, reading)
+        needed[alike] = _fewest_bits(operator, target, allowed[alike], reading)
     return _by_level(contest, needed, counts, prepared.depth)
 
 
-def _fewest_bits(
-    operator: Operator, target: float, allowed: FloatArray, region: tuple[float, float], reading: Reading
-) -> IntArray:
+def _fewest_bits(operator: Operator, target: float, allowed: FloatArray, reading: Reading) -> IntArray:
     """For each allowed fraction the fewest bits with a smaller one; 0 where even the most aren't enough."""
     found = np.zeros(len(allowed), dtype=np.int64)
     for bits in range(FEWEST_BITS, MOST_BITS + 1):
-        fraction = job_fraction(operator, bits=bits, region=region, reading=reading, targets=(target,))
+        fraction = job_fraction(operator, bits=bits, region=REGIONS["balance"], reading=reading, targets=(target,))
         if fraction is not None:
             found[(found == 0) & (fraction <= allowed)] = bits
         if found.all():

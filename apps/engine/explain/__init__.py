@@ -20,7 +20,7 @@ from apps.engine.explain.recovery import (
     recovery_range,
     steady_rate,
 )
-from apps.engine.explain.walk import Step, walk
+from apps.engine.explain.walk import Step
 
 __all__ = [
     "Balance",
@@ -44,5 +44,4 @@ __all__ = [
     "recovery_in_window",
     "recovery_range",
     "steady_rate",
-    "walk",
 ]

@@ -1,4 +1,4 @@
-"""One step for each level of a path, with numbers that add up, and the sibling directly ahead in each group."""
+"""One step for each level of a path, with numbers that add up, and what siblings are compared by."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ class Step:
     target = shares / group_shares, actual = usage / group_usage (0 where the divisor is), deviation = their difference
     in points. An entry whose shares are *inherit* doesn't compete: everything but its usage is 0, and scalar −1.
 
-    priority is what siblings are compared by, through its scalar where the algorithm has a resolution. n_ahead,
-    n_tied: of the n_competing entries of the group, those with a higher and with an equal component, reserves and the
-    entry itself left out. next_ahead: the sibling with the least higher component, None for the first. By how much it
-    is ahead: ahead_by in the priority's own unit, > 0; ahead_by_points in points of deviation, which may be negative:
-    an operator may put an entry first that is less far below its target in points.
+    priority is what siblings are compared by, through its scalar where the algorithm has a resolution.
     """
 
     entry: int
@@ -41,28 +37,12 @@ class Step:
     deviation: float
     priority: float
     scalar: int
-    n_competing: int
-    n_ahead: int = 0
-    n_tied: int = 0
-    next_ahead: int | None = None
-    ahead_by: float | None = None
-    ahead_by_points: float | None = None
-
-
-def walk(result: PriorityResult, entry: int) -> list[Step]:
-    """Steps from the first level down to `entry`; empty for the root."""
-    path = []
-    while entry > 0:
-        path.append(entry)
-        entry = int(result.tree.parent[entry])
-    return [step_of(result, at) for at in reversed(path)]
 
 
 def step_of(result: PriorityResult, entry: int) -> Step:
     """The step of one entry."""
     competes = bool(result.competes[entry])
     group = competitors(result, entry) if competes else np.zeros(0, dtype=np.int64)
-    n_ahead, n_tied, nearest = _ahead(result, entry, group)
     return Step(
         entry=entry,
         competes=competes,
@@ -76,12 +56,6 @@ def step_of(result: PriorityResult, entry: int) -> Step:
         deviation=float(result.deviation[entry]),
         priority=float(result.priority[entry]),
         scalar=int(result.scalar[entry]),
-        n_competing=len(group),
-        n_ahead=n_ahead,
-        n_tied=n_tied,
-        next_ahead=nearest,
-        ahead_by=None if nearest is None else float(result.priority[nearest] - result.priority[entry]),
-        ahead_by_points=None if nearest is None else float(result.deviation[nearest] - result.deviation[entry]),
     )
 
 
@@ -116,21 +90,3 @@ def tie_width(result: PriorityResult, one: FloatArray, other: FloatArray) -> Flo
     if result.settings["name"] == "gridwide":
         return np.full(np.broadcast(one, other).shape, TIE_POINTS)
     return _TIE * np.maximum(np.abs(one), np.abs(other))
-
-
-def _ahead(result: PriorityResult, entry: int, group: IntArray) -> tuple[int, int, int | None]:
-    """Number of siblings ahead of the entry, number tied with it, and the nearest one ahead."""
-    others = group[(group != entry) & ~result.tree.is_reserve[group]]
-    if not len(others):
-        return 0, 0, None
-    values = compared_values(result).astype(np.float64)
-    same = values[others] == values[entry]  # infinity ties with infinity
-    with np.errstate(invalid="ignore"):
-        gap = np.where(same, 0.0, values[others] - values[entry])
-        width = np.where(np.isinf(gap), 0.0, tie_width(result, values[others], values[entry]))
-    ahead, tied = gap > width, np.abs(gap) <= width
-    if not ahead.any():
-        return 0, int(tied.sum()), None
-    candidates = others[ahead]
-    nearest = candidates[np.lexsort((result.priority[candidates], gap[ahead]))[0]]
-    return int(ahead.sum()), int(tied.sum()), int(nearest)

@@ -104,10 +104,11 @@ def read_integer(given: Mapping[str, Any], name: str, place: str, *, default: in
     return int(value)
 
 
-def read_flag(given: Mapping[str, Any], name: str, *, default: bool) -> bool:
+def read_flag(given: Mapping[str, Any], name: str) -> bool:
+    """True or false; false if it is absent."""
     value = given.get(name)
     if value is None:
-        return default
+        return False
     if not isinstance(value, bool):
         raise BadCase(f"{shown(value)} can't be used; true or false is allowed", place=name)
     return value

@@ -82,7 +82,7 @@ def solve(case: Mapping[str, Any]) -> dict[str, Any]:
     settings = _Settings(
         weights=weights,
         max_age_s=read_number(case, "max_age_s", "", default=MAX_AGE_S, minimum=0.0),
-        favors_small=read_flag(case, "favor_small", default=False),
+        favors_small=read_flag(case, "favor_small"),
         cluster=_read_cluster(case),
     )
     return {

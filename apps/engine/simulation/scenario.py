@@ -115,7 +115,7 @@ def read_scenario(given: object, *, seed: int | None, traces: Mapping[str, str])
         window=_read_window(usage.get("window")),
         noise=_read_noise(given),
         priority_refresh_s=_read_priority_refresh(given, algorithm),
-        backfill=read_flag(given, "backfill", default=False),
+        backfill=read_flag(given, "backfill"),
         sam=sam,
         streams=read_streams(given.get("workload"), end_s=hours * HOUR_S, sites=sites, policy=policy, traces=traces),
         report_h=_read_reports(given.get("report_h"), given["hours"]),

@@ -81,7 +81,7 @@ def request_for(row: Subscription) -> FetchRequest:
     return build_request(row, url=url, etag=row.etag)
 
 
-def address_since(url: str, number: int, seen: int = 0) -> str:
+def address_since(url: str, number: int, seen: int) -> str:
     """The feed's address with the query parameters; seen: the newest known number, sent if it differs."""
     asked = {"since": number, "seen": seen} if seen > number > 0 else {"since": number}
     try:

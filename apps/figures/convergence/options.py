@@ -59,7 +59,7 @@ class FocusOptions:
         )
 
 
-def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: bool = False) -> ChildrenQuery:
+def read_children(query: QueryDict, state: SeriesState, today: date, *, itself: bool) -> ChildrenQuery:
     """Parse the query for the children of an entry, or the entry alone. Raises Invalid as `read_focus`."""
     by_hour = is_by_hour(query, state)
     period, _preset = read_page_period(query, state, today)

@@ -129,7 +129,7 @@ class Rule:
             and _fqan_matches(self.fqan_pattern, key.fqan)
         )
 
-    def names_below(self, key: AccountKey, person: Person | None = None) -> list[str]:
+    def names_below(self, key: AccountKey, person: Person | None) -> list[str]:
         """Return the names from the target down to the account's entry, with placeholders filled in.
 
         A rule for sign-in groups leads to the owner's name, whatever their accounts are called.

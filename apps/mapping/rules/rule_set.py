@@ -143,7 +143,7 @@ def member_rules(tree: TreeColumns, i: int) -> list[tuple[MembershipRule, int | 
     return [(members, reach_of(tree, rule_of(tree, i, members, {}), i)) for members in tree.members.get(i, ())]
 
 
-def load_known_accounts(policy: Policy, rules: Sequence[Rule], *, of: User | None = None) -> KnownAccounts:
+def load_known_accounts(policy: Policy, rules: Sequence[Rule], *, of: User | None) -> KnownAccounts:
     """Load attached accounts, and accounts whose owner is in a sign-in group that the rules name."""
     names = list_matched_groups(rules)
     persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None

@@ -154,7 +154,7 @@ def remove_capacity(*, policy_slug: str, capacity_id: int, tag: str, reason: str
 
 
 def get_capacity(
-    *, policy_slug: str, capacity_id: int, at: datetime, actor: Actor, visibility: VisibilityOf = visible_entries
+    *, policy_slug: str, capacity_id: int, at: datetime, actor: Actor, visibility: VisibilityOf
 ) -> Capacity:
     listed = list_capacities(policy_slug=policy_slug, at=at, actor=actor, visibility=visibility)
     found = next((each for each in listed if each.pk == capacity_id), None)

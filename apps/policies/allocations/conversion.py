@@ -306,7 +306,7 @@ def preview_core_hours(
     core_h: float,
     at: datetime,
     actor: Actor,
-    visibility: VisibilityOf = visible_entries,
+    visibility: VisibilityOf,
 ) -> Trial:
     """Compute what an amount of core-hours would mean in a group, without saving."""
     policy = get_policy(slug=policy_slug, actor=actor)

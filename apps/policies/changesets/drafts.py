@@ -42,6 +42,7 @@ from apps.policies.tree.stored import load_archived, load_tree
 _WRITE = "policies:write"
 _OPEN = (ChangeSet.State.DRAFT, ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 MOST_UNDONE = 1_000
+_MOST_ARCHIVED_LISTED = 50
 
 
 def list_drafts(*, policy: Policy, at: datetime, actor: Actor) -> list[ChangeSet]:
@@ -224,7 +225,7 @@ def may_publish(draft: ChangeSet, actor: Actor, at: datetime) -> bool:
     return True
 
 
-def list_archived(draft: ChangeSet, parent_uid: UUID, *, most: int = 50) -> list[Entry]:
+def list_archived(draft: ChangeSet, parent_uid: UUID) -> list[Entry]:
     """List entries that were archived from below this one, with their last values, last archived first."""
     closed = Entry.objects.filter(policy=draft.policy_id, parent_uid=parent_uid, until__lte=draft.base_number)
     newest = closed.order_by("uid", "-since").distinct("uid")
@@ -232,7 +233,7 @@ def list_archived(draft: ChangeSet, parent_uid: UUID, *, most: int = 50) -> list
     alive = Entry.objects.filter(policy=draft.policy_id, uid__in=uids, since__lte=draft.base_number)
     present = set(alive.filter(Q(until=None) | Q(until__gt=draft.base_number)).values_list("uid", flat=True))
     gone = [entry for entry in newest[:2_000] if entry.uid not in present]
-    return sorted(gone, key=lambda entry: (-(entry.until or 0), entry.name))[:most]
+    return sorted(gone, key=lambda entry: (-(entry.until or 0), entry.name))[:_MOST_ARCHIVED_LISTED]
 
 
 def named_uids(operations: Sequence[Mapping[str, Any]]) -> set[str]:

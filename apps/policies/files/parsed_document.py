@@ -136,7 +136,7 @@ class DocumentBuilder:
             self.refuse()
 
     # --- Optional attributes ------------------------------------------------------------------------------------------
-    def set_scope(self, row: int, scope: object, sources: object = ()) -> None:
+    def set_scope(self, row: int, scope: object, sources: object) -> None:
         if not isinstance(scope, str) or scope not in SCOPES:
             self.problem(row, "scope", 'must be "local" or "global"')
             return

@@ -36,7 +36,7 @@ from apps.policies.tree.columns import TreeColumns
 
 
 # --- The dump of the last import --------------------------------------------------------------------------------------
-def update_dump(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str = "") -> Iterator[str]:
+def update_dump(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str) -> Iterator[str]:
     """Write the last import's dump with the changes of the current tree. then: the tree after that import. Neither is
     fitted."""
     work = _DumpUpdate(Compared(dump, tree, fit_to(tree, dump)), then, cluster or dump.cluster)

@@ -64,7 +64,7 @@ def former_shares(node: Node) -> float | None:
     return node.shares
 
 
-def shares_operations(node: Node, shares: float | None, until: date | None, *, where: str = "") -> list[Operation]:
+def shares_operations(node: Node, shares: float | None, until: date | None, *, where: str) -> list[Operation]:
     """Return operations that give an entry these shares until a last day (None: no end).
 
     Empty if the entry already has them until then. where: field name for errors.

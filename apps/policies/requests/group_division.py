@@ -31,6 +31,7 @@ from apps.policies.tree.names import MOST_SHARES, RESERVE
 from apps.policies.tree.stored import load_tree
 
 _DIVIDES = ("set_shares", "set_dates", "archive", "add")
+_MOST_LATEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ def is_division(policy: Policy, entry_uid: UUID, number: int) -> bool:
     return revision is not None and number > 1 and _is_about(policy, entry_uid, revision.change_set.operations)
 
 
-def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int = 3) -> Iterator[Revision]:
+def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor) -> Iterator[Revision]:
     """Yield the newest revisions in which the actor divided this group, without those that were undone."""
     if actor.user is None:
         return
@@ -225,7 +226,7 @@ def latest_divisions(policy: Policy, entry_uid: UUID, actor: Actor, limit: int =
             "change_set__reverts_number", flat=True
         )
     )
-    left = limit
+    left = _MOST_LATEST
     for revision in own.order_by("-number")[:20]:
         undoes = revision.change_set.reverts_number is not None
         if undoes or not left or revision.number < 2 or revision.number in undone:

@@ -77,7 +77,6 @@ def request_shares(
     entry_uid: UUID,
     terms: RequestTerms,
     reason: str,
-    base_revision: int | None = None,
     at: datetime,
     actor: Actor,
 ) -> ChangeSet:
@@ -92,7 +91,7 @@ def request_shares(
         operations = plan_request(policy_slug=policy_slug, entry_uid=entry_uid, terms=terms, at=at, actor=actor)
         change_set = make_change_set(
             policy_slug=policy_slug,
-            new=NewChangeSet(base_revision=base_revision, operations=operations, reason=reason, asks=str(entry_uid)),
+            new=NewChangeSet(operations=operations, reason=reason, asks=str(entry_uid)),
             at=at,
             actor=actor,
         )
@@ -175,7 +174,7 @@ def offer_of(change_set: ChangeSet) -> RequestedShares:
     return RequestedShares(*parse_requested_shares(change_set.operations))
 
 
-def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int = 5) -> list[ChangeSet]:
+def requests_for(*, policy: Policy, entry_uid: UUID, at: datetime, actor: Actor, limit: int) -> list[ChangeSet]:
     """List requests for one entry that the actor may see, newest first."""
     found = ChangeSet.objects.filter(policy=policy, asks_entry_uid=entry_uid, origin=ChangeSet.Origin.REQUEST)
     access = Decider(policy, actor, at).access

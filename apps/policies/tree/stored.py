@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from cachetools import LRUCache
 from django.db.models import Q, QuerySet
 
 from apps.accounts.request_cache import once_per_request
+from apps.core.blobs import CorruptBlob
 from apps.core.errors import NotFound
 from apps.policies.models import Entry, Policy, Revision
 from apps.policies.tree.columns import Node, TreeColumns, unpack_tree
@@ -17,6 +20,8 @@ from apps.policies.tree.terms import read_dates, read_members, read_mounted
 from apps.policies.tree.working_tree import columns_of
 
 __all__ = ["Node", "TreeColumns", "load_archived", "load_tree", "load_tree_from_rows", "node_of"]
+
+log = logging.getLogger(__name__)
 
 # Total number of entries in the cache: about 400 MB.
 _MOST_ENTRIES = 3_000_000
@@ -59,13 +64,17 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
         raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
     tree = tree_cache.get(digest)
     if tree is None:
-        tree = unpack_tree(revisions.values_list("tree", flat=True)[0], digest)
+        try:
+            tree = unpack_tree(revisions.values_list("tree", flat=True)[0], digest)
+        except CorruptBlob:
+            log.exception("The tree of revision %s of %s is damaged; its entries replace it", wanted, policy.slug)
+            tree = replace(load_tree_from_rows(policy, wanted), digest=digest)
         tree_cache.put(tree)
     return tree
 
 
 def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:
-    """Rebuild a revision's tree from its entry rows: for consistency checks, and if its blob is damaged."""
+    """Rebuild a revision's tree from its entry rows, which stand in for a damaged blob."""
     wanted = policy.head_number if number is None else number
     nodes = [node_of(entry) for entry in _valid_at(policy, wanted).iterator(chunk_size=50_000)]
     if not nodes:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from apps.policies.selectors import EntryChange
 from apps.priorities.records import Moment
 from apps.priorities.selectors.history import EntryHistory, HistoryLine, RevisionDiff, diff_revisions, get_entry_history
-from apps.priorities.selectors.overview import Overview, Publish, get_overview
+from apps.priorities.selectors.overview import Overview, Publish
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.selectors.tree import Hit, MoreRow, TreePage, get_tree_page, search_entries
+from apps.priorities.selectors.tree import MoreRow, TreePage, get_tree_page
 from apps.priorities.selectors.unmapped import (
-    UnmappedAccount,
     count_unmapped_accounts,
     count_unmapped_by_source,
     count_unmapped_of_import,
     count_unmapped_of_preview,
-    count_unmapped_of_source,
-    unmapped_accounts,
 )
 from apps.priorities.selectors.visible_snapshot import Freshness, InputAge, freshness, list_snapshots
 
@@ -25,7 +22,6 @@ __all__ = [
     "EntryRow",
     "Freshness",
     "HistoryLine",
-    "Hit",
     "InputAge",
     "Moment",
     "MoreRow",
@@ -34,19 +30,14 @@ __all__ = [
     "Publish",
     "RevisionDiff",
     "TreePage",
-    "UnmappedAccount",
     "count_unmapped_accounts",
     "count_unmapped_by_source",
     "count_unmapped_of_import",
     "count_unmapped_of_preview",
-    "count_unmapped_of_source",
     "diff_revisions",
     "freshness",
     "get_entry_history",
-    "get_overview",
     "get_tree_page",
     "list_snapshots",
     "open_view",
-    "search_entries",
-    "unmapped_accounts",
 ]

@@ -199,12 +199,12 @@ class DraftView:
             may_divide=self.may_divide(node),
         )
 
-    def siblings(self, node: Node, *, most: int = PAGE) -> list[DraftRow]:
-        """The entry and its siblings, at most `most`; the entry itself is always included."""
+    def siblings(self, node: Node) -> list[DraftRow]:
+        """The entry and its siblings, at most PAGE; the entry itself is always included."""
         if node.parent_uid is None:
             return [self.row(node, position=(1, 1))]
         places = self.places(node.parent_uid)
-        shown = [self.row(self.tree.node_at(p), position=(k, len(places))) for k, p in enumerate(places[:most], 1)]
+        shown = [self.row(self.tree.node_at(p), position=(k, len(places))) for k, p in enumerate(places[:PAGE], 1)]
         if all(row.node.uid != node.uid for row in shown):
             shown.append(self.row(node))
         return shown

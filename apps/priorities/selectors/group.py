@@ -93,7 +93,7 @@ def get_group_page(
     at: datetime,
     actor: Actor,
     operations: Sequence[Operation] = (),
-    cursor: str | None = None,
+    cursor: str | None,
 ) -> GroupPage:
     """The page of a group whose children the actor manages. operations: drafted edits, shown beside current numbers."""
     view = open_view(policy_slug=policy_slug, actor=actor, is_live=True)  # a manager decides by current numbers

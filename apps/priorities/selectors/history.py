@@ -55,7 +55,7 @@ class EntryHistory:
     next_before: int | None
 
 
-def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None = None, actor: Actor) -> EntryHistory:
+def get_entry_history(*, policy_slug: str, uid: UUID, before: int | None, actor: Actor) -> EntryHistory:
     """History of an entry that the actor may see, in its last revision if it is archived."""
     view = open_view(policy_slug=policy_slug, actor=actor, is_past=True)
     i, is_archived = view.tree.index_of_uid(uid), False

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from apps.accounts.actor import Actor
-from apps.policies.selectors import count_changes, list_policies, list_revisions
+from apps.policies.selectors import count_changes, list_revisions
 from apps.policies.settings import PolicySettings
 from apps.priorities.models import Snapshot
-from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.rows import EntryRow, PolicyView
 
 _MOST_PUBLISHES = 5
 _MOST_TOP = 100
@@ -49,16 +48,6 @@ class Overview:
     n_hidden: int  # top-level entries that the actor may not see
     publishes: list[Publish]
     asked_core_s: dict[UUID, float] = field(default_factory=dict)  # requested by waiting jobs, by entry
-
-
-def get_overview(*, policy_slug: str | None = None, actor: Actor) -> Overview | None:
-    """The overview of a policy, by default the first one by name; None without a visible policy."""
-    if policy_slug is None:
-        policies = list_policies(actor=actor)
-        if not policies:
-            return None
-        policy_slug = policies[0].slug
-    return overview_of(open_view(policy_slug=policy_slug, actor=actor))
 
 
 def overview_of(view: PolicyView) -> Overview:

@@ -15,7 +15,7 @@ from apps.core.typed_numbers import read_whole
 from apps.policies.settings import PolicySettings
 from apps.priorities.records import IciclePage, Moment, Sector
 from apps.priorities.selectors.rows import F8, EntryRow, PolicyView, open_view
-from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement, list_rows, matching, sort_children
+from apps.priorities.selectors.tree_listing import DEEPEST, Arrangement, list_rows, sort_children
 from apps.priorities.selectors.visible_snapshot import local_only_among, moment_of, require_entry
 
 # --- Rows -------------------------------------------------------------------------------------------------------------
@@ -63,16 +63,6 @@ class TreePage:
 
 
 _AS_STORED = Arrangement()
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An entry whose name matches."""
-
-    uid: UUID
-    name: str
-    kind: str
-    path: str
 
 
 def get_tree_page(
@@ -173,17 +163,6 @@ def get_tree_rows(*, policy_slug: str, actor: Actor, uids: Sequence[UUID]) -> Tr
     return _tree_page(view, view.rows(found))
 
 
-def search_entries(*, policy_slug: str, query: str, actor: Actor, limit: int = 20) -> list[Hit]:
-    """Visible entries whose name contains the query; names that start with it come first."""
-    view = open_view(policy_slug=policy_slug, actor=actor)
-    wanted = query.strip().casefold()
-    found = sorted(matching(view, query), key=lambda i: not view.tree.name[i].casefold().startswith(wanted))
-    tree = view.tree
-    return [
-        Hit(tree.uuid(i), tree.name[i], tree.kind_names[int(tree.kind_code[i])], tree.path(i)) for i in found[:limit]
-    ]
-
-
 def offset(cursor: str | None) -> int:
     """The start index in a cursor; 0 if it is missing or invalid."""
     return read_whole(cursor or "", 9) or 0
@@ -197,11 +176,11 @@ def get_icicle(
     *,
     policy_slug: str,
     actor: Actor,
-    chosen_uid: UUID | None = None,
-    sizes: str = "target",
-    levels: int = 5,
-    smallest: float = 1 / 100,
-    at: int | datetime | None = None,
+    chosen_uid: UUID | None,
+    sizes: str,
+    levels: int,
+    smallest: float,
+    at: int | datetime | None,
 ) -> IciclePage:
     """The icicle of an entry and those below it; of its parent if the entry has no children.
 

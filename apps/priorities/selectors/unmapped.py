@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
@@ -16,7 +15,7 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.models import Snapshot
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import
 
@@ -31,21 +30,6 @@ GROUP BY source.slug
 """
 
 
-@dataclass(frozen=True)
-class UnmappedAccount:
-    """An unmapped account with its usage, by the policy's metric and window."""
-
-    account: Account
-    usage: float
-
-
-def unmapped_accounts(policy: Policy, *, limit: int = 1_000) -> list[UnmappedAccount]:
-    """Unmapped accounts of the newest snapshot, largest usage first. The caller checks that all may be seen."""
-    newest = Snapshot.objects.filter(policy=policy, is_live=True).aggregate(newest=Max("pk"))["newest"]
-    rows = UnmappedUsage.objects.filter(snapshot_id=newest).select_related("account").order_by("-usage", "account_id")
-    return [UnmappedAccount(row.account, row.usage) for row in rows[:limit]]
-
-
 def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | None]]:
     """Number of unmapped accounts and their core-seconds, by source.
 
@@ -55,10 +39,6 @@ def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | No
         return {}
     reads_all = may_read_all(actor)
     return {slug: (n, core_s if reads_all else None) for slug, (n, core_s) in _by_source().items()}
-
-
-def count_unmapped_of_source(source_slug: str) -> int:
-    return _by_source().get(source_slug, (0, 0.0))[0]
 
 
 def count_unmapped_accounts(account_ids: Sequence[int]) -> int:

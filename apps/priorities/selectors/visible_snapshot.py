@@ -101,9 +101,7 @@ class VisibleSnapshot:
     moment: Moment | None
 
 
-def open_snapshot(
-    *, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str = "policies:read"
-) -> VisibleSnapshot:
+def open_snapshot(*, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str) -> VisibleSnapshot:
     """The newest snapshot, or that of a past revision or instant; current rights apply.
 
     Raises:

@@ -39,16 +39,14 @@ class LongLine:
     end_offset: int
 
 
-def read_blocks(
-    stream: BinaryIO, *, first_line: int = 1, offset: int = 0, block_bytes: int = _BLOCK
-) -> Iterator[Block | LongLine]:
+def read_blocks(stream: BinaryIO, *, first_line: int, offset: int) -> Iterator[Block | LongLine]:
     """Cut a stream into blocks of whole lines. A line over 64 KB is skipped without being buffered.
 
     `stream` is at `offset`; `first_line` is the number of the line that begins there.
     """
     line, held = first_line, b""
     while True:
-        data = held + stream.read(max(block_bytes - len(held), _READ))
+        data = held + stream.read(max(_BLOCK - len(held), _READ))
         at_end = len(data) == len(held)
         cut = len(data) if at_end else data.rfind(b"\n") + 1
         if cut:

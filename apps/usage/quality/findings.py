@@ -170,7 +170,7 @@ WHERE (%(after)s = 0 OR id < %(after)s) ORDER BY id DESC LIMIT %(limit)s
 _COUNT_CHANGED = f"{_CHANGED} SELECT slug, count(*), sum(after - before)::float8 FROM changed GROUP BY slug"  # noqa: S608 - constants only
 
 
-def list_changed(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[Changed]:
+def list_changed(*, since_at: datetime, after: int = 0, limit: int, actor: Actor) -> list[Changed]:
     """Jobs that changed after they had ended, newest change first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
@@ -197,7 +197,7 @@ def count_too_late(*, since_at: datetime, actor: Actor) -> dict[str, tuple[int, 
     return {slug: (n, (core_s or 0.0) if sees_amounts else None) for slug, n, core_s in counted}
 
 
-def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor: Actor) -> list[TooLateRecord]:
+def list_too_late(*, since_at: datetime, limit: int, actor: Actor) -> list[TooLateRecord]:
     """Records that were too late, newest first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []
@@ -206,7 +206,7 @@ def list_too_late(*, since_at: datetime, after: int = 0, limit: int = 100, actor
         .select_related("source", "account")
         .order_by("-pk")
     )
-    return list((found.filter(pk__lt=after) if after else found)[: min(limit, MOST_LISTED)])
+    return list(found[: min(limit, MOST_LISTED)])
 
 
 def count_held(*, actor: Actor) -> dict[str, int]:
@@ -242,7 +242,7 @@ def count_without_processors(*, since_at: datetime, actor: Actor) -> dict[str, i
     return dict(_without_processors(since_at).values_list("source__slug").annotate(n=Count("id")))
 
 
-def list_without_processors(*, since_at: datetime, limit: int = 100, actor: Actor) -> list[Record]:
+def list_without_processors(*, since_at: datetime, limit: int, actor: Actor) -> list[Record]:
     """Jobs without processors and GPUs, newest first; empty unless the actor may read all usage."""
     if not may_read_all(actor):
         return []

@@ -105,9 +105,10 @@ def test_the_largest_differences_are_listed_first_with_both_numbers(both: Site, 
     assert found.n_moved >= 2
 
 
-def test_the_list_is_bounded_and_counts_the_rest(both: Site, as_eva: Actor) -> None:
+def test_the_list_is_bounded_and_counts_the_rest(both: Site, as_eva: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
-    short = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF, most=1)
+    monkeypatch.setattr(without_sources, "MOST_LISTED", 1)
+    short = compare_without_sources(policy_slug="grid", sources=["peer"], actor=as_eva, at=AS_OF)
     assert short.rows == whole.rows[:1]
     assert short.n_more == len(whole.rows) - 1
 

@@ -26,7 +26,8 @@ from apps.policies.models import Policy, Revision
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
-from apps.priorities.selectors import get_overview
+from apps.priorities.selectors import open_view
+from apps.priorities.selectors.overview import overview_of
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
@@ -184,8 +185,7 @@ def test_from_a_dump_and_a_log_to_a_published_policy(admin: Client, golden_dir: 
     assert settings["window"]["half_life_s"] == 7 * 86_400
     assert settings["window"]["length_s"] is None
     work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
-    overview = get_overview(policy_slug="demo", actor=SYSTEM)
-    assert overview is not None
+    overview = overview_of(open_view(policy_slug="demo", actor=SYSTEM))
     assert overview.n_unmapped == 0
     assert overview.usage
     assert admin.get("/policy/demo/").status_code == 200
@@ -290,8 +290,7 @@ def test_an_unmapped_account_is_listed_with_its_usage_and_mapped_manually(admin:
     assert press(admin, "publish", name="Demo", algorithm="aequus", half_life_days="3,5").status_code == 303
     assert Revision.objects.get().settings["window"]["half_life_s"] == 302_400
     work_run_now(request_recompute(policy_slug="demo", at=clock.now(), actor=COMMAND).pk)
-    found = get_overview(policy_slug="demo", actor=SYSTEM)
-    assert found is not None
+    found = overview_of(open_view(policy_slug="demo", actor=SYSTEM))
     assert found.n_unmapped == 1
     biology = next(row for row in found.top if row.name == "biology")
     assert biology.has_usage

@@ -68,10 +68,6 @@ def test_excluded_leaves_are_not_counted() -> None:
     assert found.n_leaves == 2
     assert found.n_pairs <= 1
     assert collisions(result, 2, leaves=result.is_ranked) == collisions(result, 2)
-    few, all_of_them = least_resolution(result, leaves=some), least_resolution(result)
-    assert few.resolution is not None
-    assert all_of_them.resolution is not None
-    assert few.resolution <= all_of_them.resolution
 
 
 def test_zero_shares_last_reserves_the_lowest_component() -> None:

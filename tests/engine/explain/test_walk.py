@@ -1,12 +1,13 @@
-"""The walk from the root to an entry adds up to its priority."""
+"""Steps from the root to an entry: the numbers of each level."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from apps.engine import codecs
 from apps.engine.algorithms import compute
-from apps.engine.explain import walk
+from apps.engine.explain.walk import step_of
 from apps.engine.tree import FairshareTree
 
 INHERIT = float("nan")
@@ -20,8 +21,8 @@ def test_each_step_shows_the_division_behind_target_and_actual() -> None:
     tree, order = FairshareTree.from_columns(PARENT, SHARES, names=NAMES)
     assert order.tolist() == list(range(7))
     result = compute(tree, [0, 1, 5, 2, 7, 3, 4])
-    (step,) = walk(result, 2)
-    assert (step.shares, step.group_shares, step.n_competing) == (1, 8, 3)  # lab, old and bob: dept dissolved
+    step = step_of(result, 2)
+    assert (step.shares, step.group_shares) == (1, 8)  # lab, old and bob: dept dissolved
     assert (step.usage, step.group_usage) == (5, 8 + 5 + 3)
     assert step.target == step.shares / step.group_shares
     assert step.actual == step.usage / step.group_usage
@@ -31,49 +32,24 @@ def test_each_step_shows_the_division_behind_target_and_actual() -> None:
 def test_an_inheriting_entry_is_a_step_without_numbers() -> None:
     tree, _ = FairshareTree.from_columns(PARENT, SHARES, names=NAMES)
     result = compute(tree, [0, 1, 5, 2, 7, 3, 4])
-    dept, bob = walk(result, 5)
+    dept, bob = (step_of(result, entry) for entry in (3, 5))
     assert (dept.competes, dept.usage, dept.target, dept.scalar) == (False, 9, 0, -1)
     assert bob.competes
     assert [step.scalar for step in (dept, bob) if step.competes] == result.vector(5)
     assert result.vector(6) == []
-    assert walk(result, 0) == []
 
 
 def test_global_target_is_the_product_of_the_steps() -> None:
     tree, _ = FairshareTree.from_columns(PARENT, [1, 3, 1, 2, 2, 4, 1])
     result = compute(tree, np.ones(7))
     for entry in range(1, 7):
-        steps = walk(result, entry)
+        steps = [step_of(result, at) for at in codecs.lineage(tree, entry).tolist()]
         assert steps[-1].target_global == pytest.approx(np.prod([step.target for step in steps]))
-
-
-def test_each_step_names_the_sibling_directly_ahead_and_by_how_much() -> None:
-    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0, 0], [1, 4, 3, 2, 1], is_reserve=[False] * 4 + [True])
-    result = compute(tree, [0, 6, 3, 1, 0])
-    last, middle, first = (walk(result, entry)[0] for entry in (1, 2, 3))
-    assert [step.n_ahead for step in (first, middle, last)] == [0, 1, 2]  # the reserve, unused, is ahead of no entry
-    assert first.next_ahead is None
-    assert first.ahead_by is None
-    assert first.ahead_by_points is None
-    assert (middle.next_ahead, last.next_ahead) == (3, 2)
-    assert last.ahead_by == pytest.approx(result.priority[2] - result.priority[1])
-    assert last.ahead_by_points == pytest.approx(result.deviation[2] - result.deviation[1])
-
-
-def test_siblings_with_equal_components_are_tied() -> None:
-    tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 1, 1, 1])
-    fine = compute(tree, [0, 1000, 1001, 5000])
-    coarse = compute(tree, [0, 1000, 1001, 5000], algorithm={"name": "aequus", "resolution": 10})
-    assert (walk(fine, 2)[0].n_ahead, walk(fine, 2)[0].n_tied) == (1, 0)
-    assert (walk(coarse, 2)[0].n_ahead, walk(coarse, 2)[0].n_tied) == (0, 1)
-    deviations = compute(tree, [0, 1000, 1000 + 1e-9, 5000], algorithm="gridwide")
-    assert (walk(deviations, 2)[0].n_ahead, walk(deviations, 2)[0].n_tied) == (0, 1)
 
 
 def test_operators_can_rank_a_smaller_deviation_in_points_first() -> None:
     tree, _ = FairshareTree.from_columns([-1, 0, 0, 0], [1, 60, 10, 30])
-    step = walk(compute(tree, [0, 40, 2, 58]), 1)[0]
-    assert step.next_ahead == 2
-    assert step.ahead_by is not None
-    assert step.ahead_by > 0
-    assert step.ahead_by_points == pytest.approx(8 - 20)
+    result = compute(tree, [0, 40, 2, 58])
+    second, first = (step_of(result, entry) for entry in (1, 2))
+    assert result.rank[[1, 2]].tolist() == [2, 1]
+    assert (first.deviation, second.deviation) == pytest.approx((8, 20))

@@ -52,9 +52,8 @@ def test_a_factor_made_from_the_rank_is_replaced_by_that_of_the_key(open_grid: G
     store.poll()
     snapshot = store.newest(SLUG)
     assert snapshot.algorithm["factor_from"] == "rank"
-    found, is_from_key = factors_with_distance(snapshot)
+    found = factors_with_distance(snapshot)
     by_key = simulate_totals(snapshot.totals, snapshot.tree, algorithm={**snapshot.algorithm, "factor_from": "key"})
-    assert is_from_key
     ranked = snapshot.values.is_ranked
     assert found[ranked].tolist() == by_key.factor[ranked].tolist()
 
@@ -62,7 +61,7 @@ def test_a_factor_made_from_the_rank_is_replaced_by_that_of_the_key(open_grid: G
 def place(n: int, *, rank: int = 3) -> MyPosition:
     factors = np.linspace(0.1, 0.9, n)
     bins = bin_factors(factors, float(factors[-rank]), smallest=SMALLEST)
-    return MyPosition("grid", "Grid", "alice", AT, 7, rank, n, 0, float(factors[-rank]), True, SMALLEST, bins)
+    return MyPosition("grid", "Grid", "alice", AT, 7, rank, n, 0, float(factors[-rank]), SMALLEST, bins)
 
 
 def test_the_figure_is_valid_for_plotly_and_its_areas_count_users() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from django.db import connection
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import AuditEvent, User
@@ -281,6 +282,21 @@ def test_one_flipped_bit_in_a_blob_is_detected(policy: Policy) -> None:
     with pytest.raises(CorruptBlob):
         unpack_tree(bytes(blob), revision.tree_digest)
     assert len(unpack_tree(bytes(revision.tree), revision.tree_digest)) == 7
+
+
+def test_entries_stand_in_for_a_damaged_tree(policy: Policy, alice: Actor, caplog: pytest.LogCaptureFixture) -> None:
+    before = load_tree(policy)
+    blob = bytes(Revision.objects.get(policy=policy, number=2).tree)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")  # without the guard of revisions
+        Revision.objects.filter(policy=policy, number=2).update(tree=blob[:-1] + bytes([blob[-1] ^ 1]))
+        cursor.execute("SET LOCAL session_replication_role = DEFAULT")
+    tree_cache.clear()
+    assert load_tree(policy).same_as(before)
+    assert load_tree(policy).digest == before.digest
+    assert len(caplog.records) == 1, "the rebuilt tree is cached"
+    publish(draft(policy, alice, {"op": "set_shares", "entry": "/physics", "shares": 7}), alice)
+    assert shares_of(policy, "/physics") == 7
 
 
 def test_a_manager_divides_only_the_own_subtree(policy: Policy, bob: Actor) -> None:

@@ -66,13 +66,12 @@ def ask(policy: Policy, actor: Actor, path: str = "/physics", **wish: Any) -> Ch
     if "percent" in given:
         del given["shares"]
     entry = uid_of(load_tree(policy), path)
-    reason, base_revision = given.pop("reason"), given.pop("base_revision", None)
+    reason = given.pop("reason")
     return share_requests.request_shares(
         policy_slug="grid",
         entry_uid=entry,
         terms=RequestTerms(**given),
         reason=reason,
-        base_revision=base_revision,
         at=AT,
         actor=actor,
     )

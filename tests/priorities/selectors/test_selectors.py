@@ -22,14 +22,12 @@ from apps.priorities.change_effects import preview_shares
 from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,
-    count_unmapped_of_source,
     freshness,
-    get_overview,
     get_tree_page,
     list_snapshots,
-    search_entries,
-    unmapped_accounts,
+    open_view,
 )
+from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.tree_listing import Arrangement
 from apps.priorities.serving import store
 from apps.priorities.serving.store import newest
@@ -167,9 +165,6 @@ def test_a_search_shows_matches_with_their_ancestors(site: Site, as_eva: Actor) 
     assert (page.query, page.n_matches) == ("aLi", 1)
     assert get_tree_page(policy_slug="grid", actor=as_eva, arranged=Arrangement(query="/biology/dan")).n_matches == 1
     assert get_tree_page(policy_slug="grid", actor=as_eva, arranged=Arrangement(query="zzz")).n_matches == 0
-    hits = search_entries(policy_slug="grid", query="b", actor=as_eva)
-    assert [hit.path for hit in hits] == ["/biology", "/physics/bob"]
-    assert search_entries(policy_slug="grid", query="  ", actor=as_eva) == []
 
 
 def test_users_see_their_own_path_and_granted_subtrees(
@@ -186,7 +181,6 @@ def test_users_see_their_own_path_and_granted_subtrees(
     assert (page.rows[1].hidden_children, page.rows[1].n_children) == (1, 1)
     assert page.n_entries == 3
     assert get_tree_page(policy_slug="grid", actor=as_alice, arranged=Arrangement(query="carol")).n_matches == 0
-    assert search_entries(policy_slug="grid", query="bio", actor=as_alice) == []
     for path in ("/biology", "/physics/bob"):
         with pytest.raises(NotFound):
             get_entry_page(policy_slug="grid", uid=_uid(made, path), actor=as_alice)
@@ -318,18 +312,13 @@ def test_explain_hides_what_the_actor_may_not_see(make_site: Callable[..., Site]
 def test_the_overview_summarises_and_lists_publications(site: Site, as_eva: Actor) -> None:
     site.job("erin", "chemistry", 7)
     site.recompute()
-    overview = get_overview(actor=as_eva)
-    assert overview is not None
+    overview = overview_of(open_view(policy_slug="grid", actor=as_eva))
     assert (overview.policy_slug, overview.n_entries, overview.n_ranked) == ("grid", 7, 4)
     assert (overview.n_unmapped, overview.unmapped_core_s, overview.usage) == (1, 7 * 3600, 100 * 3600)
     assert [row.name for row in overview.top] == ["biology", "physics"]
     assert [(one.revision, one.reason) for one in overview.publishes] == [(2, "test"), (1, "A new policy.")]
     assert overview.publishes[0].n_changed >= 6
     assert overview.duration_s is not None
-
-
-def test_without_a_policy_there_is_no_overview(as_eva: Actor) -> None:
-    assert get_overview(actor=as_eva) is None
 
 
 def test_freshness_names_late_sources(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,9 +351,6 @@ def test_unmapped_accounts_are_counted_by_source(site: Site, as_eva: Actor) -> N
     site.job("finn", "chemistry", 2)
     site.recompute()
     assert count_unmapped_by_source(actor=as_eva) == {"grid-c1": (2, 9 * 3600)}
-    assert count_unmapped_of_source("grid-c1") == 2
-    assert count_unmapped_of_source("other") == 0
-    assert [one.account.user_name for one in unmapped_accounts(site.policy)] == ["erin", "finn"]
 
 
 def test_accounts_mapped_in_one_policy_are_not_unmapped(

@@ -198,7 +198,6 @@ def test_reading_resumes_after_any_chunk(monkeypatch: pytest.MonkeyPatch, block_
     assert sorted(whole.batch.restart.tolist()) == [0] * 14 + [1] * 10
     monkeypatch.setattr(lines, "_READ", block_bytes)
     monkeypatch.setattr(lines, "_BLOCK", block_bytes)
-    monkeypatch.setattr(lines.read_blocks, "__kwdefaults__", {"first_line": 1, "offset": 0, "block_bytes": block_bytes})
     pieces = list(Sacct().parse(io.BytesIO(data), READING))
     assert len(pieces) > 5
     expected = facts(whole.batch)

@@ -65,7 +65,7 @@ def test_an_invalid_dump_gives_no_output(admin: Caller, query: str, body: str, s
 
 
 def test_a_dump_over_the_limit_is_refused(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsing.read_bounded, "__defaults__", (100,))
+    monkeypatch.setattr(parsing, "BODY_BYTES", 100)
     assert refused(admin.post(f"{PATH}?format=sacctmgr", DUMP, KIND))[:2] == (413, "too_large")
 
 
