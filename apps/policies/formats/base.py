@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
+
+import numpy as np
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.document import Address
@@ -16,6 +18,25 @@ from apps.policies.tree.columns import TreeColumns
 def fit_unchanged(tree: TreeColumns) -> TreeColumns:
     """Return the tree unchanged, for formats that can hold everything."""
     return tree
+
+
+def names_and_shares(tree: TreeColumns) -> TreeColumns:
+    """Fit formats that hold only names and shares: inherited shares become 1, everything else is dropped."""
+    none = np.zeros(len(tree), dtype=np.bool_)
+    return replace(
+        tree,
+        shares=np.where(tree.inherit, 1.0, tree.shares),
+        inherit=none,
+        kind_names=("",),
+        kind_code=np.zeros(len(tree), dtype=np.uint16),
+        is_group=tree.n_children > 0,
+        locked=none,
+        scope_code=np.zeros(len(tree), dtype=np.uint8),
+        scope_sources={},
+        dates={},
+        members={},
+        mount={},
+    )
 
 
 @dataclass(frozen=True)
