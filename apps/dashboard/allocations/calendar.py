@@ -81,7 +81,6 @@ def soon_context(request: HttpRequest, policy: str, of: UUID | None = None) -> d
         "policy": policy,
         "soon_of": of or "",
         "soon": lines[:_MOST_LISTED],
-        "n_soon": len(lines),
         "soon_days": days,
         "n_more_soon": max(len(lines) - _MOST_LISTED, 0),
         "soon_choices": SOON_DAYS,

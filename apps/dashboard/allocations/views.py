@@ -227,10 +227,8 @@ def table_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "figures": _figures(request, policy),
         "figure_state": " ".join(FIGURE_STATE),
         "query": queried.query + group,
-        "group_query": group,
         "gap": allocation_presenters.gap_text(found),
         "places": [line.row.path for line in drawn if line.row.may_allocate],
-        "has_allocations": any(line.row.allocated_core_h is not None for line in drawn),
         "unmapped": allocation_presenters.core_h(found.unmapped_core_h) if found.unmapped_core_h else "",
         "may_read_accounts": bool(found.unmapped_core_h)
         and rights_in(policy, at=now, actor=actor_of(request)).reads_anywhere,

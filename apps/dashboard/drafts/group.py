@@ -134,7 +134,6 @@ def words() -> Mapping[str, str]:
         "gain": _("None. Entries that gain:"),
         "more": ngettext("%(n)s more", "%(n)s more", 2) % {"n": "{n}"},
         "saving": _("Saving…"),
-        "not_saved": _("Not saved."),
         "offline": _("No connection to the server. The bar shows the draft."),
         "server": _("The server could not save it. The bar shows the draft."),
         "again": _("Try again"),

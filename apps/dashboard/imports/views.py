@@ -227,7 +227,6 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "next_after": shown[-1].line if len(found) > REJECTED_PER_PAGE else None,
         "reasons": reasons(selectors.count_rejected_lines(import_id=usage_import.pk, actor=actor)),
         "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
-        "per_page": REJECTED_PER_PAGE,
         "shown_text": presentation.count(len(shown)),
     }
 

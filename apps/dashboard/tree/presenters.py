@@ -25,7 +25,6 @@ from apps.dashboard.figures.bars import Tolerance
 from apps.dashboard.shell import lines, presentation, time_travel
 from apps.dashboard.shell.lines import draw_trends
 from apps.dashboard.shell.requests import actor_of
-from apps.dashboard.tree.selection import MOST_SELECTED
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies.changesets import drafts
 from apps.priorities.records import LocalOnly
@@ -232,7 +231,6 @@ def selection_context(page: TreePage, actor: Actor) -> dict[str, Any]:
         "may_select": True,
         "actions": actions,
         "my_drafts": [(each.pk, presentation.title_of(each)) for each in mine if each.state == "draft"],
-        "most_selected": MOST_SELECTED,
     }
 
 
