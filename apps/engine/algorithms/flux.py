@@ -9,7 +9,7 @@ import numpy as np
 from apps.engine import operators, sweep
 from apps.engine.algorithms.base import Column, Components, Explanation, PriorityResult, build_result, rank_by_walk
 from apps.engine.algorithms.inputs import LARGE, Compared, Prepared
-from apps.engine.arrays import BoolArray, FloatArray, IntArray
+from apps.engine.arrays import BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.numerics.ties import POINT, WeightOrder, WholeNumbers, balance, whole_numbers
 from apps.engine.numerics.walk_order import TieRules, count_ahead
 from apps.engine.parameters import Parameter, Settings
@@ -46,8 +46,17 @@ class Flux:
         actual = compared.actual
         idle = compared.total < IDLE_BELOW / compared.scale
         weight = weights(prepared, compared, idle)
-        tree, exact = prepared.tree, partial(_exact_weights, prepared, compared, idle)
-        order = WeightOrder(weight, IDLE_WEIGHT, tree.parent, tree.child_count, tree.shares, compared.total, exact)
+        tree = prepared.tree
+        order = WeightOrder(
+            weight,
+            IDLE_WEIGHT,
+            tree.parent,
+            tree.child_count,
+            tree.shares,
+            compared.total,
+            long=partial(_long_weights, prepared, compared, idle),
+            exact=partial(_exact_weights, prepared, compared, idle),
+        )
         ahead = count_ahead(prepared.leaf_walk, order, _TIE_RULES)
         components = Components(actual, balance(prepared.target, np.where(idle, 0.0, actual)))
         ranking = rank_by_walk(ahead, tree.is_ranked, prepared.n_ranked)
@@ -72,6 +81,21 @@ def weights(prepared: Prepared, compared: Compared, idle: BoolArray) -> FloatArr
     weight[prepared.without_shares] = 0.0
     if not is_ordinary:
         weight = np.minimum(weight, _MOST).astype(np.float64)
+    return weight
+
+
+def _long_weights(prepared: Prepared, compared: Compared, idle: BoolArray, entries: IntArray) -> LongArray:
+    """w of these entries as long doubles, off by 2⁻⁶² of it at most; NaN where sums or weights are rounded before.
+
+    For w > 0 of entries that aren't idle, if shares and usage are whole numbers that doubles add up exactly.
+    """
+    tree, parent = prepared.tree, prepared.tree.parent[entries]
+    if not (prepared.has_whole_shares and compared.own is not None and compared.adds_up_exactly):
+        return np.full(len(entries), np.nan, dtype=np.longdouble)
+    columns = (tree.shares[entries], compared.sibling_usage[parent], prepared.sibling_shares[parent])
+    shares, sum_usage, sum_shares = (column.astype(np.longdouble) for column in columns)
+    usage = np.where(idle[entries] | (shares == 0), np.nan, compared.total[entries]).astype(np.longdouble)
+    weight: LongArray = (shares * sum_usage) / (sum_shares * usage)
     return weight
 
 

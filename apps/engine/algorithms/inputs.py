@@ -169,6 +169,11 @@ class Prepared:
         return least > 1.0 / LARGE and float(shares.max()) < LARGE
 
     @cached_property
+    def has_whole_shares(self) -> bool:
+        """Whether shares are whole numbers whose sums are exact in doubles."""
+        return _adds_up_exactly(self.tree.shares)
+
+    @cached_property
     def without_shares(self) -> IntArray:
         """The entries whose shares are 0."""
         return np.flatnonzero(self.tree.shares == 0)

@@ -200,6 +200,7 @@ def whole_numbers(values: FloatArray) -> WholeNumbers:
 # Neighbours a ≥ b in sorted order tie where a − b < 2⁻⁵² · max(a, 1). Source: flux-accounting.
 _TIE_BITS = 52
 _TIE = 2.0**-_TIE_BITS
+_TIE_WITH_MARGIN = _TIE * (1 - 2.0**-6) if np.finfo(np.longdouble).nmant >= 63 else -1.0
 
 # Largest relative error of a weight as a double, with a margin. Compared with siblings: one quotient, times a factor
 # that all siblings share. Compared with others: their factors come from sums of a million doubles, over 64 levels.
@@ -218,7 +219,8 @@ class WeightOrder:
     """Weights of flux, which tie where their exact values are within flux's tolerance.
 
     value: (n,) weights as doubles. idle: the weight of every idle entry. parent, child_count, shares: (n,) of the tree.
-    usage: (n,) total of the subtree. exact: returns weight · 2^POINT of some entries, rounded down.
+    usage: (n,) total of the subtree. long: returns weights of some entries with 62 bits, NaN where it can't. exact:
+    returns weight · 2^POINT of some entries, rounded down.
     """
 
     value: FloatArray
@@ -227,6 +229,7 @@ class WeightOrder:
     child_count: npt.NDArray[np.integer[Any]]
     shares: FloatArray
     usage: FloatArray
+    long: Callable[[IntArray], LongArray]
     exact: Callable[[IntArray], WholeNumbers]
 
     def resolve(self, slots: Slots, order: IntArray, near: BoolArray) -> BoolArray:
@@ -250,7 +253,7 @@ class WeightOrder:
         return same
 
     def _decide(self, slots: Slots, order: IntArray, entry: IntArray, value: FloatArray) -> BoolArray:
-        """The ties by doubles where these are certain, else by exact weights."""
+        """The ties by doubles or long doubles where these are certain, else by exact weights."""
         gap = value[:-1] - value[1:]
         width = np.maximum(value[:-1], 1.0)  # descending, so the first of two is the larger
         width *= _TIE
@@ -265,6 +268,9 @@ class WeightOrder:
         close = is_close.nonzero()[0]
         if len(close):
             doubtful = close[self._is_doubtful(entry[close - 1], entry[close], gap[close - 1])]
+            is_tied = self._tie_for_sure(entry[doubtful - 1], entry[doubtful])
+            same[doubtful[is_tied]] = True
+            doubtful = doubtful[~is_tied]
             if len(doubtful):
                 same = self._decide_exactly(slots, order, same, doubtful)
         return same
@@ -286,13 +292,18 @@ class WeightOrder:
         is_doubtful[left] = np.abs(gap - width) <= off + _OFF_BESIDE_OTHERS * width
         return is_doubtful
 
+    def _tie_for_sure(self, one: IntArray, other: IntArray) -> BoolArray:
+        """Where long weights tie with a margin. If all neighbours of a run do, they do so in exact order, too."""
+        first, second = self.long(one), self.long(other)
+        is_tied: BoolArray = np.abs(first - second) < np.maximum(np.maximum(first, second), 1) * _TIE_WITH_MARGIN
+        return is_tied
+
     @cached_property
     def _ratio(self) -> FloatArray:
         """(n,) shares / usage; NaN, which equals nothing, for entries with children and where bits are lost."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = self.shares / self.usage
-        ratio[self.child_count > 0] = np.nan
-        ratio[(ratio < _LEAST) | (ratio > _MOST)] = np.nan
+        ratio[(ratio < _LEAST) | (ratio > _MOST) | (self.child_count > 0)] = np.nan
         return ratio
 
     def _decide_exactly(self, slots: Slots, order: IntArray, same: BoolArray, doubtful: IntArray) -> BoolArray:

@@ -97,6 +97,16 @@ def test_a_gap_equal_to_the_tolerance_does_not_tie() -> None:
     assert ranks(case_of([user("ann", 2**52), user("bob", 2**52 - 1)], {"/ann": 1, "/bob": 1})) == {"ann": 1, "bob": 2}
 
 
+@pytest.mark.parametrize("bits", range(44, 52))
+def test_cousins_tie_by_their_exact_weights(bits: int) -> None:
+    """1 and 1/(1 ± 2^−bits), from whole numbers in two banks that tie."""
+    half = 2.0**bits
+    banks = [bank("a", 1, user("a1"), user("a2")), bank("b", 1, user("b1"), user("b2"))]
+    case = case_of(banks, {"/a/a1": half, "/a/a2": half, "/b/b1": half + 1, "/b/b2": half - 1})
+    assert ranks(case) == {"b2": 1, "a1": 2, "a2": 2, "b1": 4}
+    assert_as_the_twin(case)
+
+
 @pytest.mark.parametrize(("unit", "amount"), [(2.0**-1040, 2.0**60), (2.0**960, 2.0**-29)])
 def test_a_ratio_beyond_doubles_decides_no_tie(unit: float, amount: float) -> None:
     """shares / usage of both is below the least double that has all bits, or above the largest."""
