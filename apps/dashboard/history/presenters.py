@@ -11,6 +11,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import formats, timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -91,7 +92,7 @@ def entry_lines(
             yield DiffLine(
                 css=css,
                 icon=icon,
-                label=str(label),
+                label=capfirst(str(label)),
                 name=row.name,
                 where=_where(row),
                 url=lines.entry_url(policy_slug, row.uid, row.name, moment(row)),

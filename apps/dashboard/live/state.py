@@ -66,8 +66,9 @@ def get_page_state(
     series: values of the columns of SERIES, all None if there is no row; marks: results of the queries of MARKS, in
     their order.
     """
-    policy_id, head = _policy(policy_slug, actor)
-    snapshot = store.state().snapshots.get(policy_slug)
+    served = store.state()
+    policy_id, head = _policy(policy_slug, actor, served.policies.get(policy_slug))
+    snapshot = served.snapshots.get(policy_slug)
     numbers = (policy_id, head, snapshot.snapshot_id if snapshot else None, series or _read_series(policy_id))
     fresh = freshness(policy_slug=policy_slug, actor=actor)
     parts = {
@@ -78,9 +79,8 @@ def get_page_state(
     return PageState(_tag(parts), parts, head, snapshot.computed_at if snapshot else None)
 
 
-def _policy(slug: str, actor: Actor) -> tuple[int, int]:
-    """Id and newest revision of a policy that the actor may read, from memory for people."""
-    row = store.state().policies.get(slug)
+def _policy(slug: str, actor: Actor, row: store.PolicyRow | None) -> tuple[int, int]:
+    """Id and newest revision of a policy that the actor may read. row: as served; not sufficient for a token."""
     if row is None or actor.token is not None:
         policy = get_policy(slug=slug, actor=actor)
         return policy.pk, policy.head_number

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -143,7 +144,7 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
         "key": key_of(edit.operation),
         "css": css,
         "icon": icon,
-        "label": str(label),
+        "label": capfirst(str(label)),
         "uid": edit.uid,
     }
     if edit.operation["op"] == "set_policy":

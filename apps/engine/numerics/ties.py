@@ -200,6 +200,7 @@ def whole_numbers(values: FloatArray) -> WholeNumbers:
 # Neighbours a ≥ b in sorted order tie where a − b < 2⁻⁵² · max(a, 1). Source: flux-accounting.
 _TIE_BITS = 52
 _TIE = 2.0**-_TIE_BITS
+# The margin covers the rounding of long doubles with 64 bits; with fewer bits nothing ties for sure.
 _TIE_WITH_MARGIN = _TIE * (1 - 2.0**-6) if np.finfo(np.longdouble).nmant >= 63 else -1.0
 
 # Largest relative error of a weight as a double, with a margin. Compared with siblings: one quotient, times a factor
