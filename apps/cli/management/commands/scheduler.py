@@ -58,8 +58,8 @@ class Command(OperatorCommand):
         change = what.add_parser("set", help="change settings, such as mode=shadow weight=100000 partitions=a,b")
         change.add_argument("name")
         names = ", ".join((*SETTINGS[:-1], *LIMITS))
-        change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help=names)
-        add.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help=names)
+        change.add_argument("assignments", nargs="+", metavar="NAME=VALUE", help=names)
+        add.add_argument("--set", action="append", default=[], dest="assignments", metavar="NAME=VALUE", help=names)
         add_arguments(
             what.add_parser("setup", help="set up shadow mode for a Slurm site: policy, usage and scheduler at once")
         )
@@ -103,7 +103,7 @@ class Command(OperatorCommand):
         getattr(self, f"_{what.replace('-', '_')}")(options)
 
     def _add(self, options: dict[str, Any]) -> None:
-        given = {"kind": options["kind"], **_settings(options["settings"])}
+        given = {"kind": options["kind"], **_settings(options["assignments"])}
         made = services.connect_scheduler(
             policy_slug=options["policy"], name=options["name"], given=given, at=now(), actor=COMMAND
         )
@@ -114,7 +114,7 @@ class Command(OperatorCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         view = _view(options)
-        given = _settings(options["settings"])
+        given = _settings(options["assignments"])
         tag = tag_of(view.scheduler)
         made = services.change_scheduler(name=options["name"], tag=tag, given=given, at=now(), actor=COMMAND)
         self.stdout.write(f"{made.name}: revision {made.revision}")
