@@ -43,7 +43,7 @@ def siblings_of(snapshot: ServedSnapshot, i: int) -> SiblingCounts:
     first, count = int(contest.first_child[parent]), int(contest.child_count[parent])
     group = np.arange(first, first + count)
     others = entry_of[group[(group != at) & ~contest.is_reserve[group]]]
-    component = order.components(values)
+    component = snapshot.components
     ahead, equal = order.ahead(component[others], component[i]), order.ties(component[others], component[i])
     if values.is_ranked[i]:
         leaves = values.is_ranked[others]
@@ -115,7 +115,7 @@ def _count_by_level(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[I8, 
     order, values, leaves = snapshot.order, snapshot.values, snapshot.leaf_components
     ranks, has_rank = values.rank[values.is_ranked], bool(values.has_rank[entry])
     is_ahead, is_behind = ranks < values.rank[entry], ranks > values.rank[entry]
-    mine = order.components(values)[own]
+    mine = snapshot.components[own]
     level_with, left = np.ones(len(leaves), dtype=np.bool_), np.ones(len(leaves), dtype=np.bool_)
     ahead, behind = (np.zeros((len(_CAUSES), len(own)), dtype=np.int64) for _ in range(2))
     for level in range(len(own)):

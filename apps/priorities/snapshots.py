@@ -259,7 +259,7 @@ class Ordering:
         if self.decides == "vector" and vector is not None and self.resolution:
             return codecs.key_string(vector, depth, self.resolution)
         if self.decides == "deviations":
-            return codecs.grid_key(priorities, max(depth, len(priorities)))
+            return codecs.grid_key(priorities, depth)
         if rank is None:
             return None
         return f"{n_ranked - rank + 1:0{len(str(n_ranked + 1))}d}"

@@ -281,7 +281,7 @@ class ServedSnapshot:
         """The JSON fields of each entry in an answer."""
         rows, depth_of = self.lineage(entries)
         priorities = self.values.priority[rows].tolist()
-        compared = self._class_heads[rows].tolist() if self.order.decides == "deviations" else None
+        compared = self.components[rows].tolist() if self.order.decides == "deviations" else None
         scalars = self.values.scalar[rows].tolist() if self.order.decides == "vector" else None
         columns = zip(
             entries.tolist(),
@@ -297,10 +297,10 @@ class ServedSnapshot:
             at: RankAndFactor = (rank if has_rank else None, self.n_ranked, factor if has_factor else None)
             own = priorities[row][:depth]
             vector = scalars[row][:depth] if scalars is not None else None
+            deviations = compared[row][:depth] if compared is not None else None
             if not self.values.is_ranked[entry]:
-                at = rank_among_leaves(self, entry, own if vector is None else vector, at)
-            numbers = EntryNumbers(own, vector, *at)
-            described.append(self._entry_json(entry, numbers, compared[row][:depth] if compared is not None else None))
+                at = rank_among_leaves(self, entry, deviations or vector or own, at)
+            described.append(self._entry_json(entry, EntryNumbers(own, vector, *at), deviations))
         return described
 
     def _entry_json(self, entry: int, numbers: EntryNumbers, compared: list[float] | None = None) -> Json:
@@ -310,7 +310,9 @@ class ServedSnapshot:
         """
         priorities, vector, rank, of, factor = numbers
         compared = priorities if compared is None else compared
-        key = self.order.key(vector=vector, priorities=compared, depth=self.depth, rank=rank, n_ranked=self.n_ranked)
+        key = self.order.key(
+            vector=vector, priorities=compared, depth=self.key_depth, rank=rank, n_ranked=self.n_ranked
+        )
         return {
             "entry": self.index.path(entry),
             "factor": self.settings.fallback_factor if factor is None else factor,
@@ -322,9 +324,11 @@ class ServedSnapshot:
         }
 
     @cached_property
-    def _class_heads(self) -> npt.NDArray[np.float64]:
-        """Deviations as compared for ranks: the same number for all siblings that tie."""
-        return class_deviations(prepare(self.tree.engine_tree()), self.values.priority)
+    def components(self) -> npt.NDArray[Any]:
+        """The number by which each entry is compared, (n,); deviations that tie are one number."""
+        if self.order.decides == "deviations":
+            return class_deviations(prepare(self.tree.engine_tree()), self.values.priority)
+        return self.order.components(self.values)
 
     @cached_property
     def order(self) -> Ordering:
@@ -335,6 +339,19 @@ class ServedSnapshot:
     def depth(self) -> int:
         """Number of levels in the vectors of ranked leaves."""
         return int(self.meta["depth"])
+
+    @cached_property
+    def key_depth(self) -> int:
+        """Number of levels in each key: those of the longest vector served.
+
+        Groups without ranked leaves may lie deeper than all leaves, and an *each* rule adds a level below a group.
+        """
+        tree = self.tree
+        depth_of = self.lineage(np.arange(len(tree)))[1]
+        deepest = int(depth_of.max(initial=0))
+        if not any(rule.kind == "each" for rule in self.index.places.rules):
+            return deepest
+        return max(deepest, 1 + int(depth_of[tree.takes_members].max(initial=0)))
 
     def lineage(self, entries: I8) -> tuple[I8, I8]:
         """The entries whose components make up each vector, root first, shape (m, depth), and each vector's length.
@@ -388,7 +405,7 @@ class ServedSnapshot:
         """Padded components of all ranked leaves, shape (N, depth)."""
         rows, depth_of = self.leaf_lineage
         inside = np.arange(rows.shape[1]) < depth_of[:, None]
-        return np.where(inside, self.order.components(self.values)[rows], self.order.fill)
+        return np.where(inside, self.components[rows], self.order.fill)
 
 
 def _best_first(result: Json) -> tuple[float, float]:

@@ -91,18 +91,18 @@ def differences(algorithm: str, *, first: int, n: int) -> Iterator[str]:
     for seed in range(first, first + n):
         case = random_case(algorithm, seed)
         nodes = solve(case)["nodes"]
-        for problem in _between(nodes, TWINS[algorithm](case)):
+        for problem in between(nodes, TWINS[algorithm](case)):
             yield f"{case['id']}: {problem}"
         again, paths = renamed(case, seed)
         found = solve(again)["nodes"]
         if {paths[path]: node for path, node in nodes.items()} != found:
             yield f"{case['id']}: other names give other numbers"
         if case["algorithm"].get("ties") != "as-slurm":
-            for problem in _between(solve(permuted(case, seed))["nodes"], nodes):
+            for problem in between(solve(permuted(case, seed))["nodes"], nodes):
                 yield f"{case['id']}, siblings permuted: {problem}"
 
 
-def _between(nodes: Nodes, twin: Nodes) -> Iterator[str]:
+def between(nodes: Nodes, twin: Nodes) -> Iterator[str]:
     """Ranks, vectors and values are the same; other numbers near: by 1e-9 of themselves.
 
     A priority is a difference: where it is next to 0, its last digits depend on the order of sums.

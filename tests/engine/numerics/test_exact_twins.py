@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from apps.engine import codecs
+from apps.engine.cases import solve
 from apps.engine.operators import get_operator
 from apps.engine.simulation import next_job
 from apps.engine.simulation.sites import rule_of
-from tests.engine.numerics.exact_twins import differences
+from tests.engine.numerics.exact_twins import TWINS, between, differences
 from tests.engine.random_cases import ALGORITHMS, RESOLUTIONS
 
 DEEP_FROM = 10_000_000  # numbers that the ordinary run doesn't have
@@ -37,6 +38,25 @@ def test_cases_found_by_random_runs_agree(algorithm: str, number: int) -> None:
     32,012,937: weights of decimal shares, closer than flux's tolerance, which doubles held to be further apart.
     """
     assert list(differences(algorithm, first=number, n=1)) == []
+
+
+@pytest.mark.parametrize("algorithm", ["aequus", "gridwide"])
+def test_a_group_without_ranked_leaves_below_has_no_rank_and_no_factor(algorithm: str) -> None:
+    """h has only an empty group and a reserve below; e is empty at the top; g has a user besides an empty group."""
+    empty = {"name": "e", "shares": 1, "children": []}
+    reserve = {"name": "r", "shares": 1, "kind": "reserve"}
+    children = [
+        {"name": "h", "shares": 1, "children": [{"name": "d", "shares": 1, "children": [empty]}, reserve]},
+        {"name": "g", "shares": 1, "children": [empty, {"name": "u", "shares": 1, "kind": "user"}]},
+        empty,
+    ]
+    usage = {"/h/d/e": 9, "/g/u": 1, "/e": 2}
+    settings = {"name": algorithm} | ({"operator": "relative", "resolution": 10_000} if algorithm == "aequus" else {})
+    case = {"id": algorithm, "algorithm": settings, "policy": {"name": "root", "children": children}, "usage": usage}
+    nodes = solve(case)["nodes"]
+    assert [path for path, node in nodes.items() if node["rank"] is not None] == ["/g", "/g/u"]
+    assert all((node["rank"] is None) == (node["factor"] is None) for node in nodes.values())
+    assert list(between(nodes, TWINS[algorithm](case))) == []
 
 
 @pytest.mark.deep

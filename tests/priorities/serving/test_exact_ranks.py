@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from apps.engine.algorithms import compute
 from apps.engine.cases import solve
 from apps.mapping.rules.resolver import AccountPlaces
+from apps.mapping.rules.rule import Rule
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.names import new_uid
@@ -71,15 +73,54 @@ def test_ranks_factors_and_vectors_are_those_of_compute(algorithm: str) -> None:
             assert piece["factor"] == pytest.approx(factor, rel=1e-9)  # sums by name are other sums in the last bits
 
 
+def _check_keys(snapshot: ServedSnapshot) -> None:
+    """Keys of all rows have one width, and their order as text is that of the ranks."""
+    entries = np.flatnonzero(~snapshot.tree.is_reserve)[1:]
+    rows = [(row["key"], row["rank"], i) for row, i in zip(snapshot.describe(entries), entries, strict=True)]
+    ranked = [row for row in rows if row[0] is not None]
+    assert all(rank is not None for _key, rank, _i in ranked)
+    assert len({len(key) for key, _rank, _i in ranked}) <= 1, ranked
+    for key, rank, _i in ranked:
+        assert all(key > other for other, behind, _j in ranked if behind > rank), ranked
+    leaves = [row for row in ranked if snapshot.values.is_ranked[row[2]]]
+    assert all((key == other) == (rank == same) for key, rank, _i in leaves for other, same, _j in leaves)
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_keys_of_leaves_sort_as_their_ranks(algorithm: str) -> None:
+def test_keys_of_all_entries_sort_as_their_ranks(algorithm: str) -> None:
     for seed in range(25):
-        snapshot = served(random_case(algorithm, 1000 + seed))
-        leaves = [piece for piece in snapshot.describe(np.flatnonzero(snapshot.values.is_ranked)) if piece["rank"]]
-        assert len({len(piece["key"]) for piece in leaves}) <= 1
-        for one in leaves:
-            ahead = sum(other["key"] > one["key"] for other in leaves)
-            assert one["rank"] == 1 + ahead
+        _check_keys(served(random_case(algorithm, 1000 + seed)))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_keys_of_thousands_of_trees_sort_as_their_ranks(algorithm: str) -> None:
+    for seed in range(3000):
+        _check_keys(served(random_case(algorithm, 100_000 + seed)))
+
+
+def test_keys_have_one_width_below_groups_that_are_deeper_than_all_leaves() -> None:
+    """Accounts of e1 and e2 are served although the groups have no leaves; a new user below e1 has one level more."""
+    empty = [{"name": name, "shares": 1, "children": []} for name in ("e1", "e2")]
+    children = [{"name": "gx", "shares": 1, "children": empty}, {"name": "ux", "shares": 1, "kind": "user"}]
+    usage = {"/gx/e1": 9, "/gx/e2": 1, "/ux": 10}
+    for name in ("aequus", "gridwide"):
+        snapshot = served({"algorithm": {"name": name}, "policy": {"children": children}, "usage": usage})
+        _check_keys(snapshot)
+        rows = {row["entry"]: row for row in snapshot.describe(np.arange(1, len(snapshot.tree)))}
+        by_key = sorted(rows, key=lambda path: rows[path]["key"], reverse=True)
+        assert by_key.index("/ux") < by_key.index("/gx/e1"), "e1 used more than its share, and ux is on target"
+
+
+@pytest.mark.parametrize("name", ["aequus", "gridwide"])
+def test_the_key_of_a_new_user_is_as_wide_as_all_others(name: str) -> None:
+    children = [{"name": "g", "shares": 1, "children": []}, {"name": "u", "shares": 1, "kind": "user"}]
+    snapshot = served({"algorithm": {"name": name}, "policy": {"children": children}, "usage": {"/u": 10}})
+    places = AccountPlaces([], np.zeros(0, dtype=np.int32), (Rule(kind="each", target_uid=snapshot.tree.uuid(1)),))
+    snapshot = replace(snapshot, index=LookupIndex(snapshot.tree, places, ""))
+    new, known = snapshot.lookup(["newcomer"])[0], snapshot.describe(np.array([2]))[0]
+    assert new["provisional"]
+    assert (len(new["key"]), new["key"] > known["key"], new["rank"]) == (len(known["key"]), True, 1)
 
 
 def test_only_deviations_that_tie_by_rounding_share_a_key() -> None:
