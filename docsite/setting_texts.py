@@ -82,7 +82,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "their first sign-in",
         "FAIRSHARE_LINK_BY_NAME": "sources of people (`oidc`, `ldap`, `header`) whose user names may take over existing"
         " users of the same name, comma-separated",
-        "FAIRSHARE_OIDC_ISSUER": "OpenID Connect issuer; the callback address is `/sign-in/oidc/site/callback/`",
+        "FAIRSHARE_OIDC_ISSUER": "OpenID Connect issuer, as in its discovery document; the callback address is"
+        " `/sign-in/oidc/site/callback/`. A mail address is stored if `email_verified` is true",
         "FAIRSHARE_OIDC_NAME": "text of its button",
         "FAIRSHARE_OIDC_CLIENT_ID": "client id",
         "FAIRSHARE_OIDC_CLIENT_SECRET": "client secret",

@@ -282,6 +282,7 @@ MFA_RECOVERY_CODE_COUNT, MFA_RECOVERY_CODE_DIGITS = 10, 8
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # an attacker can't lock a manager out
+AXES_USERNAME_CALLABLE = "apps.accounts.sign_in.passwords.locked_name"
 AXES_RESET_ON_SUCCESS = True
 AXES_IPWARE_PROXY_COUNT = env_int("FAIRSHARE_PROXY_COUNT", default=0)
 AXES_LOCKOUT_CALLABLE = "apps.dashboard.sign_in.views.locked"

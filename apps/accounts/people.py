@@ -26,7 +26,12 @@ SOURCES = tuple(Identity.Source.values)
 LONGEST_ADDRESS = 254  # as in Django's user model
 LONGEST_GROUP = 150  # as in Django's group model
 MOST_GROUPS = 2_000
-_AROUND = re.compile(r"\s*([,=])\s*")
+# Of distinguished names (RFC 4514): a backslash escapes the next character, or stands before its bytes in hexadecimal.
+_RDN = re.compile(r"(?:\\.|[^\\,])+")
+_ATTRIBUTE = re.compile(r"(?:\\.|[^\\+])+")
+_TYPE_AND_VALUE = re.compile(r"\s*([^=\\]*?)\s*=\s*((?:\\.|[^\\])*?)\s*")
+_ESCAPED = re.compile(r"(?:\\[0-9A-Fa-f]{2})+|\\.")
+_TO_ESCAPE = re.compile(r'[,+"\\<>;=]|^[# ]| $|[^ -~\x80-\U0010ffff]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,8 @@ def update_or_create_user(person: Person, *, at: datetime, address: str | None =
 def normalise_group(name: str) -> str:
     """Canonical name of a sign-in group: `oidc:physics`, `ldap:cn=hpc,ou=groups`, `header:staff`.
 
-    Case and spaces in distinguished names are ignored. A name that is too long is cut and gets a digest.
+    Distinguished names have one form: lower case, without spaces around their parts, characters escaped by a backslash.
+    A name that is too long is cut and gets a digest.
 
     Raises:
         ValueError: not a usable group name.
@@ -85,11 +91,38 @@ def normalise_group(name: str) -> str:
             raise ValueError(f"must name a group after {source.lower()}:")
         text = f"{source.lower()}:{rest.strip()}"
     if text.startswith("ldap:"):
-        text = _AROUND.sub(r"\1", text).lower()
+        text = f"ldap:{_canonical_dn(rest.strip())}"
     if len(text) > LONGEST_GROUP:
         digest = sha256(text.encode()).hexdigest()[:16]
         text = f"{text[: LONGEST_GROUP - 17]}~{digest}"
     return text
+
+
+def _canonical_dn(text: str) -> str:
+    """The distinguished name in one of the forms that RFC 4514 allows; a text that is none is in lower case."""
+    names = []
+    for rdn in _RDN.findall(text):
+        pairs = [_TYPE_AND_VALUE.fullmatch(attribute) for attribute in _ATTRIBUTE.findall(rdn)]
+        if not all(pairs):
+            return text.lower()
+        names.append("+".join(sorted(f"{pair[1].lower()}={_canonical_value(pair[2])}" for pair in pairs if pair)))
+    return ",".join(names)
+
+
+def _canonical_value(value: str) -> str:
+    plain = _ESCAPED.sub(_unescaped, value).lower()
+    return _TO_ESCAPE.sub(lambda special: f"\\{special[0]}" if special[0].isprintable() else _in_hex(special[0]), plain)
+
+
+def _unescaped(escaped: re.Match[str]) -> str:
+    text = escaped[0]
+    if len(text) == 2:
+        return text[1]
+    return bytes.fromhex(text.replace("\\", "")).decode("utf-8", errors="replace")
+
+
+def _in_hex(character: str) -> str:
+    return "".join(f"\\{byte:02x}" for byte in character.encode())
 
 
 def _linked(person: Person, subject: str, at: datetime, address: str | None) -> User:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 
 VARIABLE = "FAIRSHARE_CLOCK"
+SKEW = timedelta(minutes=5)  # how far the clock of another site or service may be ahead of ours
 
 
 def now() -> datetime:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from apps.accounts.models import Identity, User
@@ -62,6 +63,29 @@ def test_wrong_credentials_are_refused(directory: Directory, name: str, password
 def test_names_are_case_insensitive(directory: Directory) -> None:
     one, other = find_person("EVA", "evas own"), find_person("eva", "evas own")
     assert one == other
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("spelling", ["EVA", "Eva", "eVa ", "  eva", "\uff45va", "e\u00adva"])
+def test_the_lock_counts_each_spelling_that_the_directory_matches(directory: Directory, spelling: str) -> None:
+    for n in range(8):
+        Client().post("/sign-in/", {"username": ["eva", "Eva", " EVA"][n % 3], "password": "wrong"})
+    assert Client().post("/sign-in/", {"username": spelling, "password": "evas own"}).status_code == 429
+    call_command("unlock", spelling.upper())
+    assert Client().post("/sign-in/", {"username": "eva", "password": "evas own"}).status_code == 302
+
+
+@pytest.mark.django_db
+def test_a_name_in_braces_has_its_groups(directory: Directory) -> None:
+    name = f"cn={{username}},ou=people,{BASE}"
+    directory.change(
+        f"dn: {name}\nchangetype: add\nobjectClass: inetOrgPerson\ncn: {{username}}\nsn: B\nuid: brace\n"
+        "userPassword: braces own\n"
+    )
+    directory.change(f"dn: cn=HPC,ou=groups,{BASE}\nchangetype: modify\nadd: member\nmember: {name}\n")
+    person = find_person("brace", "braces own")
+    assert person is not None
+    assert list(person.groups) == [f"cn=HPC,ou=groups,{BASE}"]
 
 
 def test_a_silent_directory_is_reported_as_unavailable(directory: Directory, settings: Any) -> None:

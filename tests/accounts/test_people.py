@@ -124,6 +124,39 @@ def test_group_names_are_normalised(written: str, stored: str) -> None:
     assert normalise_group(written) == stored
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        r"ldap:cn=hpc\, group,ou=groups,dc=x",
+        r"ldap:CN=HPC\2C group,OU=groups,DC=x",
+        r"ldap: cn = hpc\2c group , ou=groups,dc=x ",
+        r"ldap:cn=hp\63\2C gro\75p,ou=groups,dc=x",
+    ],
+)
+def test_the_spellings_of_a_distinguished_name_are_one_group(written: str) -> None:
+    assert normalise_group(written) == r"ldap:cn=hpc\, group,ou=groups,dc=x"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (r"ldap:cn=M\c3\bcller,dc=x", "ldap:cn=müller,dc=x"),
+        (r"ldap:cn=a\+b,dc=x", r"ldap:cn=a\2bb,dc=x"),
+        ("ldap:ou=b+cn=a,dc=x", "ldap:cn=a + ou=b,dc=x"),
+        (r"ldap:cn=\#1,dc=x", r"ldap:cn=\231,dc=x"),
+        (r"ldap:cn=\ a\ ,dc=x", r"ldap:cn=\20a\20,dc=x"),
+        (r"ldap:cn=a\\,dc=x", r"ldap:cn=a\5C,dc=x"),
+    ],
+)
+def test_escapes_of_a_distinguished_name_are_compared_in_one_form(one: str, other: str) -> None:
+    assert normalise_group(one) == normalise_group(other)
+    assert normalise_group(normalise_group(one)) == normalise_group(one)
+
+
+def test_an_escaped_comma_is_no_separator() -> None:
+    assert normalise_group(r"ldap:cn=a\,dc=x") != normalise_group("ldap:cn=a,dc=x")
+
+
 def test_an_overlong_group_name_stays_distinct() -> None:
     long = "ldap:" + ",".join(f"ou=part{i}" for i in range(40))
     one, other = normalise_group(long + ",cn=a"), normalise_group(long + ",cn=b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -110,8 +111,9 @@ def _groups(connection: Connection, entry: dict[str, Any], username: str) -> lis
     """Distinguished names of groups: those listed in the entry, and those that list it as a member."""
     names = [str(name) for name in _values(entry, "memberOf")]
     if settings.FAIRSHARE_LDAP_GROUPS:
-        wanted = settings.FAIRSHARE_LDAP_GROUP_FILTER.replace("{dn}", escape_filter_chars(entry["dn"]))
-        wanted = wanted.replace("{username}", escape_filter_chars(username))
+        values = {"{dn}": escape_filter_chars(entry["dn"]), "{username}": escape_filter_chars(username)}
+        # At once: a distinguished name may contain {username}.
+        wanted = re.sub(r"\{dn\}|\{username\}", lambda name: values[name[0]], settings.FAIRSHARE_LDAP_GROUP_FILTER)
         names += [group["dn"] for group in _search(connection, settings.FAIRSHARE_LDAP_GROUPS, wanted, MOST_GROUPS)]
     return list(dict.fromkeys(names))
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+import unicodedata
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from axes.utils import reset
 from django.conf import settings
@@ -24,6 +27,7 @@ from apps.accounts.audit_log import record
 from apps.accounts.models import Identity, PasswordReset, User
 from apps.accounts.sign_in.sessions import delete_sessions
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.invisible import visible
 from apps.core.mail_server import ServerDown, is_down, is_free
 
 logger = logging.getLogger(__name__)
@@ -34,6 +38,16 @@ _BACK_OFF = timedelta(minutes=1)
 _GIVEN_UP = timedelta(hours=1)
 _KEPT = timedelta(days=1)
 _MOST_AT_ONCE = 50
+_LONGEST_LOCKED = 255  # as in the table of failed attempts
+
+
+def locked_name(_request: Any, credentials: Mapping[str, Any] | None) -> str:
+    """Name under which failed attempts are counted: all spellings that a directory matches alike are one name.
+
+    Directories ignore case, outer and repeated blanks, and characters without a glyph (RFC 4518, 2.2–2.6).
+    """
+    text = visible(unicodedata.normalize("NFKC", str((credentials or {}).get("username") or "")))
+    return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())[:_LONGEST_LOCKED]
 
 
 def password_source(user: User) -> str:
@@ -61,7 +75,7 @@ def reset_password(*, user: User, password: str, at: datetime, actor: Actor) -> 
     """Set a new password after a link in a mail was opened; ends all sessions and the lock after failed attempts."""
     with transaction.atomic():
         _set(user, password, verb="user.password_reset", at=at, actor=actor)
-        reset(username=user.username)
+        reset(username=locked_name(None, {"username": user.username}))
 
 
 def set_password(*, username: str, password: str | None, at: datetime, actor: Actor) -> str | None:
@@ -77,7 +91,7 @@ def unlock(*, username: str, at: datetime, actor: Actor) -> int:
     if not actor.is_system:
         raise NotAllowed("Only an operator can do this, on the server.")
     with transaction.atomic():
-        n_forgotten = int(reset(username=username))
+        n_forgotten = int(reset(username=locked_name(None, {"username": username})))
         if not n_forgotten and not User.objects.filter(username=username).exists():
             raise NotFound(f"There is no user {username[:150]}.")
         if n_forgotten:

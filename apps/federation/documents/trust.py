@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from django.db import connection, transaction
@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.sign_in.sealing import seal, unseal
+from apps.core.clock import SKEW
 from apps.core.errors import NotAllowed
 from apps.core.signing import BadDocument, Link, PublicKey, SigningKey, open_document, sign_successor
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
@@ -101,9 +102,6 @@ def _chain(rows: Sequence[SiteKey]) -> list[Link]:
 
 
 # --- Acceptance of another authority's documents ----------------------------------------------------------------------
-SKEW = timedelta(minutes=5)  # how far another site's clock may be ahead
-
-
 class Verdict(StrEnum):
     """Whether a document is new or the one that is already accepted."""
 

@@ -14,10 +14,10 @@ from django.db import transaction
 
 from apps.accounts.account_ids import account_ids, entry_account
 from apps.core import outbound
+from apps.core.clock import SKEW
 from apps.core.counts import counted
 from apps.core.errors import DomainError, FieldProblem
 from apps.core.signing import BadDocument, open_document
-from apps.federation.documents.trust import SKEW
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
 from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication, Subscription

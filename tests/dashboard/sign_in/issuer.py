@@ -1,7 +1,9 @@
 """A small OpenID Connect issuer on loopback, as a process of its own: discovery, authorize, token, userinfo, keys.
 
 Run: python issuer.py FOLDER CLIENT_ID CLIENT_SECRET. It writes its address to FOLDER/address and reads who signs in
-from FOLDER/person.json: claims, and under "wrong" how to misbehave (signature, nonce, audience, issuer, expired, sub).
+from FOLDER/person.json: claims, under "wrong" how to misbehave (signature, nonce, audience, issuer, expired, sub), and
+what to change in its documents (null removes a field): `config`, `token`, `header`, `key`; `userinfo` and `answer` (of
+the token endpoint) replace a whole document, `more_keys` come before its own, `algorithm` signs (RS256, ES256, HS256).
 """
 
 from __future__ import annotations
@@ -18,10 +20,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 FOLDER, CLIENT_ID, CLIENT_SECRET = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+CURVE_KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CODES: dict[str, dict[str, str]] = {}
 TOKENS: dict[str, dict[str, Any]] = {}
@@ -33,23 +36,29 @@ class Issuer(BaseHTTPRequestHandler):
         asked = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/.well-known/openid-configuration":
             base = self.base()
-            self.answer(
-                {
-                    "issuer": base,
-                    "authorization_endpoint": f"{base}/authorize",
-                    "token_endpoint": f"{base}/token",
-                    "userinfo_endpoint": f"{base}/userinfo",
-                    "jwks_uri": f"{base}/keys",
-                    "end_session_endpoint": f"{base}/end",
-                    "token_endpoint_auth_methods_supported": ["client_secret_post"],
-                }
-            )
+            config = {
+                "issuer": base,
+                "authorization_endpoint": f"{base}/authorize",
+                "token_endpoint": f"{base}/token",
+                "userinfo_endpoint": f"{base}/userinfo",
+                "jwks_uri": f"{base}/keys",
+                "end_session_endpoint": f"{base}/end",
+                "token_endpoint_auth_methods_supported": ["client_secret_post"],
+            }
+            self.answer(self.changed(config, "config"))
         elif address.path == "/keys":
-            public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
-            self.answer({"keys": [{**public, "kid": "1", "alg": "RS256", "use": "sig"}]})
+            person = self.person()
+            if person.get("algorithm") == "ES256":
+                public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(CURVE_KEY.public_key()))
+            else:
+                public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
+            key = {**public, "kid": "1", "alg": person.get("algorithm", "RS256"), "use": "sig"}
+            self.answer({"keys": [*person.get("more_keys", []), self.changed(key, "key")]})
         elif address.path == "/authorize":
             self.authorize(asked)
         elif address.path == "/userinfo":
+            if "userinfo" in self.person():
+                return self.answer(self.person()["userinfo"])
             claims = TOKENS.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
             self.answer(claims or {"error": "invalid_token"}, 200 if claims else 401)
         else:
@@ -66,6 +75,8 @@ class Issuer(BaseHTTPRequestHandler):
             return self.answer({"error": "invalid_grant"}, 400)
         person = self.person()
         claims, wrong = person["claims"], person.get("wrong", "")
+        if "answer" in person:
+            return self.answer(person["answer"])
         access = secrets.token_urlsafe(16)
         TOKENS[access] = {**claims, "sub": "somebody-else"} if wrong == "sub" else claims
         self.answer({"access_token": access, "token_type": "Bearer", "id_token": self.id_token(claims, found, wrong)})
@@ -95,8 +106,22 @@ class Issuer(BaseHTTPRequestHandler):
             "iat": now - 7200 if wrong == "expired" else now,
             "exp": now - 3600 if wrong == "expired" else now + 60,
         }
-        key = OTHER_KEY if wrong == "signature" else KEY
-        return jwt.encode(token, key, algorithm="RS256", headers={"kid": "1"})
+        algorithm = self.person().get("algorithm", "RS256")
+        keys: dict[str, Any] = {"ES256": CURVE_KEY, "HS256": CLIENT_SECRET * 4}
+        key = OTHER_KEY if wrong == "signature" else keys.get(algorithm, KEY)
+        token = self.changed(token, "token")
+        return jwt.api_jws.encode(
+            json.dumps(token).encode(), key, algorithm=algorithm, headers=self.changed({"kid": "1"}, "header")
+        )
+
+    def changed(self, document: dict[str, Any], name: str) -> dict[str, Any]:
+        """The document with the changes in person.json; null removes a field, "+2" adds seconds to an instant."""
+        for field, value in self.person().get(name, {}).items():
+            if value is None:
+                document.pop(field, None)
+            else:
+                document[field] = document[field] + int(value[1:]) if str(value).startswith("+") else value
+        return document
 
     def person(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((FOLDER / "person.json").read_text(encoding="utf-8"))

@@ -35,5 +35,6 @@ def run_issuer(folder: Path) -> Iterator[tuple[Path, str]]:
     program.wait(10)
 
 
-def write_person(folder: Path, claims: dict[str, Any], wrong: str = "") -> None:
-    (folder / "person.json").write_text(json.dumps({"claims": claims, "wrong": wrong}), encoding="utf-8")
+def write_person(folder: Path, claims: dict[str, Any], wrong: str = "", **changes: Any) -> None:
+    """Whom the issuer signs in, and how its documents differ (`issuer.py`)."""
+    (folder / "person.json").write_text(json.dumps({"claims": claims, "wrong": wrong, **changes}), encoding="utf-8")

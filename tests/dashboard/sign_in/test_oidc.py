@@ -29,6 +29,10 @@ class Site:
     def person(self, wrong: str = "", **claims: Any) -> None:
         write_person(self.folder, EVA | claims, wrong)
 
+    def issue(self, **changes: Any) -> None:
+        """Change the issuer's documents (`issuer.py`)."""
+        write_person(self.folder, EVA | changes.pop("claims", {}), **changes)
+
     def start(self, **fields: str) -> str:
         """The address to which the sign-in page leads."""
         answer = self.client.post("/sign-in/oidc/", fields)
@@ -103,6 +107,158 @@ def test_an_invalid_token_does_not_sign_in(site: Site, wrong: str) -> None:
     assert (answer.status_code, answer.context["refusal"].code) == (403, "sign_in_failed")
     assert not User.objects.exists()
     assert "_auth_user_id" not in site.client.session
+
+
+LEGAL: dict[str, dict[str, Any]] = {
+    "the issuer's clock is 2 s ahead": {"token": {"iat": "+2", "exp": "+2"}},
+    "the issuer's clock is 4 minutes ahead": {"token": {"iat": "+240", "exp": "+240"}},
+    "its only key has no kid, nor has the token": {"key": {"kid": None}, "header": {"kid": None}},
+    "its only key has no kid, but the token has one": {"key": {"kid": None}},
+    "another key has no kid": {"more_keys": [{"kty": "RSA", "use": "enc", "n": "AQAB", "e": "AQAB"}]},
+    "another key can't be read": {"more_keys": [{"kty": "RSA", "kid": "1"}, "key", {"kty": "PQC"}, {}]},
+    "keys have no alg": {"key": {"alg": None}},
+    "keys on a curve have no alg": {"algorithm": "ES256", "key": {"alg": None}},
+    "keys have no use": {"key": {"use": None}},
+    "it has no userinfo": {"config": {"userinfo_endpoint": None}, "token": EVA},
+    "its userinfo is null": {"config": {"userinfo_endpoint": 5}, "token": EVA},
+    "the audience is a list": {"token": {"aud": [CLIENT_ID, "another"], "azp": CLIENT_ID}},
+    "its end of sessions is no address": {"config": {"end_session_endpoint": ["x"]}},
+    "names are of other types": {"claims": {"given_name": ["Eva"], "family_name": {"a": 1}, "email": ["e@x.example"]}},
+}
+
+
+@pytest.mark.parametrize("changes", LEGAL.values(), ids=LEGAL.keys())
+def test_each_legal_issuer_signs_in(site: Site, changes: dict[str, Any]) -> None:
+    site.issue(**changes)
+    assert site.sign_in().status_code == 303
+    assert [user.username for user in User.objects.all()] == ["eva"]
+    assert list(User.objects.get().groups.values_list("name", flat=True)) == ["oidc:physics"]
+    assert site.client.post("/sign-out/").status_code == 200
+
+
+BARE: dict[str, Any] = {"config": {"userinfo_endpoint": None}}
+UNPROVEN: dict[str, tuple[dict[str, Any], str]] = {
+    "the clock is 6 minutes ahead": ({"token": {"iat": "+360", "exp": "+360"}}, "not yet valid"),
+    "a symmetric algorithm": ({"algorithm": "HS256"}, "'HS256'"),
+    "a foreign azp": ({"token": {"aud": [CLIENT_ID, "another"], "azp": "another"}}, "'another'"),
+    "no expiry": ({"token": {"exp": None}}, "exp"),
+    "an expiry that is no number": ({"token": {"exp": "soon"}}, "exp"),
+    "a nonce that isn't ASCII": ({"token": {"nonce": "nönce"}}, "nonce"),
+    "a nonce that is a number": ({"token": {"nonce": 12}}, "nonce"),
+    "no nonce": ({"token": {"nonce": None}}, "nonce"),
+    "a subject with NUL": ({"claims": {"sub": "1\x007"}}, "subject"),
+    "a blank subject": ({"claims": {"sub": " "}}, "subject"),
+    "a subject that is a number": ({"token": {"sub": 17}}, "Subject"),
+    "no subject": ({"token": {"sub": None}}, "sub"),
+    "an unknown kid": ({"header": {"kid": "9"}}, "'9'"),
+    "a key of another kind": ({"key": {"use": "enc"}}, "no key"),
+    "a kid that is a list": ({"key": {"kid": ["1"]}}, "no key"),
+    "no ID token": (BARE | {"answer": {"access_token": "x", "token_type": "Bearer"}}, "no ID token"),
+    "an ID token that is none": (BARE | {"answer": {"access_token": "x", "id_token": "x.y"}}, "can't be read"),
+    "an answer that is a list": ({"answer": ["access_token"]}, "no object"),
+    "an expiry of the answer in words": (BARE | {"answer": {"access_token": "x", "expires_in": "soon"}}, "no ID token"),
+    "a userinfo that is a list": ({"userinfo": [1]}, "userinfo"),
+    "a userinfo without subject": ({"userinfo": {"sub": None}}, "userinfo"),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), UNPROVEN.values(), ids=UNPROVEN.keys())
+def test_what_proves_nobody_is_refused_with_a_reason_in_the_log(
+    site: Site, changes: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.issue(**changes)
+    assert _refused(site.sign_in()) == (403, "sign_in_failed")
+    assert reason in caplog.text
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"preferred_username": ["eva"]},
+        {"preferred_username": {"a": 1}},
+        {"preferred_username": True},
+        {"preferred_username": "e\x00va"},
+        {"preferred_username": "e" * 151},
+        {"sub": "1" * 2_000},
+    ],
+    ids=["list", "object", "bool", "NUL", "long", "long subject"],
+)
+def test_unusable_names_are_named(site: Site, claims: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    site.issue(claims=claims)
+    answer = site.sign_in()
+    assert answer.status_code == 422
+    assert "user name" in answer.content.decode()
+    assert "refused" in caplog.text
+    assert not User.objects.exists()
+
+
+def test_a_user_name_may_be_a_number(site: Site) -> None:
+    site.issue(claims={"preferred_username": 12345})
+    assert site.sign_in().status_code == 303
+    assert User.objects.get().username == "12345"
+
+
+@pytest.mark.parametrize(
+    ("verified", "email"),
+    [(True, "eva@example.org"), (False, ""), ("false", ""), ("true", ""), (1, ""), (None, "")],
+)
+def test_only_a_verified_address_is_stored(site: Site, verified: object, email: str) -> None:
+    site.issue(claims={"email": "eva@example.org", "email_verified": verified})
+    assert site.sign_in().status_code == 303
+    assert User.objects.get().email == email
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        (["physics", None, 5, "", {"a": 1}], ["oidc:physics"]),
+        ("physics staff", ["oidc:physics", "oidc:staff"]),
+        ({"a": 1}, []),
+        (5, []),
+        (None, []),
+    ],
+    ids=["odd list", "text", "object", "number", "null"],
+)
+def test_groups_are_names_alone(site: Site, groups: object, names: list[str]) -> None:
+    site.issue(claims={"groups": groups})
+    assert site.sign_in().status_code == 303
+    assert sorted(User.objects.get().groups.values_list("name", flat=True)) == names
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"issuer": "http://evil.example"}, "evil.example"),
+        ({"issuer": None}, "None"),
+        ({"token_endpoint": None}, "token_endpoint"),
+        ({"authorization_endpoint": 5}, "authorization_endpoint"),
+        ({"jwks_uri": "javascript:alert(1)"}, "jwks_uri"),
+    ],
+    ids=["another issuer", "no issuer", "no token endpoint", "an endpoint that is a number", "keys without an address"],
+)
+def test_only_a_discovery_document_of_our_issuer_is_followed(
+    site: Site, config: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.issue(config=config)
+    assert _refused(site.client.post("/sign-in/oidc/")) == (503, "oidc_down")
+    assert reason in caplog.text
+    site.issue()
+    back = site.ask_issuer(site.start())
+    site.issue(config=config)
+    assert _refused(site.client.get(back)) == (403, "sign_in_failed")
+    assert not User.objects.exists()
+
+
+def test_a_slash_at_the_end_makes_no_other_issuer(site: Site, settings: Any) -> None:
+    settings.FAIRSHARE_OIDC_ISSUER += "/"
+    assert site.sign_in().status_code == 303
+
+
+def test_an_issuer_that_went_down_meanwhile_is_reported(site: Site, settings: Any) -> None:
+    back = site.ask_issuer(site.start())
+    settings.FAIRSHARE_OIDC_ISSUER = "http://127.0.0.1:1"
+    assert _refused(site.client.get(back)) == (403, "sign_in_failed")
 
 
 def test_a_response_is_valid_once_and_in_the_same_browser(site: Site) -> None:
