@@ -194,7 +194,7 @@ def end_session_address(request: HttpRequest) -> str:
     """
     try:
         config = CheckedAdapter(request, PROVIDER_ID).openid_config
-        endpoint = config.get("end_session_endpoint")
+        endpoint = str(config.get("end_session_endpoint") or "")
     except (OAuth2Error, RequestException):
         return ""
     if not _is_web_address(endpoint):
