@@ -42,6 +42,7 @@ class FieldConflict:
     operation: int | None = None
     can_keep: bool = True
     beside: UUID | None = None
+    reason: str = ""  # why the operation doesn't fit the head, where no field of an entry changed
 
     @property
     def key(self) -> str:
@@ -51,7 +52,8 @@ class FieldConflict:
     def to_json(self) -> dict[str, Any]:
         """Return the conflict as in the REST contract."""
         fields = asdict(self)
-        del fields["operation"], fields["can_keep"], fields["beside"]
+        for internal in ("operation", "can_keep", "beside", "reason"):
+            del fields[internal]
         return {**fields, "entry": str(self.entry) if self.entry else None}
 
 
@@ -61,16 +63,21 @@ class EditConflict(Conflict):
     def __init__(self, conflicts: Sequence[FieldConflict], *, base_number: int, head_number: int) -> None:
         self.conflicts = tuple(conflicts)
         first = self.conflicts[0]
-        super().__init__(
-            f"Revision {head_number} changed {first.field} of {first.path} since revision {base_number}: it is "
-            f"{_words(first.theirs)} now. Check the differences, and repeat the change on revision {head_number}.",
-            code="edit_conflict",
-            fields=[_problem(conflict) for conflict in self.conflicts],
-        )
+        if first.reason:
+            message = (
+                f"The change set doesn't fit revision {head_number}: {first.reason}. "
+                f"Change it, or make it anew on revision {head_number}."
+            )
+        else:
+            message = (
+                f"Revision {head_number} changed {first.field} of {first.path} since revision {base_number}: it is "
+                f"{_words(first.theirs)} now. Check the differences, and repeat the change on revision {head_number}."
+            )
+        super().__init__(message, code="edit_conflict", fields=[_problem(conflict) for conflict in self.conflicts])
 
 
 def _problem(c: FieldConflict) -> FieldProblem:
-    message = f"was {_words(c.base)}, is {_words(c.theirs)}, you want {_words(c.mine)}"
+    message = c.reason or f"was {_words(c.base)}, is {_words(c.theirs)}, you want {_words(c.mine)}"
     return FieldProblem(f"{c.path}: {c.field}", message)
 
 
@@ -174,18 +181,38 @@ def shape_conflict(base: TreeColumns, head: TreeColumns, mine: Outcome, error: D
     index = index_in(error)
     operation = mine.operations[index]
     known = {"name_taken": "name", "cycle": "parent_uid", "not_found": _ARCHIVED}
-    field = known.get(error.code, where.rpartition(".")[2])
-    named = operation.get("entry") or operation.get("parent")
+    part = where.rpartition(".")[2]
+    field = known.get(error.code, part)
+    is_parent_missing = error.code == "not_found" and part == "parent"
+    named = operation.get("parent") if is_parent_missing else operation.get("entry") or operation.get("parent")
     touch = next((t for t in mine.touches if t.at == index), Touch(index, None, field))
     uid = UUID(named) if named else touch.uid
     i = None if uid is None else base.index_of_uid(uid)
     before = None if i is None or field not in FIELDS else _value(base.node(i), field)
-    path = "the policy" if i is None else base.path(i)
     j = None if uid is None else head.index_of_uid(uid)
-    theirs = _ARCHIVED if uid is not None and i is not None and j is None else error.message
-    wanted = operation.get("name") or operation.get("parent")
-    beside = UUID(operation["parent"]) if operation.get("parent") else _parent_of(head, j) or _parent_of(base, i)
-    return FieldConflict(uid, path, field, before, wanted, theirs, operation=index, can_keep=False, beside=beside)
+    is_gone = uid is not None and i is not None and j is None
+    reason = error.fields[0].message if error.fields else error.message
+    return FieldConflict(
+        uid,
+        _path_of(uid, base, mine.tree),
+        field,
+        before,
+        operation.get("name") or operation.get("parent"),
+        _ARCHIVED if is_gone else reason,
+        operation=index,
+        can_keep=False,
+        beside=UUID(operation["parent"]) if operation.get("parent") else _parent_of(head, j) or _parent_of(base, i),
+        reason="" if is_gone else reason,
+    )
+
+
+def _path_of(uid: UUID | None, base: TreeColumns, changed: TreeColumns) -> str:
+    """Path of an entry in the base, else where the operations put it."""
+    for tree in (base, changed):
+        i = None if uid is None else tree.index_of_uid(uid)
+        if i is not None:
+            return tree.path(i)
+    return "the policy"
 
 
 def _parent_of(tree: TreeColumns, i: int | None) -> UUID | None:

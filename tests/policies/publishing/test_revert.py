@@ -208,6 +208,32 @@ def test_an_entry_restored_meanwhile_is_a_conflict_that_can_be_dropped(policy: P
     publish_draft(rebased)
 
 
+def test_an_archive_whose_name_is_taken_says_so(policy: Policy) -> None:
+    archived = publish(policy, {"op": "archive", "entry": "/physics"})
+    publish(policy, {"op": "add", "parent": "/", "name": "physics", "kind": "group", "shares": 3})
+    with pytest.raises(EditConflict) as refusal:
+        revert(policy, archived.number)
+    head = Policy.objects.get().head_number
+    assert str(refusal.value) == (
+        f"The change set doesn't fit revision {head}: / has a child 'physics' already; siblings need different names."
+        f" Change it, or make it anew on revision {head}."
+    )
+    (problem,) = refusal.value.fields
+    assert problem.where == "/physics: name"
+    assert problem.message == "/ has a child 'physics' already; siblings need different names"
+    (conflict,) = refusal.value.conflicts
+    assert (conflict.path, conflict.field, conflict.mine) == ("/physics", "name", "physics")
+
+
+def test_a_restored_parent_that_is_archived_meanwhile_says_so(policy: Policy) -> None:
+    archived = publish(policy, {"op": "archive", "entry": "/physics/alice"})
+    publish(policy, {"op": "archive", "entry": "/physics"})
+    with pytest.raises(EditConflict) as refusal:
+        revert(policy, archived.number)
+    assert "operations[" not in str(refusal.value)
+    assert "of the policy" not in str(refusal.value)
+
+
 def test_an_entry_with_new_children_is_not_archived_without_confirmation(policy: Policy) -> None:
     revision = publish(policy, {"op": "add", "parent": "/physics", "name": "group", "is_group": True})
     publish(policy, {"op": "add", "parent": "/physics/group", "name": "eve", "kind": "user"})
