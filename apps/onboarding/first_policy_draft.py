@@ -19,8 +19,9 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
-from apps.onboarding.slurm_config import CALC_PERIOD_S, SlurmConfig, read_slurm_config
-from apps.onboarding.slurm_outputs import find_site_outputs, read_site_log, read_site_outputs, read_sshare
+from apps.onboarding.slurm_config import CALC_PERIOD_S, CHARGES_RUNNING, SlurmConfig, read_slurm_config
+from apps.onboarding.slurm_outputs import SiteOutputs, read_site_log, read_site_outputs, read_sshare, split_outputs
+from apps.onboarding.slurm_qos import class_factors, read_usage_factors
 from apps.policies.files.exports import compress_text, decompress_text, store_import_file
 from apps.policies.formats.base import LastImport
 from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
@@ -32,7 +33,7 @@ from apps.runs.models import Run
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO
 from apps.usage.records import uploads
-from apps.usage.services import NewImport, confirm_import, start_import, zone_of
+from apps.usage.services import NewImport, confirm_import, set_billing_weights, start_import, zone_of
 
 MOST_DECISIONS = 1_000
 _NO_ZONE = "naive_time"
@@ -108,8 +109,8 @@ def read_tree(
     numbers. Empty ones leave the stored output. content may contain the outputs of all three.
     """
     require_setup(actor)
-    outputs = find_site_outputs(text_of(content)) if format in (AUTO, "sacctmgr") else None
-    if outputs is not None:
+    outputs = split_outputs(text_of(content)) if format in (AUTO, "sacctmgr") else SiteOutputs()
+    if outputs.dump and (outputs.config or outputs.sshare):
         content = outputs.dump.encode()
         slurm_config, sshare = slurm_config or outputs.config.encode(), sshare or outputs.sshare.encode()
     found = guess_format(text_of(content)) if format == AUTO else get_format(format)
@@ -122,7 +123,8 @@ def read_tree(
     tree = tree_of_document(declared, found)
     if len(tree) < 2:
         raise Invalid(_("This file contains no entries: a tree needs at least one group or user."), code="empty_tree")
-    config = read_slurm_config(text_of(slurm_config)) if slurm_config else None
+    config = read_slurm_config(outputs.qos + text_of(slurm_config)) if slurm_config else None
+    usage_factors = read_usage_factors(outputs.qos)
     blob, digest = pack_tree(tree)
     left = None if found.remembers is None else found.remembers(text_of(content), declared)
     facts: dict[str, Any] = {
@@ -148,6 +150,8 @@ def read_tree(
         facts["slurm_config"] = (
             beginning.facts.get("slurm_config") if config is None and beginning else _config_facts(config)
         )
+        if usage_factors is not None:
+            given["file_settings"]["metric"] = {"class_factors": class_factors(usage_factors)}
         given["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
         if beginning is None:
             made = {"author": actor.user, "author_name": actor.name, "created_at": at}
@@ -185,7 +189,15 @@ def _sshare_columns(sshare: bytes, cluster: str, at: datetime) -> dict[str, Any]
 def _config_facts(config: SlurmConfig | None) -> dict[str, Any] | None:
     if config is None:
         return None
-    return {"settings": config.settings, "lines": [line.to_json() for line in config.lines]}
+    lines = [line.to_json() for line in config.lines]
+    return {"settings": config.settings, "lines": lines, "billing_weights": config.billing_weights}
+
+
+def keep_billing(beginning: Beginning, source: Source, *, at: datetime, actor: Actor) -> None:
+    """Let the source compute billing with the weights of Slurm's configuration, if it was read."""
+    config = beginning.facts.get("slurm_config")
+    if config:
+        set_billing_weights(source, config.get("billing_weights", {}), at=at, actor=actor)
 
 
 @dataclass(frozen=True)
@@ -226,6 +238,7 @@ def use_source(*, version: int, source_slug: str, at: datetime, actor: Actor) ->
         source = Source.objects.filter(slug=source_slug).first()
         if source is None or source.last_record_end_at is None:
             raise NotFound(_("No usage source with this name has records."))
+        keep_billing(beginning, source, at=at, actor=actor)
         return _save(beginning, source=source, dry_run=None, usage_import=None, updated_at=at)
 
 
@@ -263,6 +276,7 @@ def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
             raise Conflict(
                 _("The accounting log is missing: import it, or use a source with usage."), code="not_confirmable"
             )
+        keep_billing(beginning, beginning.dry_run.source, at=at, actor=actor)
         made = confirm_import(import_id=beginning.dry_run.pk, at=at, actor=actor)
         return _save(beginning, usage_import=made, updated_at=at)
 
@@ -355,16 +369,18 @@ def proposed_settings(beginning: Beginning) -> PolicySettings:
 
 def settings_with(given: PolicySettings, algorithm: str, half_life_s: float) -> PolicySettings:
     """Settings with another algorithm and half-life (0: no decay). Slurm's algorithms count all usage, with Slurm's
-    decay.
+    decay, and running jobs.
     """
+    approach: Mapping[str, Any] = given.approach
     window: dict[str, Any] = {"aging": "exponential", "half_life_s": max(1, round(half_life_s))}
     if algorithm.startswith("slurm-"):
+        approach = CHARGES_RUNNING
         period_s = given.window.get("calc_period_s", CALC_PERIOD_S)
         window = {**window, "aging": "slurm", "length_s": None, "calc_period_s": period_s}
         if not round(half_life_s):
             window = {"aging": "none", "length_s": None}
     chosen = given.algorithm if given.algorithm["name"] == algorithm else {"name": algorithm}
-    return PolicySettings.from_json({"algorithm": chosen, "window": window}, base=given)
+    return PolicySettings.from_json({"algorithm": chosen, "window": window, "approach": approach}, base=given)
 
 
 def publish_draft(
@@ -377,6 +393,7 @@ def publish_draft(
         beginning = lock_draft(version, actor)
         if log_state(beginning) is not LogState.READY or beginning.source is None:
             raise Conflict(_("The accounting log is missing: import it, or use a source with usage."))
+        keep_billing(beginning, beginning.source, at=at, actor=actor)
         tree = tree_of(beginning)
         wanted = PolicySettings.from_json(settings, base=proposed_settings(beginning))
         policy = create_policy_from_tree(

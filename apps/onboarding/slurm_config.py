@@ -1,5 +1,5 @@
-"""Convert Slurm's fair-share configuration (`scontrol show config`, `show partition`) to policy settings. Pure
-functions.
+"""Convert Slurm's fair-share configuration to policy settings: `scontrol show config`, `scontrol show partition`,
+`sacctmgr show qos`. Pure functions.
 
 Each relevant line is listed with the setting it became, or as having no counterpart. Other lines are ignored; a
 relevant value that can't be read is rejected with its line.
@@ -15,17 +15,22 @@ from typing import Annotated, Any
 from django.utils.translation import gettext as _
 
 from apps.core.errors import FieldProblem, Invalid
+from apps.onboarding.slurm_qos import COMMAND as QOS_COMMAND
+from apps.onboarding.slurm_qos import class_factors, is_cut_off, read_usage_factors
+from apps.usage.parsers.slurm_billing import MAX_TRES, MAX_TRES_GRES, BillingWeights, read_weights
 
 MOST_BYTES = 4 * 2**20
 _MOST_SHOWN = 200
 _PAIR = re.compile(r"\s*([A-Za-z]\w*)\s*=\s*(.*?)\s*")
-_PARTITION = re.compile(r"PartitionName=(\S+)")
-_WEIGHTS = re.compile(r'TRESBillingWeights="?([^\s"]+)"?')
+_PARTITION = re.compile(r"PartitionName=(\S+)", re.IGNORECASE)
+_WEIGHTS = re.compile(r'TRESBillingWeights="?([^\s"]+)"?', re.IGNORECASE)
+_DEFAULT = "DEFAULT"  # in slurm.conf, a partition whose values are those of the partitions below it
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,8})(?::(\d{1,8}))?(?::(\d{1,8}))?", re.ASCII)
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _FAIR_TREE_SINCE = (19, 5)
 _NOT_SET = frozenset({"", "(null)", "none", "n/a"})
 CALC_PERIOD_S, HALF_LIFE_S = 300, 604_800  # Slurm's defaults
+CHARGES_RUNNING: Mapping[str, str] = {"local": "active", "global": "active"}
 
 Json = dict[str, Any]
 
@@ -45,19 +50,27 @@ class ConfigLine:
 
 @dataclass(frozen=True)
 class SlurmConfig:
-    """Result of the conversion. settings: parts of PolicySettings, for `PolicySettings.from_json`."""
+    """Result of the conversion. settings: parts of PolicySettings, for `PolicySettings.from_json`.
+
+    billing_weights: of a usage source, which computes billing exactly with them; see BillingWeights.
+    """
 
     cluster: str
     settings: Json
+    billing_weights: Json
     lines: tuple[ConfigLine, ...]
 
 
 @dataclass
 class _Read:
-    """Read configuration. values: (value, line) by lower-case name. weights: TRESBillingWeights by partition."""
+    """Read configuration. values: (value, line) by lower-case name. weights: TRESBillingWeights by partition, if it has
+    some. usage_factors: by QOS; None if unknown.
+    """
 
     values: dict[str, tuple[str, int]] = field(default_factory=dict)
+    has_partitions: bool = False
     weights: dict[str, str] = field(default_factory=dict)
+    usage_factors: dict[str, float] | None = None
     lines: list[ConfigLine] = field(default_factory=list)
 
     def value(self, name: str) -> str:
@@ -84,9 +97,16 @@ class _Read:
         value = self.values.get(name.lower(), ("", 0))[0]
         self.lines.append(ConfigLine(name, value[:_MOST_SHOWN], meaning, is_carried))
 
+    def missing(self, name: str, meaning: str, command: str) -> None:
+        """List a setting that isn't known, with the command that prints it."""
+        remedy = _("%(meaning)s, because it is not known: add the output of %(command)s.")
+        text = remedy % {"meaning": meaning, "command": command}
+        self.lines.append(ConfigLine(name, "?", text, is_carried=False))
+
 
 def read_slurm_config(text: str) -> SlurmConfig:
-    """Read a text with either or both outputs in any order, or `slurm.conf`.
+    """Read a text with some or all of the outputs in any order, or `slurm.conf`. What is missing is listed with the
+    command that prints it.
 
     Raises:
         Invalid: it is something else, or a time can't be read.
@@ -96,29 +116,46 @@ def read_slurm_config(text: str) -> SlurmConfig:
         message = _("PriorityType is missing: send the whole output of scontrol show config.")
         raise Invalid(message, code="no_slurm_config", fields=[FieldProblem("PriorityType", "is missing")])
     settings = {"algorithm": _algorithm(found), "window": _window(found), "metric": _metric(found)}
+    settings["approach"] = _approach(found)
     _note_others(found)
-    return SlurmConfig(found.value("ClusterName"), settings, tuple(found.lines))
+    billing_weights = BillingWeights(found.weights, _flag(found)).to_json()
+    return SlurmConfig(found.value("ClusterName"), settings, billing_weights, tuple(found.lines))
 
 
 def _read(text: str) -> _Read:
-    found = _Read()
-    partition = ""
+    found = _Read(usage_factors=read_usage_factors(text[:MOST_BYTES]))
+    partition = default = ""
     for number, raw in enumerate(text[:MOST_BYTES].splitlines(), 1):
         line = raw.split("#", 1)[0]
         begins = _PARTITION.search(line)
         if begins:
             partition = begins[1]
+            found.has_partitions = True
+            if default and partition != _DEFAULT:
+                found.weights[partition] = default
         elif not line[:1].isspace():
             partition = ""
         weights = _WEIGHTS.search(line)
         if partition:
             if weights and weights[1].lower() not in _NOT_SET:
-                found.weights[partition] = weights[1]
+                _check_weights(weights[1], number)
+                if partition == _DEFAULT:
+                    default = weights[1]
+                else:
+                    found.weights[partition] = weights[1]
             continue
         pair = _PAIR.fullmatch(line)
         if pair:
             found.values.setdefault(pair[1].lower(), (pair[2].strip("\"'"), number))
     return found
+
+
+def _check_weights(text: str, line: int) -> None:
+    try:
+        read_weights(text)
+    except ValueError as error:
+        message = f"TRESBillingWeights: {error}"
+        raise Invalid(f"{message}.", code="bad_slurm_config", fields=[FieldProblem(f"line {line}", message)]) from error
 
 
 def _seconds(text: str) -> int | None:
@@ -137,7 +174,7 @@ def _seconds(text: str) -> int | None:
 # --- Algorithm --------------------------------------------------------------------------------------------------------
 def _algorithm(found: _Read) -> Json:
     kind = found.value("PriorityType").lower()
-    flags = {flag.strip().upper() for flag in found.value("PriorityFlags").split(",")} - {""}
+    flags = _flags(found)
     if kind != "priority/multifactor":
         found.note(
             "PriorityType", _("Slurm computes no fair share here: Fair Tree, its default, is chosen."), is_carried=False
@@ -154,6 +191,10 @@ def _algorithm(found: _Read) -> Json:
     if found.value("FairShareDampeningFactor") not in ("", "1"):
         found.note("FairShareDampeningFactor", _("Has no effect under Fair Tree, here and in Slurm."))
     return {"name": "slurm-fair-tree"}
+
+
+def _flags(found: _Read) -> set[str]:
+    return {flag.strip().upper() for flag in found.value("PriorityFlags").split(",")} - {""}
 
 
 def _is_before_fair_tree(found: _Read) -> bool:
@@ -187,21 +228,45 @@ def _window(found: _Read) -> Json:
 
 # --- Metric -----------------------------------------------------------------------------------------------------------
 def _metric(found: _Read) -> Json:
-    """The metric. Slurm always records billing; AccountingStorageTRES only adds resources."""
+    """The metric. Slurm always records billing; AccountingStorageTRES only adds resources.
+
+    Without weights Slurm's billing is the number of CPUs. Unknown factors of QOS leave those of the policy.
+    """
+    meaning = _("Billing is computed exactly where a log is imported with this configuration; Slurm’s records cut it.")
     for partition, weights in sorted(found.weights.items()):
-        name = f"TRESBillingWeights ({partition})"
-        found.lines.append(
-            ConfigLine(name, weights[:_MOST_SHOWN], _("In the billing that each job’s AllocTRES records."))
-        )
+        found.lines.append(ConfigLine(f"TRESBillingWeights ({partition})", weights[:_MOST_SHOWN], meaning))
     if found.weights:
         found.note("AccountingStorageTRES", _("Usage counts billing units."))
-        return _counting("billing")
-    found.note("AccountingStorageTRES", _("Usage counts CPU seconds: no partition has TRESBillingWeights."))
-    return _counting("cpu_s")
+    elif found.has_partitions:
+        found.note("AccountingStorageTRES", _("Usage counts CPU seconds: no partition has TRESBillingWeights."))
+    else:
+        found.missing("TRESBillingWeights", _("Usage counts CPU seconds"), "scontrol show partition")
+    metric: Json = {"weights": {"billing" if found.weights else "cpu_s": 1.0}}
+    if found.usage_factors is None:
+        found.missing("UsageFactor", _("Each QOS counts once"), QOS_COMMAND)
+        return metric
+    for name, factor in sorted(found.usage_factors.items()):
+        if is_cut_off(name):
+            found.missing(f"UsageFactor ({name})", _("This QOS counts once"), QOS_COMMAND)
+        elif factor != 1.0:
+            meaning = _("Usage of this QOS counts %(factor)s times.") % {"factor": f"{factor:g}"}
+            found.lines.append(ConfigLine(f"UsageFactor ({name})"[:_MOST_SHOWN], f"{factor:g}", meaning))
+    return {**metric, "class_factors": class_factors(found.usage_factors)}
 
 
-def _counting(resource: str) -> Json:
-    return {"weights": {resource: 1.0}}
+def _flag(found: _Read) -> str:
+    """The flag that changes the sum of weights; MAX_TRES_GRES comes before MAX_TRES."""
+    flags = _flags(found)
+    return next((flag for flag in (MAX_TRES_GRES, MAX_TRES) if flag in flags), "")
+
+
+# --- Approach ---------------------------------------------------------------------------------------------------------
+def _approach(found: _Read) -> Json:
+    """Slurm charges running jobs in each period."""
+    period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
+    meaning = _("Running jobs count as far as they have run: Slurm charges them every %(s)s s.") % {"s": period_s}
+    found.lines.append(ConfigLine(_("Running jobs"), "active", meaning))
+    return dict(CHARGES_RUNNING)
 
 
 # --- Settings without a counterpart -----------------------------------------------------------------------------------

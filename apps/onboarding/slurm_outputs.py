@@ -17,6 +17,9 @@ from agent.adapters.slurm import parse_shares
 from agent.records import Unreadable
 from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
 from apps.onboarding.slurm_config import read_slurm_config
+from apps.onboarding.slurm_qos import COMMAND as QOS_COMMAND
+from apps.onboarding.slurm_qos import DUMPED as DUMPED_QOS
+from apps.onboarding.slurm_qos import is_qos_header
 from apps.schedulers.own_values import OwnValue, read_values
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.command import allowed_program, run_program
@@ -33,29 +36,44 @@ _CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|PartitionName
 
 @dataclass(frozen=True)
 class SiteOutputs:
-    """Outputs found in a text; empty if missing. config: includes `scontrol show partition`."""
+    """Outputs found in a text; empty if missing. config: includes `scontrol show partition`.
 
-    dump: str
-    config: str
-    sshare: str
+    qos: the table of QOS, or their lines in a dump, which stay in it.
+    """
+
+    dump: str = ""
+    config: str = ""
+    sshare: str = ""
+    qos: str = ""
 
 
 def split_outputs(text: str) -> SiteOutputs:
     """Split a text by the form of its lines: lines of a dump start with their kind, the table of sshare with its
     header.
     """
-    dump, config, sshare = [], [], []
+    dump: list[str] = []
+    config: list[str] = []
+    sshare: list[str] = []
+    qos: list[str] = []
+    table: list[str] = []  # of sshare and qos, the one whose rows follow
     columns = 0
     for line in text.splitlines():
         if _SSHARE.fullmatch(line):
-            columns, sshare = line.count("|"), [line]
+            table = sshare = [line]
+            columns = line.count("|")
+        elif "|" in line and is_qos_header(line):
+            table = qos = [line]
+            columns = line.count("|")
         elif columns and line.count("|") == columns:
-            sshare.append(line)
+            table.append(line)
+        elif DUMPED_QOS.match(line):
+            dump.append(line)
+            qos.append(line)
         elif _DUMP.match(line):
             dump.append(line)
         elif _CONFIG.match(line):
             config.append(line)
-    return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare)))
+    return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare, qos)))
 
 
 def can_read_here() -> bool:
@@ -87,7 +105,8 @@ def read_site_outputs() -> str:
     if cluster is None:
         raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
     partitions = _run("scontrol", "show", "partition")
-    return "".join([_dump(cluster[1]), config, partitions, _run("sshare", "-a", "-P", "-l")])
+    qos = _run(*QOS_COMMAND.split())
+    return "".join([_dump(cluster[1]), config, partitions, qos, _run("sshare", "-a", "-P", "-l")])
 
 
 def read_site_log() -> BinaryIO:
@@ -117,12 +136,6 @@ def _dump(cluster: str) -> str:
 def _run(*arguments: str) -> str:
     with run_program(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_BYTES) as stream:
         return stream.read().decode("utf-8", "replace")
-
-
-def find_site_outputs(text: str) -> SiteOutputs | None:
-    """Outputs in a text; None if it is only a tree, or contains no dump."""
-    found = split_outputs(text)
-    return found if found.dump and (found.sshare or found.config) else None
 
 
 def read_sshare(text: str, cluster: str) -> list[OwnValue]:

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 
 from apps.usage import timeliness
 from apps.usage.columns import HourAmounts, JobColumns, RecordVersion
+from apps.usage.parsers.slurm_billing import BillingWeights
 
 
 class CurrentSources(models.Manager["Source"]):
@@ -53,6 +54,7 @@ class Source(models.Model):
     skew_tolerance_s = models.PositiveIntegerField(default=300, db_default=300)
     skew_s = models.FloatField(null=True, blank=True)  # how far the newest end was in the future when received
     sealed_before_at = models.DateTimeField(null=True, blank=True)  # older records were removed; buckets remain
+    billing_weights = models.JSONField(default=dict, db_default={}, blank=True)  # of Slurm; see BillingWeights
     keep_records_days = models.PositiveIntegerField(null=True, blank=True)  # null: the site's setting
     names_people = models.BooleanField(default=False, db_default=False)  # its user names are sign-in names
     is_sample = models.BooleanField(default=False)
@@ -77,6 +79,10 @@ class Source(models.Model):
     def is_collected(self) -> bool:
         """Whether records are fetched from it; push sources send them, and a peer's feed has none."""
         return is_collected(self.kind)
+
+    @property
+    def billing(self) -> BillingWeights:
+        return BillingWeights.from_json(self.billing_weights)
 
     @property
     def last_contact_at(self) -> datetime | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Any, NamedTuple
@@ -27,6 +28,7 @@ from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME, RecordBatch
 from apps.usage.parsers.records_json import Records, parse_records
 from apps.usage.parsers.registry import format_of
+from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.records import uploads
 from apps.usage.records.imports import KIND, Preview, preview
 from apps.usage.records.ingest import ingest_batch
@@ -97,6 +99,17 @@ def ensure_source(*, slug: str, time_zone: str = "", at: datetime, actor: Actor)
         return Source.all_objects.get(slug=slug), False
 
 
+def set_billing_weights(source: Source, weights: Mapping[str, Any], *, at: datetime, actor: Actor) -> None:
+    """Compute the source's billing from these weights from now on. Records that it has stay until they come again."""
+    require_write(actor, source.slug)
+    before, after = source.billing_weights, BillingWeights.from_json(weights).to_json()
+    if before != after:
+        source.billing_weights = after
+        source.save(update_fields=["billing_weights"])
+        details = {"before": {"billing_weights": before}, "after": {"billing_weights": after}}
+        audit.record(actor=actor, verb="source.changed", at=at, subject=source.slug, details=details)
+
+
 def zone_of(name: str) -> ZoneInfo | None:
     """Parse a time zone name; an empty name gives None.
 
@@ -127,7 +140,8 @@ class NewImport:
     """A file to import.
 
     all_or_nothing: one rejected line rejects the file; otherwise the valid lines are imported. makes_source: create a
-    missing source in the transaction of the import.
+    missing source in the transaction of the import. billing_weights: of Slurm, kept for the source so that its billing
+    is exact; None leaves those that it has. A dry run keeps them only for a source that it makes.
     """
 
     source_slug: str
@@ -138,6 +152,7 @@ class NewImport:
     dry_run: bool = False
     all_or_nothing: bool = False
     makes_source: bool = False
+    billing_weights: Mapping[str, Any] | None = None
 
 
 def start_import(new: NewImport, *, at: datetime, actor: Actor) -> Import:
@@ -151,9 +166,12 @@ def start_import(new: NewImport, *, at: datetime, actor: Actor) -> Import:
     try:
         collector = format_of(new.format, stored.head)
         with transaction.atomic():
+            is_new = False
             if new.makes_source:
-                ensure_source(slug=new.source_slug, time_zone=new.time_zone, at=at, actor=actor)
+                _made, is_new = ensure_source(slug=new.source_slug, time_zone=new.time_zone, at=at, actor=actor)
             source = _source(new.source_slug)
+            if new.billing_weights is not None and (is_new or not new.dry_run):
+                set_billing_weights(source, new.billing_weights, at=at, actor=actor)
             options = (new.time_zone, new.dry_run, new.all_or_nothing)
             return _make_import(source, _CheckedFile(stored, new.file_name, collector.name, *options), at, actor)
     except BaseException:
@@ -162,7 +180,14 @@ def start_import(new: NewImport, *, at: datetime, actor: Actor) -> Import:
 
 
 def preview_import(
-    *, source_slug: str, format: str, file: IO[bytes], time_zone: str = "", at: datetime, actor: Actor
+    *,
+    source_slug: str,
+    format: str,
+    file: IO[bytes],
+    time_zone: str = "",
+    billing_weights: Mapping[str, Any] | None = None,
+    at: datetime,
+    actor: Actor,
 ) -> tuple[Source, Preview]:
     """Preview the import of a file into a source that does not exist yet. Nothing is stored.
 
@@ -173,6 +198,7 @@ def preview_import(
     zone_of(time_zone)
     _refuse_slug(source_slug)
     source = Source(slug=source_slug, name=source_slug, namespace=source_slug, time_zone=time_zone, created_at=at)
+    source.billing_weights = dict(billing_weights or {})
     stored = uploads.store(file)
     try:
         return source, preview(source, stored, format_of(format, stored.head).name, at=at)

@@ -27,7 +27,7 @@ from apps.onboarding.first_policy_draft import (
 )
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
-from apps.onboarding.slurm_outputs import find_site_outputs
+from apps.onboarding.slurm_outputs import split_outputs
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.policies.models import Policy
 from apps.runs.services import work_run_now
@@ -175,13 +175,13 @@ def test_one_command_sets_a_site_up_in_shadow_mode(folder: Path, tmp_path: Path)
 
 
 def test_several_outputs_in_one_text_are_separated() -> None:
-    assert find_site_outputs("Cluster - 'demo':Fairshare=1\nParent - 'root'\n") is None
     text = (
         "Configuration data as of 2026\nPriorityType = priority/basic\nAccount|User|RawShares|FairShare\n"
-        "root|||1\n root|root|1|1\nPartitionName=batch\n   MaxTime=1\n\nCluster - 'demo':Fairshare=1\n"
+        "root|||1\n root|root|1|1\nPartitionName=batch\n   MaxTime=1\n\nName|Priority|Flags|UsageFactor\n"
+        "low|0||0.5\nCluster - 'demo':Fairshare=1\n"
     )
-    found = find_site_outputs(text)
-    assert found is not None
+    found = split_outputs(text)
+    assert found.qos == "Name|Priority|Flags|UsageFactor\nlow|0||0.5\n"
     assert found.dump == "Cluster - 'demo':Fairshare=1\n"
     assert found.sshare.splitlines() == ["Account|User|RawShares|FairShare", "root|||1", " root|root|1|1"]
     assert found.config.splitlines()[-2:] == ["PartitionName=batch", "   MaxTime=1"]

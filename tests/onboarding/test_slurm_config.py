@@ -52,7 +52,9 @@ def test_real_configurations_become_settings(
 ) -> None:
     found = of(golden_dir, name)
     assert found.cluster == "c1"
-    assert found.settings == {"algorithm": algorithm, "window": window, "metric": {"weights": weights}}
+    active = {"local": "active", "global": "active"}
+    expected = {"algorithm": algorithm, "window": window, "metric": {"weights": weights}, "approach": active}
+    assert found.settings == expected
     read = PolicySettings.from_json(found.settings)
     assert {key: read.algorithm[key] for key in algorithm} == algorithm
     assert {key: read.window[key] for key in window} == window
@@ -65,7 +67,7 @@ def test_every_relevant_line_shows_its_setting(golden_dir: Path) -> None:
     assert found["TRESBillingWeights (batch)"].value == "CPU=1.0,Mem=0.25G"
     assert found["PriorityDecayHalfLife"].value == "00:00:00"
     lost = {name for name, line in found.items() if not line.is_carried}
-    assert lost == {"PriorityUsageResetPeriod", "AccountingStorageEnforce", "PriorityWeightFairShare"}
+    assert lost == {"PriorityUsageResetPeriod", "AccountingStorageEnforce", "PriorityWeightFairShare", "UsageFactor"}
     assert all(line.meaning for line in found.values())
     assert not {line.name: line for line in of(golden_dir, "basic").lines}["PriorityType"].is_carried
 
@@ -128,3 +130,71 @@ def test_other_text_is_refused_with_its_line(text: str, where: str) -> None:
     with pytest.raises(Invalid) as error:
         read_slurm_config(text)
     assert [one.where for one in error.value.fields] == [where]
+
+
+PARTITIONS = """\
+PartitionName=DEFAULT TRESBillingWeights="CPU=1.0,Mem=0.25G" State=UP
+PartitionName=batch Nodes=ALL
+partitionname=gpu Nodes=ALL tresbillingweights=CPU=0.5,GRES/gpu=8.5
+"""
+
+
+def test_weights_of_each_partition_are_those_of_the_source() -> None:
+    found = read_slurm_config(f"{BASE}PriorityFlags=MAX_TRES\n{PARTITIONS}")
+    weights = {"batch": "CPU=1.0,Mem=0.25G", "gpu": "CPU=0.5,GRES/gpu=8.5"}
+    assert found.billing_weights == {"partitions": weights, "flag": "MAX_TRES"}
+    assert found.settings["metric"]["weights"] == {"billing": 1.0}
+    assert read_slurm_config(BASE).billing_weights == {}
+    both = read_slurm_config(f"{BASE}PriorityFlags=MAX_TRES,MAX_TRES_GRES\n{PARTITIONS}")
+    assert both.billing_weights["flag"] == "MAX_TRES_GRES"
+    with pytest.raises(Invalid) as error:
+        read_slurm_config(f"{BASE}PartitionName=a TRESBillingWeights=CPU\n")
+    assert [one.where for one in error.value.fields] == ["line 2"]
+
+
+@pytest.mark.parametrize(
+    "qos",
+    [
+        "Name|UsageFactor\nnormal|1.000000\nlow|0.500000\nhigh|2.000000\nfree|0.000000\n",
+        "Name|UsageFactor|\nnormal|1.000000|\nlow|0.500000|\nhigh|2.000000|\nfree|0.000000|\n",
+        "Name|Priority|Flags|UsageFactor|GrpTRES\nlow|0|DenyOnLimit,NoDecay|0.500000|cpu=4\nhigh|0||2.000000|\nfree|0||0|\n",
+        "      Name UsageFactor \n---------- ----------- \n       low    0.500000 \n      high    2.000000 \n"
+        "      free    0.000000 \n",
+        "QOS - 'normal':Description='Normal QOS default'\nQOS - 'low':Description='a':UsageFactor=0.500000\n"
+        "QOS - 'high':UsageFactor=2:UsageThreshold=0.1\nQOS - 'free':UsageFactor=0.000000\n",
+    ],
+)
+def test_usage_factors_of_qos_are_factors_of_the_metric(qos: str) -> None:
+    expected = [
+        {"queue": "", "partition": "", "qos": name, "factor": factor}
+        for name, factor in (("free", 0.0), ("high", 2.0), ("low", 0.5))
+    ]
+    for text in (BASE + qos, qos + BASE):
+        found = read_slurm_config(text)
+        assert found.settings["metric"]["class_factors"] == expected
+        assert PolicySettings.from_json(found.settings).metric["class_factors"] == expected
+        lines = {line.name: line.value for line in found.lines if line.name.startswith("UsageFactor")}
+        assert lines == {"UsageFactor (free)": "0", "UsageFactor (high)": "2", "UsageFactor (low)": "0.5"}
+
+
+def test_a_cut_off_name_of_a_qos_is_not_guessed() -> None:
+    table = "Name UsageFactor\n---------- -----------\ninteracti+    0.500000\n"
+    found = read_slurm_config(BASE + table)
+    assert found.settings["metric"]["class_factors"] == []
+    assert {line.name for line in found.lines if not line.is_carried} == {
+        "UsageFactor (interacti+)",
+        "TRESBillingWeights",
+    }
+
+
+def test_what_is_missing_is_named_with_the_command_that_prints_it() -> None:
+    found = {line.name: line for line in read_slurm_config(BASE).lines}
+    assert "class_factors" not in read_slurm_config(BASE).settings["metric"], "those of the policy stay"
+    for name, command in (
+        ("UsageFactor", "sacctmgr -P show qos format=Name,UsageFactor"),
+        ("TRESBillingWeights", "scontrol show partition"),
+    ):
+        assert not found[name].is_carried
+        assert command in found[name].meaning
+    complete = read_slurm_config(f"{BASE}PartitionName=a State=UP\nName|UsageFactor\nnormal|1.000000\n")
+    assert all(line.is_carried for line in complete.lines)

@@ -22,7 +22,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, TooLarge
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.imports.forms import NEW_SOURCE, UploadForm
-from apps.dashboard.imports.reports import import_report, note_lines, reason, reasons, size
+from apps.dashboard.imports.reports import import_report, reason, reasons, size
 from apps.dashboard.imports.undo_views import undo_report
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment, is_htmx
@@ -32,6 +32,7 @@ from apps.priorities import selectors as priorities
 from apps.priorities.selectors.usage import ImportEffect, get_import_effect
 from apps.runs import services as runs
 from apps.usage import selectors, services
+from apps.usage.import_notes import note_lines
 from apps.usage.models import Import, Source
 from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.records.imports import MOST_REJECTED_KEPT

@@ -218,7 +218,7 @@ def publish(request: HttpRequest) -> HttpResponse:
             slug=form.slug,
             name=form.cleaned_data["name"],
             reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
-            settings={"algorithm": form.settings.algorithm, "window": form.settings.window},
+            settings=form.settings.to_json(),
             scheduler=form.cleaned_data.get("scheduler", "").strip(),
         )
         made = publish_first_policy(version=read_action(request).version, wanted=wanted, at=clock.now(), actor=actor)

@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from apps.usage.parsers.slurm_billing import NO_WEIGHTS, BillingWeights
+
 I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.bytes_]
@@ -177,11 +179,13 @@ class Parsed:
 class Reading(NamedTuple):
     """Context of a parser.
 
-    at: current time. zone: for times without a zone, which are rejected if it is None.
+    at: current time. zone: for times without a zone, which are rejected if it is None. billing: weights from which
+    Slurm's billing is computed exactly.
     """
 
     at: datetime
     zone: ZoneInfo | None = None
+    billing: BillingWeights = NO_WEIGHTS
 
 
 class FieldNote(NamedTuple):

@@ -193,7 +193,7 @@ def _records(
     if not rows.lines:
         return RecordBatch.from_rows([])
     problems = _replace_zero_bytes(rows)
-    jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading.zone, problems, notes)
+    jobs = as_jobs(rows.texts, np.asarray(rows.lines, np.int64), reading, problems, notes)
     batch = to_records(jobs, problems, notes)
     state.attempts.number(batch)
     rejections += [Rejection(rows.lines[row], code, why, rows.shown(row)) for row, (code, why) in problems.items()]

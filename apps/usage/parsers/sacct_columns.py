@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import TypeVar
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from apps.usage.parsers.base import F8, I8, NO_TIME, AccountNames, Bytes, Flags, JobClassKey, excerpt
+from apps.usage.parsers.base import F8, I8, NO_TIME, AccountNames, Bytes, Flags, JobClassKey, Reading, excerpt
 from apps.usage.parsers.sacct_rows import Texts
+from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
 from apps.usage.parsers.slurm_values import (
     BY_TIMES,
@@ -21,6 +22,7 @@ from apps.usage.parsers.slurm_values import (
     Problems,
     Tres,
     count_tasks,
+    list_tres,
     meaning_of,
     no_times,
     read_duration_s,
@@ -37,11 +39,11 @@ _TASK = re.compile(rb"(\d{1,18})_(\d{1,18}|\[[\w,:%.-]{1,60}\])")
 _T = TypeVar("_T")
 
 
-def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, notes: dict[str, int]) -> Jobs:
+def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes: dict[str, int]) -> Jobs:
     """Convert columns to jobs. Unreadable values are added to `problems` by row; unknown states are noted, and
     derived from times.
     """
-    n = len(lines)
+    n, zone = len(lines), reading.zone
     job, array_task = _ids(texts, n, problems)
     people, who = _people(texts, n, problems)
     job_classes, job_class = _job_classes(texts, n, problems)
@@ -60,6 +62,7 @@ def as_jobs(texts: Texts, lines: I8, zone: ZoneInfo | None, problems: Problems, 
         elapsed_us=_elapsed(texts, n, problems),
         requested=requested,
         allocated=allocated,
+        exact_billing=_exact_billing(texts, n, reading.billing),
         has_no_allocation=has_no_allocation,
         requested_s=_limits(texts, n, problems),
         n_tasks=_tasks(texts, n),
@@ -267,6 +270,18 @@ def _resources(texts: Texts, n: int, problems: Problems) -> tuple[F8, F8, Flags]
                 counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", problems)
                 into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
     return allocated, requested, has_no_allocation
+
+
+def _exact_billing(texts: Texts, n: int, weights: BillingWeights) -> F8:
+    """Billing by the weights of each row's partition; NaN without weights."""
+    if not weights.partitions or not {"AllocTRES", "Partition"} <= texts.keys() or not n:
+        return np.full(n, np.nan)
+    known, code = combined(texts["Partition"], texts["AllocTRES"])
+    found = np.full(len(known), np.nan)
+    for place, (partition, tres) in enumerate(known):
+        with suppress(ValueError, OverflowError):  # an unreadable list is reported where its amounts are read
+            found[place] = weights.billing_of(partition.decode(), list_tres(tres.decode("ascii")))
+    return found[code]
 
 
 def _tasks(texts: Texts, n: int) -> I8:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import AccountNames, FieldNote, JobClassKey, Parsed, Reading
 from apps.usage.parsers.sacct_columns import MOST_NAME
+from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_json import (
     JsonJob,
     RejectedJob,
@@ -24,7 +26,7 @@ from apps.usage.parsers.slurm_json import (
     seconds_of,
     text_of,
 )
-from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, sum_tres
+from apps.usage.parsers.slurm_values import count_tasks, meaning_of_states, number_of, sum_tres
 
 # Newer releases name the called command, possibly by its path.
 _OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
@@ -68,12 +70,14 @@ class SacctJson:
         Raises:
             Invalid: it is not such a document, or contains an error of Slurm.
         """
-        return read_document(stream, _read_job, resume, is_listing=False)
+        return read_document(stream, partial(_read_job, reading.billing), resume, is_listing=False)
 
 
-def _read_job(job: dict[str, Any]) -> JsonJob:
+def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     time, tres, required = inner(job, "time"), inner(job, "tres"), inner(job, "required")
-    allocated, requested = _tres(tres.get("allocated")), _tres(tres.get("requested"))
+    amounts = _amounts(tres.get("allocated"))
+    allocated, requested = sum_tres(amounts), sum_tres(_amounts(tres.get("requested")))
+    partition = text_of("partition", job.get("partition"))
     cluster = text_of("cluster", job.get("cluster"))
     if requested.cpus != requested.cpus:  # NaN: not in the list
         requested = requested._replace(cpus=number_or_nan(required.get("CPUs")))
@@ -83,7 +87,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         who=AccountNames(_user(job, cluster), text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(
             text_of("reservation", inner(job, "reservation").get("name")),
-            text_of("partition", job.get("partition")),
+            partition,
             text_of("qos", job.get("qos")),
         ),
         meaning=meaning_of_states(inner(job, "state").get("current")),
@@ -93,6 +97,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         elapsed_s=seconds_of("time.elapsed", time.get("elapsed")),
         allocated=allocated,
         requested=requested,
+        exact_billing=weights.billing_of(partition, amounts),
         has_no_allocation=isinstance(tres.get("allocated"), list) and not allocated.nodes > 0,
         limit_s=limit_of(time.get("limit")),
         n_tasks=count_tasks(inner(job, "array").get("task")),
@@ -111,8 +116,8 @@ def _user(job: dict[str, Any], cluster: str) -> str:
     return user
 
 
-def _tres(listed: Any) -> Tres:
-    """Sum a list of {type, name, count}; memory is in MB."""
+def _amounts(listed: Any) -> list[tuple[str, float]]:
+    """Amounts of a list of {type, name, count} by name; memory is in MB."""
     given = []
     for part in listed if isinstance(listed, list) else ():
         count = number_of(part.get("count")) if isinstance(part, dict) else None
@@ -120,4 +125,4 @@ def _tres(listed: Any) -> Tres:
             continue
         kind, name = part.get("type"), part.get("name")
         given.append((f"{kind}/{name}" if isinstance(name, str) and name else str(kind), count))
-    return sum_tres(given)
+    return given

@@ -29,6 +29,7 @@ from apps.usage.parsers.base import (
     JobClassKey,
     RecordBatch,
 )
+from apps.usage.parsers.slurm_billing import fits_recorded
 from apps.usage.parsers.slurm_values import BY_TIMES, ENDED, RUNNING_NOW, WAITING, Problems, Times
 
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # column indices of `requested` and `allocated`
@@ -53,6 +54,7 @@ class Jobs:
     elapsed_us: I8
     requested: F8  # (n, 5): CPUS, GPUS, MEM_MB, NODES, BILLING
     allocated: F8
+    exact_billing: F8  # by TRESBillingWeights; NaN without weights for the partition
     has_no_allocation: Flags  # reported without an allocation
     requested_s: F8
     n_tasks: I8  # of a pending array
@@ -177,6 +179,7 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
     amounts = np.where(ran[:, None], jobs.allocated, requested)
     amounts[cpus_unknown, CPUS] = jobs.requested[cpus_unknown, CPUS]
     _note(notes, "processors_requested", cpus_unknown & ~np.isnan(amounts[:, CPUS]))
+    amounts[:, BILLING] = _billing(jobs, ran, notes)
     for row in np.flatnonzero(ran & np.isnan(amounts[:, CPUS])).tolist():
         problems.setdefault(
             row, ("no_processors", "The number of processors is not given: add AllocCPUS or AllocTRES.")
@@ -189,6 +192,21 @@ def _amounts(jobs: Jobs, state: I8, problems: Problems, notes: dict[str, int]) -
         why = f"More than {_MOST[column]:.0f} {_RESOURCES[column]} are not plausible: check AllocTRES."
         problems.setdefault(row, ("absurd_number", why))
     return amounts
+
+
+def _billing(jobs: Jobs, ran: Flags, notes: dict[str, int]) -> F8:
+    """The exact billing of jobs that ran, if Slurm's record is the same truncated; else the recorded one.
+
+    Weights that changed since a job ran, or those of another cluster, give another number than Slurm recorded.
+    """
+    recorded, exact = jobs.allocated[:, BILLING], jobs.exact_billing
+    is_exact = ran & ~np.isnan(exact) & fits_recorded(exact, recorded)
+    _note(notes, "billing_differs", ran & ~np.isnan(exact) & ~is_exact)
+    is_weighed = ran & (recorded != jobs.allocated[:, CPUS]) & ~np.isnan(recorded)
+    partition = np.array([job_class.partition for job_class in jobs.job_classes] or [""])[jobs.job_class]
+    is_cut = ran & np.isnan(exact) & np.isin(partition, partition[is_weighed]) & (recorded == np.floor(recorded))
+    _note(notes, "billing_whole", is_cut)
+    return np.where(is_exact, exact, np.where(ran, recorded, jobs.requested[:, BILLING]))
 
 
 def _note(notes: dict[str, int], name: str, flags: Flags) -> None:

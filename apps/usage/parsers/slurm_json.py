@@ -52,6 +52,7 @@ class JsonJob(NamedTuple):
     elapsed_s: float | None
     allocated: Tres
     requested: Tres
+    exact_billing: float
     has_no_allocation: bool
     limit_s: float | None
     n_tasks: int
@@ -203,6 +204,7 @@ def _as_jobs(jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, no
         elapsed_us=np.asarray(elapsed, np.int64),
         requested=np.array([job.requested for job in jobs], np.float64).reshape(-1, len(Tres())),
         allocated=np.array([job.allocated for job in jobs], np.float64).reshape(-1, len(Tres())),
+        exact_billing=np.array([job.exact_billing for job in jobs], np.float64),
         has_no_allocation=np.asarray([job.has_no_allocation for job in jobs], np.bool_),
         requested_s=np.asarray(limits, np.float64),
         n_tasks=np.asarray([job.n_tasks for job in jobs], np.int64),

@@ -94,6 +94,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         elapsed_s=None,
         allocated=allocated._replace(cpus=cpus) if math.isnan(allocated.cpus) else allocated,
         requested=_filled(requested, cpus, nodes),
+        exact_billing=number_or_nan(job.get("billable_tres")),
         has_no_allocation=has_no_allocation,
         limit_s=limit_of(job.get("time_limit")),
         n_tasks=count_tasks(job.get("array_task_string")),

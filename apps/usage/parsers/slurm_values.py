@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.usage.parsers.base import FIRST_US, I8, LAST_US, NO_TIME, Flags, excerpt
+from apps.usage.parsers.slurm_billing import IN_MEGABYTES
 
 NOWHEN = frozenset((b"", b"0", b"None", b"Unknown", b"None assigned", b"N/A", b"NONE"))
 _QUARTER_S = 900  # offsets change at quarter hours
@@ -225,14 +227,28 @@ def read_tres(text: str) -> Tres:
     Raises:
         ValueError: a part is not `name=amount`.
     """
-    given: list[tuple[str, float]] = []
+    return sum_tres(
+        (name, _amount(name, amount))
+        for name, amount in _parts(text)
+        if name in _COUNTED or name.startswith(_TYPED_GPU)
+    )
+
+
+def list_tres(text: str) -> list[tuple[str, float]]:
+    """All amounts of such a text by name, memory in MB; those that can't be read are left out."""
+    found = []
+    for name, amount in _parts(text):
+        with suppress(ValueError):
+            found.append((name, _amount(name, amount)))
+    return found
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
     for part in text.split(",") if text else ():
         name, equals, amount = part.partition("=")
         if not equals:
             raise ValueError(part)
-        if name in _COUNTED or name.startswith(_TYPED_GPU):
-            given.append((name, _amount(name, amount)))
-    return sum_tres(given)
+        yield name, amount
 
 
 def sum_tres(given: Iterable[tuple[str, float]]) -> Tres:
@@ -288,6 +304,6 @@ def _amount(name: str, text: str) -> float:
     if not found:
         raise ValueError(f"{name}={text}")
     number, suffix = float(found[1]), found[2]
-    if name == "mem":  # megabytes without a unit
+    if name.startswith(IN_MEGABYTES):  # megabytes without a unit
         return number if not suffix else number * 1024.0 ** (_SCALE[suffix] - 2)
     return number * 1024.0 ** _SCALE[suffix]

@@ -18,7 +18,7 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
 from apps.usage.models import Import, RejectedLine, Source
-from apps.usage.parsers.base import FINISHED, I8, Parsed, Reading, RecordBatch, Rejection, instant, microseconds
+from apps.usage.parsers.base import F8, FINISHED, I8, Parsed, Reading, RecordBatch, Rejection, instant, microseconds
 from apps.usage.parsers.registry import FORMATS
 from apps.usage.records import uploads
 from apps.usage.records.ingest import IMPORT, fill_defaults, ingest_batch, reject_ahead
@@ -42,7 +42,7 @@ class DryRun:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8]] = []
+        self._seen: list[tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], I8, I8, I8, F8]] = []
 
     def classify(self, batch: RecordBatch, at: datetime) -> Counts:
         if not len(batch):
@@ -73,13 +73,14 @@ class DryRun:
     def _stored(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> StoredVersions:
         """Versions stored in the table, overridden by those that this dry run would have stored."""
         stored = find_stored(self._source.pk, batch)
-        for seen_hash, revision, end_us, state in self._seen:
+        for seen_hash, revision, end_us, state, billing in self._seen:
             index = np.minimum(np.searchsorted(seen_hash, hashes), len(seen_hash) - 1)
             known = seen_hash[index] == hashes
             stored.id[known] = -1
             stored.revision[known] = revision[index[known]]
             stored.end_us[known] = end_us[index[known]]
             stored.state[known] = state[index[known]]
+            stored.billing[known] = billing[index[known]]
         return stored
 
     def _remember(self, batch: RecordBatch, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], winners: I8) -> None:
@@ -87,7 +88,8 @@ class DryRun:
             return
         winners = winners[np.argsort(hashes[winners])]
         end_us = comparable_end(batch.end_us, batch.state)
-        self._seen.append((hashes[winners], batch.revision[winners], end_us[winners], batch.state[winners]))
+        seen = (batch.revision[winners], end_us[winners], batch.state[winners], batch.billing[winners])
+        self._seen.append((hashes[winners], *seen))
 
 
 logger = logging.getLogger(__name__)
@@ -128,7 +130,7 @@ def _read(usage_import: Import, lease: Lease, tally: ImportTotals, dry: DryRun |
     with uploads.open_unpacked(usage_import.stored_path) as stream:
         collector = FORMATS[usage_import.format]
         named = usage_import.time_zone or usage_import.source.time_zone
-        reading = Reading(lease.clock(), ZoneInfo(named) if named else None)
+        reading = Reading(lease.clock(), ZoneInfo(named) if named else None, usage_import.source.billing)
         for parsed in collector.parse(stream, reading, resume=tally.resume or None):
             with lease.fenced() as held:
                 _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
@@ -225,7 +227,7 @@ class Preview:
 def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at: datetime) -> Preview:
     """Dry run for an unsaved source, without an import; nothing is stored."""
     tally, dry, rejections = ImportTotals({}), DryRun(source), list[Rejection]()
-    reading = Reading(at, ZoneInfo(source.time_zone) if source.time_zone else None)
+    reading = Reading(at, ZoneInfo(source.time_zone) if source.time_zone else None, source.billing)
     with uploads.open_unpacked(stored.name) as stream:
         for parsed in FORMATS[format_name].parse(stream, reading, resume=None):
             counts = dry.classify(parsed.batch, at)

@@ -9,6 +9,7 @@ from django.db import connection, transaction
 
 from apps.usage import pgbinary
 from apps.usage.parsers.base import (
+    F8,
     FINISHED,
     I8,
     NO_TIME,
@@ -80,13 +81,14 @@ class StoredVersions:
     end_us: I8
     state: I8
     run_id: I8
+    billing: F8
 
     def take(self, chosen: I8 | Flags) -> StoredVersions:
         return StoredVersions(*(getattr(self, name)[chosen] for name in StoredVersions.__slots__))
 
     @classmethod
     def none(cls, n: int) -> StoredVersions:
-        return cls(*(np.zeros(n, np.int64) for _ in range(5)))
+        return cls(*(np.zeros(n, np.int64) for _ in range(5)), np.zeros(n))
 
 
 @dataclass(slots=True)
@@ -136,11 +138,11 @@ _FIND = f"""
 SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revision),
     array_agg(COALESCE(record.end_at, '-infinity')),
     array_agg(array_position(%s::text[], record.state::text)::int8 - 1),
-    array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int)
+    array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int), array_agg(record.billing)
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
     WITH ORDINALITY AS given(cluster, job, array_task, submit_at, restart, ordinal)
 CROSS JOIN LATERAL (
-    SELECT id, revision, end_at, state, run_id, note FROM usage_record AS stored
+    SELECT id, revision, end_at, state, run_id, note, billing FROM usage_record AS stored
     WHERE stored.source_id = %s AND stored.cluster = given.cluster AND stored.job = given.job
         AND stored.array_task = given.array_task AND stored.submit_at = given.submit_at
         AND stored.restart = given.restart::int4
@@ -167,13 +169,14 @@ def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False)
         found = pgbinary.fetch_columns(_FIND, [list(STATES), *given, *times, source_id])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if found:
-        asked_place, stored_id, revision, end_us, state, run_and_note = found
+        asked_place, stored_id, revision, end_us, state, run_and_note, billing = found
         index = chosen[asked_place]
         vanished = (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
         state = np.where(vanished, open_state, state)
         stored.id[index], stored.revision[index], stored.state[index] = stored_id, revision, state
         stored.end_us[index], stored.run_id[index] = comparable_end(end_us, state), run_and_note >> 1
+        stored.billing[index] = billing
     return stored
 
 
@@ -204,11 +207,18 @@ def keys_of(batch: RecordBatch, chosen: I8) -> list[tuple[object, ...]]:
 
 
 def _compare(batch: RecordBatch, end_us: I8, stored: StoredVersions) -> I8:
-    """Sign of (incoming − stored) in the order of revision, end, state."""
+    """Sign of (incoming − stored) in the order of revision, end, state; of the same version, exact billing is newer."""
     by_state = np.sign(batch.state - stored.state)
     by_end = (end_us > stored.end_us).astype(np.int64) - (end_us < stored.end_us)
     by_revision = np.sign(batch.revision - stored.revision)
-    return np.where(by_revision != 0, by_revision, np.where(by_end != 0, by_end, by_state))
+    by_version = np.where(by_revision != 0, by_revision, np.where(by_end != 0, by_end, by_state))
+    return np.where(by_version != 0, by_version, _is_more_exact(batch.billing, stored.billing).astype(np.int64))
+
+
+def _is_more_exact(billing: F8, stored: F8) -> Flags:
+    """Whether the stored billing is the incoming one truncated, as Slurm records it."""
+    is_more: Flags = (stored == np.floor(billing)) & (billing > stored)
+    return is_more
 
 
 def comparable_end(end_us: I8, state: I8) -> I8:
@@ -225,6 +235,7 @@ def _classify_repeated(batch: RecordBatch, end_us: I8, stored: StoredVersions, r
     """Classify records with repeated keys one by one; returns the last accepted version of each key."""
     newest: dict[tuple[object, ...], tuple[int, int, int]] = {}
     winner: dict[tuple[object, ...], int] = {}
+    is_more_exact = _is_more_exact(batch.billing, stored.billing)
     for row, key in zip(rows.tolist(), keys_of(batch, rows), strict=True):
         version = (int(batch.revision[row]), int(end_us[row]), int(batch.state[row]))
         if key not in newest and stored.id[row]:
@@ -232,7 +243,7 @@ def _classify_repeated(batch: RecordBatch, end_us: I8, stored: StoredVersions, r
         known = newest.get(key)
         if known is None:
             counts.new += 1
-        elif version == known:
+        elif version == known and (key in winner or not is_more_exact[row]):
             counts.duplicate += 1
             continue
         elif version < known:

@@ -187,7 +187,7 @@ def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece
     The cursor moves past a window with its last piece, so that an incomplete answer is requested again.
     """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
-    progress, reading = Progress(dict(source.cursor)), Reading(at, zone)
+    progress, reading = Progress(dict(source.cursor)), Reading(at, zone, source.billing)
     if not has_window_arguments(terms["command"]):
         yield from _run_command(terms, terms["command"], terms["format"], reading, progress)
     else:
@@ -221,7 +221,7 @@ def collect_listing(source: Source, clock: Clock, cursor: Cursor) -> Iterator[Pi
     """
     terms, zone = source.collecting, ZoneInfo(source.time_zone or "UTC")
     if terms.get("listing"):
-        yield from _run_command(terms, terms["listing"], AUTO, Reading(clock(), zone), Progress(cursor))
+        yield from _run_command(terms, terms["listing"], AUTO, Reading(clock(), zone, source.billing), Progress(cursor))
 
 
 def _run_command(

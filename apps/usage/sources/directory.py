@@ -262,7 +262,7 @@ MOST_REMEMBERED = 10_000  # digests of removed files, so that they are not read 
 
 def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece]:
     folder, terms = allowed_folder(source.collecting["folder"]), source.collecting
-    reading, cursor = Reading(at, zone_of_source(source)), dict(source.cursor)
+    reading, cursor = Reading(at, zone_of_source(source), source.billing), dict(source.cursor)
     if terms["files"] == "grow":
         pieces = collect_grown_files(folder, terms, cursor, reading)
     else:

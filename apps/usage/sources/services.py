@@ -18,6 +18,7 @@ from apps.runs.models import Run
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.changed_hours import note_all_changed
 from apps.usage.models import Overlap, SealedHour, Source
+from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.records.overlaps import raise_watermarks
 from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
@@ -35,6 +36,7 @@ def newest_collection(*, source: Source, actor: Actor) -> Run | None:
 SETTINGS = (
     *("name", "namespace", "site", "cluster", "time_zone", "origin", "expected_every_s", "names_people"),
     *("kind", "collecting", "collect_every_s", "skew_tolerance_s", "keep_records_days"),
+    "billing_weights",
 )
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 30, 366 * 86400
 COLLECT_EVERY_S = 300  # default when a source becomes collected
@@ -210,9 +212,19 @@ def _problem(name: str, value: Any) -> list[FieldProblem]:
     elif name == "kind":
         if value not in BY_HAND:
             message = f"There is {', '.join(BY_HAND)}."
+    elif name == "billing_weights":
+        message = _billing_problem(value)
     elif name == "names_people" and not isinstance(value, bool):
         message = "Write true or false."
     return [FieldProblem(name, message)] if message else []
+
+
+def _billing_problem(value: Any) -> str:
+    try:
+        BillingWeights.from_json(value)
+    except ValueError as error:
+        return f"Write the weights of partitions: {error}."
+    return ""
 
 
 def _refusal(check: Callable[[str], object], value: str) -> str:

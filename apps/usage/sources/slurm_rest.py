@@ -55,7 +55,7 @@ def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece
     corrected later.
     """
     terms, token = source.collecting, read_token(source.slug)
-    progress, reading = Progress(dict(source.cursor)), Reading(at, zone_of_source(source))
+    progress, reading = Progress(dict(source.cursor)), Reading(at, zone_of_source(source), source.billing)
     if terms["accounting"]:
         for window in windows(progress.cursor, terms, at):
             times = {"start_time": int(window.from_at.timestamp()), "end_time": int(window.to_at.timestamp())}
@@ -68,7 +68,7 @@ def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece
     if terms["queue"]:
         listed_at, collector = clock(), FORMATS[QUEUE]
         with _fetch(terms, token, f"/slurm/{terms['version']}/jobs") as stream:
-            parsed = parse_listing(collector, stream, Reading(listed_at, reading.zone))
+            parsed = parse_listing(collector, stream, reading._replace(at=listed_at))
         yield listing_piece(collector, parsed, listed_at, progress.cursor, "slurm")
 
 

@@ -273,7 +273,7 @@ class SlurmConfigSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(
         max_length=_MOST_CHARACTERS,
         trim_whitespace=False,
-        help_text="Output of scontrol show config and scontrol show partition",
+        help_text="Outputs of scontrol show config, scontrol show partition and sacctmgr -P show qos",
     )
 
 
@@ -284,6 +284,7 @@ ReadConfigSerializer = record_serializer(
     SlurmConfig,
     component="ReadConfig",
     settings=serializers.DictField(help_text="Parts of a policy's settings, as for the operation `set_policy`"),
+    billing_weights=serializers.DictField(help_text="The same of the usage source that has the records"),
 )
 
 
@@ -292,6 +293,6 @@ class SlurmConfigView(APIView):
 
     @extend_schema(operation_id="read_slurm_config", request=SlurmConfigSerializer, responses=ReadConfigSerializer)
     def post(self, request: Request) -> Response:
-        """Read algorithm, decay and metric from Slurm's configuration, for a change set. Nothing is stored."""
+        """Read algorithm, decay, metric and approach from Slurm's outputs, for a change set. Nothing is stored."""
         found = read_slurm_config(read_body(SlurmConfigSerializer, request)["text"])
         return Response(ReadConfigSerializer(found).data)

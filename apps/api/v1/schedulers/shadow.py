@@ -250,6 +250,9 @@ class SetupPolicyView(APIView):
         return Response({"policy": made.policy.slug, **names}, status=201)
 
 
+PROPOSED = ("algorithm", "window", "metric", "approach")
+
+
 def _open(actor: Actor) -> Beginning:
     found = get_beginning(actor=actor)
     if found is None:
@@ -264,7 +267,7 @@ def _json(begun: Beginning, actor: Actor) -> dict[str, Any]:
         "version": begun.version,
         "cluster": begun.facts.get("policy", ""),
         "log": str(log_state(begun)),
-        "settings": {**begun.file_settings, "algorithm": proposed.algorithm, "window": proposed.window},
+        "settings": {**begun.file_settings, **{part: getattr(proposed, part) for part in PROPOSED}},
         "lines": (begun.facts.get("slurm_config") or {}).get("lines", []),
         "sshare": None if compared is None else compared.to_json(),
     }

@@ -22,6 +22,11 @@ from apps.usage.models import Source
 from apps.usage.sources import services as sources
 from apps.usage.timeliness import Timeliness, timeliness
 
+_WEIGHTS = (
+    "TRESBillingWeights of Slurm, from which billing is computed exactly: {partitions: {NAME: TEXT}, flag}, where flag "
+    "is MAX_TRES, MAX_TRES_GRES or empty. {}: billing as recorded"
+)
+
 
 class SourceSerializer(serializers.Serializer[Any]):
     slug = serializers.CharField()
@@ -52,6 +57,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     keep_records_days = serializers.IntegerField(
         allow_null=True, help_text="Days for which records are stored; null: the site's default"
     )
+    billing_weights = serializers.DictField(help_text=_WEIGHTS)
     cursor = serializers.IntegerField(source="watermark", help_text="Increases with each import that changed something")
     last_record_end_at = UtcTimeField(allow_null=True)
     last_received_at = UtcTimeField(allow_null=True)
@@ -104,6 +110,7 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
     )
     skew_tolerance_s = serializers.IntegerField(required=False)
     keep_records_days = serializers.IntegerField(required=False, allow_null=True)
+    billing_weights = serializers.DictField(required=False, help_text=_WEIGHTS)
 
 
 class NewSourceSerializer(ChangedSourceSerializer):

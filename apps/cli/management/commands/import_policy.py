@@ -18,6 +18,7 @@ from apps.core.errors import FieldProblem, Invalid
 from apps.mapping.rules.problems import problem_text
 from apps.onboarding.services import count_mapped, map_by_names
 from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
+from apps.onboarding.slurm_outputs import split_outputs
 from apps.policies.files.import_export import FileImport, ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS, get_format, has_associations, read_file, text_of
 from apps.policies.models import Policy
@@ -44,7 +45,8 @@ class Command(OperatorCommand):
         parser.add_argument(
             "--slurm-config",
             metavar="FILE",
-            help="output of scontrol show config and scontrol show partition: import algorithm, decay and metric, too",
+            help="outputs of scontrol show config, scontrol show partition and sacctmgr show qos: import algorithm, "
+            "decay, metric and approach, too",
         )
         parser.add_argument("--keep-missing", action="store_true", help="keep entries that the file lacks")
         parser.add_argument("--make", action="store_true", help="make the policy if it does not exist")
@@ -69,7 +71,7 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         _refuse_contradictions(options)
         content, n_rules = _content(options["file"]), None
-        config = None if options["slurm_config"] is None else _slurm_config(options["slurm_config"])
+        config = None if options["slurm_config"] is None else _slurm_config(options["slurm_config"], content)
         with transaction.atomic():  # an error in the file or in --map also undoes --make
             done = _import(options, content, config)
             if options["map"] is not None:
@@ -134,8 +136,9 @@ class Command(OperatorCommand):
             self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
 
 
-def _slurm_config(name: str) -> SlurmConfig:
-    return read_slurm_config(text_of(_content(name)))
+def _slurm_config(name: str, dump: bytes) -> SlurmConfig:
+    """Configuration of a file, with what the dump says of QOS."""
+    return read_slurm_config(split_outputs(text_of(dump)).qos + text_of(_content(name)))
 
 
 def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None) -> PolicyImport:

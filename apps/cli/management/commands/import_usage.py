@@ -18,9 +18,12 @@ from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
+from apps.onboarding.slurm_config import read_slurm_config
+from apps.policies.formats.registry import text_of
 from apps.priorities.selectors import count_unmapped_of_import, count_unmapped_of_preview
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
+from apps.usage.import_notes import lost_lines
 from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.services import NewImport, preview_import, start_import
@@ -43,6 +46,12 @@ class Command(OperatorCommand):
             metavar="ZONE",
             help="time zone of local times in the log, such as Europe/Stockholm",
         )
+        parser.add_argument(
+            "--slurm-config",
+            metavar="FILE",
+            help="output of scontrol show config and scontrol show partition: billing is computed exactly from their "
+            "TRESBillingWeights, now and for later records of the source",
+        )
         parser.add_argument("--dry-run", action="store_true", help="count and store nothing")
         parser.add_argument("--all-or-nothing", action="store_true", help="store nothing if any line is rejected")
         parser.add_argument("--json", action="store_true", help="print counts and rejected lines as JSON")
@@ -54,6 +63,7 @@ class Command(OperatorCommand):
             "source_slug": options["source"],
             "format": options["format"],
             "time_zone": options["time_zone"],
+            "billing_weights": None if options["slurm_config"] is None else _billing_weights(options["slurm_config"]),
         }
         with _opened(options["file"]) as file:
             if is_new and options["dry_run"]:
@@ -99,6 +109,8 @@ class Command(OperatorCommand):
         counts = ", ".join(f"{n[name]} {name}" for name in _COUNTS)
         counts += f", {counted(report.n_unmapped, 'account')} unmapped" if report.n_unmapped else ""
         self.stdout.write(f"{counts}{' (dry run: nothing stored)' if report.is_dry else ''}")
+        for note in lost_lines(report.result.get("notes", {})):
+            self.stderr.write(f"{note.n:,} × {note.words}.")
         for line in report.rejected[:_SHOWN]:
             self.stderr.write(f"line {line['line']}: {line['code']}: {line['message']}")
         if n["rejected"] > _SHOWN:
@@ -121,6 +133,11 @@ def _preview(wanted: dict[str, Any], file: BinaryIO) -> _Report:
     source, found = preview_import(**wanted, file=file, at=now(), actor=COMMAND)
     n_unmapped = count_unmapped_of_preview(found.result, source.namespace)
     return _Report(None, True, found.result, [asdict(each) for each in found.rejections], n_unmapped)
+
+
+def _billing_weights(name: str) -> Mapping[str, Any]:
+    with _opened(name) as file:
+        return read_slurm_config(text_of(file.read())).billing_weights
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:

@@ -1,0 +1,73 @@
+"""What a parser noted while it read a log, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+_SPEED = "service_level "
+_WORDS = {
+    "arrays_skipped": gettext_lazy("Job arrays: their tasks have their own records"),
+    "arrays_waiting": gettext_lazy("Waiting arrays: one record for all waiting tasks"),
+    "billing_differs": gettext_lazy(
+        "Billing unlike TRESBillingWeights, as recorded: the weights have changed, or are those of another cluster"
+    ),
+    "billing_whole": gettext_lazy(
+        "Billing that Slurm’s records cut to a whole number, so that up to 1 × its seconds of each job is lost: import "
+        "the log again with Slurm’s configuration (import_usage --slurm-config)"
+    ),
+    "bars_in_text": gettext_lazy("Rows with | in free text, repaired"),
+    "bursts_skipped": gettext_lazy("Job bursts, counted as a whole"),
+    "charge_without_duration": gettext_lazy("Charges without a duration: not counted"),
+    "deletions_without_queued_job": gettext_lazy("Deletions of jobs that had started or are not in the file"),
+    "elapsed_too_long": gettext_lazy("Durations that differ from end − start: end − start counts"),
+    "end_from_elapsed": gettext_lazy("Ends calculated from the elapsed time"),
+    "gpu_requests_not_counted": gettext_lazy("GPU requests without an allocated number"),
+    "lines_joined": gettext_lazy("Rows that spanned several lines"),
+    "memory_ignored": gettext_lazy("Implausible memory: set to 0"),
+    "never_ran": gettext_lazy("Jobs that never started"),
+    "never_started": gettext_lazy("Jobs that never started"),
+    "no_processors": gettext_lazy("Jobs with 0 processors: no usage counts"),
+    "other_events_skipped": gettext_lazy("Lines of other kinds, such as licences and reservations"),
+    "processors_requested": gettext_lazy("Jobs counted by requested processors, as the allocated ones are unknown"),
+    "processors_unknown": gettext_lazy("Jobs without a processor count: set to one, or one per node"),
+    "repeated_hour": gettext_lazy("Ambiguous times at the clock change"),
+    "reruns_without_times": gettext_lazy("Repeated runs without times"),
+    "rescheduled": gettext_lazy("Rescheduled runs: counted in addition to the next"),
+    "run_negative": gettext_lazy("Negative run times: set to 0"),
+    "slave_tasks_skipped": gettext_lazy("Slave tasks: included in the line of their job"),
+    "state_unknown": gettext_lazy("Unknown states"),
+    "status_unknown": gettext_lazy("Unknown states"),
+    "steps_skipped": gettext_lazy("Steps: included in their job"),
+    "suspended": gettext_lazy("Jobs that were suspended"),
+    "user_unknown": gettext_lazy("Jobs of unknown users"),
+    "wait_unknown": gettext_lazy("Unknown waiting times: set to 0"),
+    "wall_duration_differs": gettext_lazy("Durations that differ from end − start: end − start counts"),
+}
+_LOST = ("billing_differs", "billing_whole")
+
+
+class Note(NamedTuple):
+    key: str
+    words: str
+    n: int
+
+
+def note_lines(notes: Mapping[str, int]) -> list[Note]:
+    """Notes of a parser in words, most frequent first; a note without a text is shown by its name."""
+    most_first = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
+    return [Note(name, _words(name), n) for name, n in most_first if n]
+
+
+def lost_lines(notes: Mapping[str, int]) -> list[Note]:
+    """Only the notes of usage that is lost although the log has it."""
+    return [note for note in note_lines(notes) if note.key in _LOST]
+
+
+def _words(name: str) -> str:
+    if name.startswith(_SPEED):
+        return _("Jobs of a site with the speed %(speed)s") % {"speed": name.removeprefix(_SPEED)}
+    return str(_WORDS[name]) if name in _WORDS else name.replace("_", " ")
