@@ -199,7 +199,7 @@ def when_text(found: Recovery, at: datetime | None) -> str:
     words = {
         "never_if_nobody_runs": _("never without new usage"),
         "not_at_this_pace": _("not at this pace"),
-        "not_within_horizon": _("not within a year"),
+        "not_within_horizon": _("not within 90 days"),
     }
     return words[found.outcome]
 

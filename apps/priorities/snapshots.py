@@ -296,6 +296,16 @@ State = Literal["over", "under", "on", "idle", "unknown"]
 _EDGE = 1 + 1e-9  # a difference equal to the tolerance is within it, in spite of rounding
 
 
+def slack_of(target: float, tolerance: Mapping[str, Any]) -> float:
+    """Half the width of the band around a target, as a fraction: max(relative · target, points)."""
+    return float(max(tolerance["relative"] * target, tolerance["points"] / 100))
+
+
+def is_on_target(actual: float, target: float, slack: float) -> bool:
+    """Whether a fraction is within the band around its target. States and forecasts mean this by "on target"."""
+    return abs(actual - target) <= slack * _EDGE
+
+
 def state_of(
     *, target: float | None, actual: float | None, has_usage: bool, has_demand: bool, tolerance: Mapping[str, Any]
 ) -> State:
@@ -304,7 +314,7 @@ def state_of(
         return "unknown"
     if not has_usage and not has_demand and target > 0:
         return "idle"
-    if abs(actual - target) <= max(tolerance["relative"] * target, tolerance["points"] / 100) * _EDGE:
+    if is_on_target(actual, target, slack_of(target, tolerance)):
         return "on"
     return "over" if actual > target else "under"
 

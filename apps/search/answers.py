@@ -340,7 +340,7 @@ def _forecast_target(view: PolicyView, question: WhenOnTarget) -> SearchAnswer:
     if len(found) > 1:
         values = {"name": name, "n": len(found), "path": view.tree.path(i)}
         foot = _("%(name)s is there %(n)s times: this is %(path)s.") % values
-    in_s = level.outlook and (level.outlook.to_tolerance or level.outlook.to_target).middle.in_s
+    in_s = level.outlook and level.outlook.to_target.middle.in_s
     if in_s:
         day = formats.date_format((snapshot.as_of + timedelta(seconds=in_s)).astimezone(), "j M Y")
         foot = " ".join(filter(None, [_("At the pace of the last days: %(day)s.") % {"day": day}, foot]))

@@ -20,7 +20,7 @@ from apps.analytics.forecast.entry_forecast import (
     with_target,
 )
 from apps.analytics.forecast.past_usage import load_past, snapshot_key
-from apps.analytics.forecast.selectors import level_state
+from apps.analytics.forecast.selectors import level_state, slack_at
 from apps.engine.explain import Recovery
 from apps.policies.changesets.draft_tree import Place
 from apps.policies.models import Policy
@@ -46,12 +46,11 @@ class MemberForecast:
         """Return its fraction of the group's usage on each of the next 30 days, independent of drafted shares."""
         return curve_of(self.outlook, as_of, days=DAYS_AHEAD, n_points=DAYS_AHEAD + 1)
 
-    def back_within_tolerance(self, snapshot: ServedSnapshot, target: float) -> Recovery:
-        """Return when it is within tolerance of this target, if demand continues as in recent days."""
-        tolerance = snapshot.settings.tolerance
-        slack = max(tolerance["relative"] * target, tolerance["points"] / 100)
-        found = with_target(self.outlook, target=target, slack=slack)
-        return Recovery("on_target", 0.0) if found.to_tolerance is None else found.to_tolerance.middle
+    def back_on_target(self, snapshot: ServedSnapshot, target: float) -> Recovery | None:
+        """Return when it is on this target, if demand continues as in recent days; None if those are unknown."""
+        entry = snapshot.tree.index_of_uid(self.uid) or 0
+        found = with_target(self.outlook, target=target, slack=slack_at(snapshot, entry, target))
+        return found.to_target.middle if found.is_known else None
 
 
 def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, MemberForecast]:
@@ -162,7 +161,7 @@ def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
 
     def back(row: DraftRow, target: float | None) -> Recovery | None:
         found = forecasts.get(row.node.uid)
-        return None if found is None or target is None else found.back_within_tolerance(snapshot, target)
+        return None if found is None or target is None else found.back_on_target(snapshot, target)
 
     members = [
         MemberOutlook(row, forecasts.get(row.node.uid), back(row, row.target), back(row, row.target_before))

@@ -1,5 +1,6 @@
-"""Forecasts of one entry if usage continues as recently: when its level returns to target, and its factor in the coming
-days.
+"""Forecasts of one entry if usage continues as recently: when its level is on target, and its factor in coming days.
+
+On target is within the policy's tolerance, as for states: so a forecast names the day on which the state changes.
 
 Factors are recomputed for each day, for algorithms where one number of the whole path decides. All entries then
 continue at the pace of the last 14 days, as in what-if comparisons, so that both give the same number.
@@ -23,11 +24,13 @@ from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
 from apps.engine.decay import Window, weights
 from apps.engine.explain import (
+    ON_TARGET,
     Balance,
     Course,
     Pace,
     Recovery,
     RecoveryRange,
+    Spell,
     course_in_window,
     fading_course,
     half_life_s_of,
@@ -43,22 +46,27 @@ from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.snapshots import is_on_target
 
 # --- Return to target -------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
-HORIZON_DAYS = 365
+HORIZON_DAYS = 90  # a later date is too uncertain to plan with
 _NEGLIGIBLE = 1e-3  # weight at the end of the window below which the closed form ignores the window
 Method = Literal["closed_form", "hour_by_hour"]
 
 
 @dataclass(frozen=True)
 class LevelState:
-    """An entry in its group: decayed usage, target 0..1, and half the width of the tolerance band."""
+    """An entry in its group: decayed usage, target 0..1, and half the width of the band around it.
+
+    is_idle: no usage and no demand, although it has a target.
+    """
 
     own_usage: float
     group_usage: float
     target: float
     slack: float
+    is_idle: bool = False
 
     @property
     def actual(self) -> float:
@@ -66,11 +74,10 @@ class LevelState:
 
     @property
     def edge(self) -> float | None:
-        """The nearer edge of the tolerance band, None within it."""
-        away = self.actual - self.target
-        if abs(away) <= self.slack * (1 + 1e-9) or self.group_usage <= 0:
+        """The nearer edge of the band around the target, None within it: on target."""
+        if self.group_usage <= 0 or is_on_target(self.actual, self.target, self.slack):
             return None
-        return min(max(self.target + math.copysign(self.slack, away), 0.0), 1.0)
+        return min(max(self.target + math.copysign(self.slack, self.actual - self.target), 0.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +85,8 @@ class Outlook:
     """Forecast of one level. share: its assumed fraction of new usage in its group; share_seen: its fraction in recent
     days.
 
-    daily_group: usage of the group on each recent day. to_target, to_tolerance: times of return; to_tolerance is None
-    within the tolerance. course: usage from now on, hour by hour. find: returns when the entry has a given fraction of
+    daily_group: usage of the group on each recent day. to_target: when it is on target, which is at the nearer edge of
+    the band around it. course: usage from now on, hour by hour. find: returns when the entry has a given fraction of
     its group.
     """
 
@@ -89,10 +96,14 @@ class Outlook:
     daily_group: F8
     method: Method
     to_target: RecoveryRange
-    to_tolerance: RecoveryRange | None
     course: Course
     find: Callable[[float], RecoveryRange]
     is_scenario: bool = False  # `share` is assumed by the reader, not measured
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a time can be forecast: it is on target now, or its pace is known from some day."""
+        return bool(len(self.daily_group)) or self.state.edge is None
 
     def pace(self, daily_group: float) -> Pace:
         return Pace(self.share * daily_group / DAY_S, daily_group / DAY_S)
@@ -121,15 +132,13 @@ def forecast_level(
         course = _course(state, past, window, as_of_s)
         find = _OnCourse(course, past.group_daily, assumed)
         method = "hour_by_hour"
-    edge = state.edge
     return Outlook(
         state,
         assumed,
         measured,
         past.group_daily,
         method,
-        find(state.target),
-        None if edge is None else find(edge),
+        _to_target(state, find),
         course,
         find,
         is_scenario=share is not None,
@@ -142,13 +151,19 @@ def with_target(outlook: Outlook, *, target: float, slack: float) -> Outlook:
     Equal to `forecast_level` with that target, but cheap.
     """
     state = replace(outlook.state, target=target, slack=slack)
-    edge = state.edge
-    return replace(
-        outlook,
-        state=state,
-        to_target=outlook.find(target),
-        to_tolerance=None if edge is None else outlook.find(edge),
-    )
+    return replace(outlook, state=state, to_target=_to_target(state, outlook.find))
+
+
+def _to_target(state: LevelState, find: Callable[[float], RecoveryRange]) -> RecoveryRange:
+    return RecoveryRange(ON_TARGET, ON_TARGET, ON_TARGET) if state.edge is None else find(state.edge)
+
+
+def when_on_target(
+    outlook: Outlook, pace: Pace, *, target: float, slack: float, spell: Spell | None = None
+) -> Recovery:
+    """Return when the entry is on a target, 0..1, with half the width of its band, at another pace of usage."""
+    edge = replace(outlook.state, target=target, slack=slack).edge
+    return ON_TARGET if edge is None else meeting(outlook.course, edge, pace, spell)
 
 
 def uses_closed_form(window: Window) -> bool:

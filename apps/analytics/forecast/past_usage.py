@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from apps.engine import decay
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.explain import History
 from apps.mapping.rules.resolver import place_accounts
-from apps.policies.models import Policy
+from apps.policies.models import Entry, Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import HOUR_S, weighted_amounts, window_of
@@ -54,32 +54,57 @@ class LevelPast:
     history: History | None = None
 
 
-def from_series(series: DailySeries, uids: Sequence[Any], *, as_of: datetime, hourly: bool) -> list[LevelPast]:
-    """Return one level for each of `uids` from the built days that ended by `as_of`."""
+@dataclass(frozen=True)
+class PlaceInSeries:
+    """An entry and the group in which it competes now. above: the entry above the group; None for the root.
+
+    spans: revisions from (included) to (excluded, None: now) during which it was a child of its present parent.
+    """
+
+    uid: UUID
+    above: UUID | None = None
+    spans: Sequence[tuple[int, int | None]] = ((0, None),)
+
+    def was_there(self, revision: npt.NDArray[np.int32]) -> Mask:
+        """Whether it was a child of its present parent in each revision."""
+        inside = np.zeros(len(revision), np.bool_)
+        for since, until in self.spans:
+            inside |= (revision >= since) & (True if until is None else revision < until)
+        return inside
+
+
+def from_series(
+    series: DailySeries, places: Sequence[PlaceInSeries], *, as_of: datetime, hourly: bool
+) -> list[LevelPast]:
+    """Return one level for each place from the built days that ended by `as_of`.
+
+    The pace is estimated from the days on which the entry competed in its present group: on others it has no share.
+    """
     rows = {uid: row for row, uid in enumerate(series.uids)}
     is_past = series.days.ends_s <= as_of.timestamp()
     had_usage = np.cumsum(series.days.root_used > 0) > 0  # from the first recorded usage on
-    chosen = np.flatnonzero(is_past & had_usage)
+    recent = np.flatnonzero(is_past & had_usage)[-PACE_DAYS:]
     found = []
-    for uid in uids:
-        row = rows.get(uid)
+    for place in places:
+        row = rows.get(place.uid)
         if row is None:
             found.append(LevelPast(np.zeros(0), np.zeros(0), ()))
             continue
-        last = chosen[-PACE_DAYS:]
+        competed = series.competes[row] & place.was_there(series.days.revision)
         own, group = series.used[row], series.peers_used[row]
-        parts = np.divide(
-            series.decayed[row],
-            series.peers_decayed[row],
-            out=np.zeros(len(own)),
-            where=series.peers_decayed[row] > 0,
-        )
+        last = recent[competed[recent]]
         past_shares = [
-            (datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(parts[day]))
+            (datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(series.decayed[row][day] / whole))
             for day in last.tolist()
-            if series.competes[row][day] and series.peers_decayed[row][day] > 0
+            if (whole := series.peers_decayed[row][day]) > 0
         ]
-        history = _to_hours(series.days.ends_s[is_past], own[is_past], group[is_past]) if hourly else None
+        history = None
+        if hourly:
+            above = series.days.root_used if place.above is None else series.used[rows[place.above]]
+            whole_group = np.where(competed, group, above)
+            history = _to_hours(
+                series.days.ends_s[is_past], np.where(competed, own, 0.0)[is_past], whole_group[is_past]
+            )
         found.append(LevelPast(own[last], group[last], past_shares, history))
     return found
 
@@ -271,13 +296,31 @@ def _from_stored_series(
     as_of = snapshot.as_of
     reach_s = window_of(snapshot.settings.window).reach_s if hourly else 0.0
     days = _MOST_DAYS if reach_s is None else min(int(reach_s // DAY_S) + 1, _MOST_DAYS)
-    uids = [snapshot.tree.uuid(i) for i in chain]
+    places = _places(policy, snapshot.tree, chain)
+    uids = list(dict.fromkeys(uid for place in places for uid in (place.uid, place.above) if uid is not None))
     to_on = as_of.astimezone(site_zone()).date()
     series = load_series(policy, uids, from_on=to_on - timedelta(days=max(days, PACE_DAYS) + 1), to_on=to_on)
     ended = series.days.ends_s[series.days.ends_s <= as_of.timestamp()]
     if not len(ended) or float(ended[-1]) < as_of.timestamp() - _LATEST_S:
         return None
-    return from_series(series, uids, as_of=as_of, hourly=hourly)
+    return from_series(series, places, as_of=as_of, hourly=hourly)
+
+
+def _places(policy: Policy, tree: TreeColumns, chain: Sequence[int]) -> list[PlaceInSeries]:
+    above = prepare(tree.engine_tree()).fairshare_parent
+    uids = [tree.uuid(i) for i in chain]
+    spans: dict[tuple[UUID, UUID | None], list[tuple[int, int | None]]] = {}
+    versions = Entry.objects.filter(policy=policy, uid__in=uids).values_list("uid", "parent_uid", "since", "until")
+    for uid, parent_uid, since, until in versions:
+        spans.setdefault((uid, parent_uid), []).append((since, until))
+    return [
+        PlaceInSeries(
+            uid,
+            tree.uuid(int(above[i])) if above[i] > 0 else None,
+            spans.get((uid, tree.uuid(max(int(tree.parent[i]), 0))), ((0, None),)),
+        )
+        for uid, i in zip(uids, chain, strict=True)
+    ]
 
 
 def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:

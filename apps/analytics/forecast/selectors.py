@@ -37,9 +37,11 @@ from apps.policies.tree.columns import Mask
 from apps.priorities.metering import window_of
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
+from apps.priorities.sentences.numbers import span
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.snapshots import slack_of
 from apps.priorities.visibility import numbers_visible_in, own_queries
 
 HORIZON_S = HORIZON_DAYS * DAY_S
@@ -68,15 +70,11 @@ def _sentences(outlook: Outlook, *, name: str, parent: str, window_s: float | No
     }
     if state.group_usage <= 0:
         return [build_message("forecast.nothing_used", **facts)]
-    if found.middle.outcome == "on_target":
-        return [build_message("forecast.on_target", **facts)]
     if state.edge is None:
-        return [build_message("forecast.within_tolerance", **facts)]
-    is_over = state.actual > state.target
-    messages = _over(found, facts, window_s) if is_over else _under(found, facts, window_s)
-    if is_over and outlook.to_tolerance is not None:
-        messages += _tolerance(outlook.to_tolerance)
-    return messages
+        return [build_message("forecast.idle" if state.is_idle else "forecast.on_target", **facts)]
+    if not outlook.is_known:
+        return [build_message("forecast.no_whole_day", **facts)]
+    return (_over if state.actual > state.target else _under)(found, facts, window_s)
 
 
 def _over(found: RecoveryRange, facts: dict[str, Any], window_s: float | None) -> list[Message]:
@@ -119,22 +117,16 @@ def _without_jobs(found: RecoveryRange, facts: dict[str, Any], window_s: float |
     return [build_message(key, **facts, **({} if window_s is None else {"window_s": window_s}))]
 
 
-def _tolerance(found: RecoveryRange) -> list[Message]:
-    if found.middle.in_s is None:
-        return []
-    is_range = found.latest.in_s is not None and not _is_narrow(found)
-    return [build_message("forecast.tolerance" if is_range else "forecast.tolerance_about", **_times(found))]
-
-
 def _times(found: RecoveryRange) -> dict[str, float | None]:
     return {"in_s": found.middle.in_s, "soonest_s": found.soonest.in_s, "latest_s": found.latest.in_s}
 
 
 def _is_narrow(found: RecoveryRange) -> bool:
+    """Whether the ends of the range are too close for a range, or equal as written."""
     soonest, latest = found.soonest.in_s, found.latest.in_s
     if soonest is None or latest is None:
         return False
-    return latest - soonest < max(_ALIKE_S, 0.05 * latest)
+    return latest - soonest < max(_ALIKE_S, 0.05 * latest) or span(soonest) == span(latest)
 
 
 def at_target_messages(snapshot: ServedSnapshot, leaf: int, level: int) -> list[Message]:
@@ -345,8 +337,13 @@ def level_state(snapshot: ServedSnapshot, i: int) -> LevelState | None:
         return None
     own, actual, target = float(values.usage[i]), float(values.actual[i]), float(values.target[i])
     whole = own / actual if own > 0 and actual > 0 else float(values.usage[group].sum())
-    tolerance = tolerance_at(snapshot.settings.tolerance, not snapshot.tree.n_children[i])
-    return LevelState(own, max(whole, own), target, max(tolerance["relative"] * target, tolerance["points"] / 100))
+    is_idle = own <= 0 and not values.has_demand[i] and target > 0
+    return LevelState(own, max(whole, own), target, slack_at(snapshot, i, target), is_idle)
+
+
+def slack_at(snapshot: ServedSnapshot, i: int, target: float) -> float:
+    """Return half the width of the band around a target of an entry, as a fraction."""
+    return slack_of(target, tolerance_at(snapshot.settings.tolerance, not snapshot.tree.n_children[i]))
 
 
 def _level(
@@ -363,9 +360,10 @@ def _level(
     elif past is None:
         messages = [build_message("forecast.no_days", policy=policy.name)]
     else:
-        outlook = forecast_level(state, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
+        computed = forecast_level(state, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
+        outlook = computed if computed.is_known else None
         messages = [
-            *level_sentences(outlook, name=name, parent=parent, window_s=window.reach_s),
+            *level_sentences(computed, name=name, parent=parent, window_s=window.reach_s),
             *at_target_messages(snapshot, leaf, i),
         ]
     return ForecastLevel(
@@ -386,7 +384,7 @@ def curve_days(level: ForecastLevel) -> float:
     """Return the length of the curve in days: past the latest recovery, between 7 and 90."""
     if level.outlook is None:
         return 0.0
-    ranges = [level.outlook.to_target, level.outlook.to_tolerance]
-    times = [one.in_s for found in ranges if found is not None for one in (found.middle, found.latest)]
-    furthest_s = max((in_s for in_s in times if in_s is not None), default=10 * DAY_S)
+    found = level.outlook.to_target
+    times = [one.in_s for one in (found.middle, found.latest)]
+    furthest_s = max((in_s for in_s in times if in_s), default=10 * DAY_S)
     return min(max(1.25 * furthest_s / DAY_S, 7.0), 90.0)

@@ -19,12 +19,14 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.analytics.forecast import Forecast, ForecastLevel, build_forecast
+from apps.analytics.forecast.entry_forecast import when_on_target
 from apps.analytics.forecast.past_usage import DAY_S, competitors
+from apps.analytics.forecast.selectors import slack_at
 from apps.analytics.what_if.totals import DAYS_AHEAD, Basis, WeekAhead, load_week_ahead
 from apps.core.errors import FieldProblem, Invalid, Malformed, NotFound, TooOften
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
-from apps.engine.explain import Pace, Recovery, Spell, meeting
+from apps.engine.explain import Pace, Recovery, Spell
 from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -315,7 +317,8 @@ def _recoveries(
     if drawn is None or mine is None or drawn.outlook is None or mine.outlook is None or drawn.target is None:
         return None, None
     current_pace, own_rate = drawn.outlook.paces[2], mine.outlook.paces[2].own_rate
-    back = meeting(drawn.outlook.course, drawn.target, current_pace)
+    slack = drawn.outlook.state.slack
+    back = when_on_target(drawn.outlook, current_pace, target=drawn.target, slack=slack)
     if drawn is mine:
         scaled = scenario.load * own_rate
         others = current_pace.group_rate - own_rate  # rate of the others in the entry's group
@@ -327,8 +330,11 @@ def _recoveries(
     spell = None
     if scenario.core_h is not None:
         spell = Spell(_with_rate(pace, _rate(scenario) - scenario.load * own_rate), scenario.days * 24)
-    target = scenario.target if level is drawn and scenario.target is not None else drawn.target
-    return back, meeting(drawn.outlook.course, target, pace, spell)
+    if level is drawn and scenario.target is not None:
+        changed, slack = scenario.target, slack_at(forecast.snapshot, drawn.entry, scenario.target)
+    else:
+        changed = drawn.target
+    return back, when_on_target(drawn.outlook, pace, target=changed, slack=slack, spell=spell)
 
 
 def _with_rate(pace: Pace, rate: float) -> Pace:

@@ -2,6 +2,7 @@
 
 from apps.engine.explain.contrast import Contrast, Turn, contrast
 from apps.engine.explain.recovery import (
+    ON_TARGET,
     Balance,
     Course,
     History,
@@ -23,6 +24,7 @@ from apps.engine.explain.recovery import (
 from apps.engine.explain.walk import Step
 
 __all__ = [
+    "ON_TARGET",
     "Balance",
     "Contrast",
     "Course",

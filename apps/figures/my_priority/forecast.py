@@ -233,7 +233,7 @@ def _traces(
 
 
 def _recovery_marks(found: Forecast, shown: ForecastLevel) -> list[Trace]:
-    """Mark where the target or tolerance is reached, and a line from the earliest to the latest instant."""
+    """Mark where the band around the target is reached, and a line from the earliest to the latest instant."""
     marked = marked_recovery(shown)
     if marked is None or marked[1].middle.in_s is None:
         return []
@@ -253,14 +253,11 @@ def _instant(found: Forecast, one: Recovery) -> str:
 
 
 def marked_recovery(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
-    """Return the marked share and its times: the edge of the tolerance if it is reached, else the target."""
+    """Return the edge of the band around the target that the share reaches, and when; None if it doesn't."""
     outlook = shown.outlook
-    if outlook is None or outlook.state.edge is None:
+    if outlook is None or outlook.state.edge is None or not outlook.to_target.middle.in_s:
         return None
-    is_over = outlook.state.actual > outlook.state.target
-    if is_over and outlook.to_tolerance is not None and outlook.to_tolerance.middle.in_s:
-        return outlook.state.edge, outlook.to_tolerance
-    return (outlook.state.target, outlook.to_target) if outlook.to_target.middle.in_s else None
+    return outlook.state.edge, outlook.to_target
 
 
 def state_of(shown: ForecastLevel) -> str:

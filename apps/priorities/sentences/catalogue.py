@@ -164,10 +164,8 @@ AUDIENCE: Mapping[str, Any] = {
 
 # --- Forecasts --------------------------------------------------------------------------------------------------------
 FORECASTS = {
-    "forecast.on_target": _("%(name)s is on target."),
-    "forecast.within_tolerance": _(
-        "%(name)s is within tolerance of its target, at %(actual)s of %(parent)s; target %(target)s."
-    ),
+    "forecast.on_target": _("%(name)s is on target: it has %(actual)s of %(parent)s; target %(target)s."),
+    "forecast.idle": _("%(name)s has no usage in the window; its target is %(target)s of %(parent)s."),
     "forecast.nothing_used": _("%(parent)s has no usage in the window."),
     "forecast.recovers": _IN_BETWEEN,
     "forecast.recovers_about": _IN_ABOUT,
@@ -195,8 +193,6 @@ FORECASTS = {
     "forecast.not_at_this_pace": _NOT_AT_THIS_PACE,
     "forecast.stays_under": _NOT_AT_THIS_PACE,
     "forecast.not_within_horizon": _("%(name)s doesn’t return to its target within %(horizon_s)s at the recent pace."),
-    "forecast.tolerance": _("It is within tolerance in about %(in_s)s (%(soonest_s)s to %(latest_s)s)."),
-    "forecast.tolerance_about": _("It is within tolerance in about %(in_s)s."),
     "forecast.factor_goes": _(
         "The factor is %(factor)s now. At the pace of the last two weeks, it is %(week_factor)s in "
         "%(in_s)s and %(month_factor)s in %(horizon_s)s."
@@ -208,6 +204,7 @@ FORECASTS = {
     ),
     "forecast.factor_too_many_hours": _("Too much usage to forecast the factor."),
     "forecast.not_compared": _("%(name)s has no shares of its own: its members are compared one level up."),
+    "forecast.no_whole_day": _("No forecast yet: usage in %(parent)s is not known for a whole day with %(name)s."),
     "forecast.no_days": _("Daily usage of %(policy)s is not calculated yet: the forecast follows."),
 }
 

@@ -138,7 +138,7 @@ def test_running_less_brings_balance_back_earlier_and_a_higher_target_too(make_s
     site.publish(PROJECTS, FADING)
     site.map()
     _run(site, -14, 0, carol=9)
-    site.job("alice", "physics", 1500, ago_h=20)
+    site.job("alice", "physics", 4000, ago_h=20)
     site.recompute()
     store.poll()
 

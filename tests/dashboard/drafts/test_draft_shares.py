@@ -63,10 +63,10 @@ def test_the_prediction_is_the_forecast_of_each_level(weeks: Grid, client: Clien
     for path in ("/atlas", "/biomed", "/cms"):
         level, as_of = forecast_of(path)
         row = rows[str(weeks.uid(path))]
-        wanted = level.outlook.to_tolerance
+        wanted = level.outlook.to_target.middle
         assert row["target"] == pytest.approx(level.target, abs=1e-15)
-        assert row["in_s"] == (0.0 if wanted is None else wanted.middle.in_s), path
-        assert row["outcome"] == ("on_target" if wanted is None else wanted.middle.outcome)
+        assert row["in_s"] == wanted.in_s, path
+        assert row["outcome"] == wanted.outcome
         assert row["ahead"] == [round(point.likely, 6) for point in level.curve(as_of, 30, 31)]
         assert [part for _day, part in row["so_far"]] == [round(part, 6) for _at, part in level.past_shares[-14:]]
     assert len({row["in_s"] for row in rows.values()}) > 1
@@ -89,8 +89,8 @@ def test_the_prediction_of_a_drop_equals_the_forecast_after_publishing(weeks: Gr
     weeks.recompute()
     for path in ("/atlas", "/biomed", "/cms"):
         level, _as_of = forecast_of(path)
-        wanted = level.outlook.to_tolerance
-        assert tried[str(weeks.uid(path))]["in_s"] == pytest.approx(0.0 if wanted is None else wanted.middle.in_s)
+        wanted = level.outlook.to_target.middle
+        assert tried[str(weeks.uid(path))]["in_s"] == pytest.approx(wanted.in_s)
 
 
 def test_an_impossible_operation_is_refused_without_a_prediction(grid: Grid, client: Client) -> None:

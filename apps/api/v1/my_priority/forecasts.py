@@ -72,8 +72,10 @@ class ForecastLevelSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Usage of the group a day, in the policy's metric: extremes and quartiles"
     )
     method = serializers.ChoiceField(["closed_form", "hour_by_hour"], allow_null=True)
-    to_target = RecoveryRangeSerializer(allow_null=True)
-    to_tolerance = RecoveryRangeSerializer(allow_null=True, help_text="null: it is within its tolerance")
+    to_target = RecoveryRangeSerializer(
+        allow_null=True, help_text="When it is on target, which is within its tolerance, as for `state`"
+    )
+    to_tolerance = RecoveryRangeSerializer(allow_null=True, help_text="As `to_target`; null: it is on target now")
     sentence = serializers.CharField()
     sentences = SentenceSerializer(many=True)
 
@@ -321,7 +323,7 @@ def _level(level: ForecastLevel, as_of: datetime) -> dict[str, Any]:
         "daily_usage": daily,
         "method": outlook.method,
         "to_target": _range(outlook.to_target, as_of),
-        "to_tolerance": None if outlook.to_tolerance is None else _range(outlook.to_tolerance, as_of),
+        "to_tolerance": None if outlook.state.edge is None else _range(outlook.to_target, as_of),
     }
 
 
