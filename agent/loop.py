@@ -55,6 +55,8 @@ class Agent:
         self._first_values = first_values
         self._clock = clock
         self._config: Optional[Config] = None
+        self._checks_pass = True  # whether the last checks found no error
+        self._checked_revision = 0  # of the orders
         self._last: Dict[str, float] = {}
         self._every_s = ALONE_EVERY_S
         self._shares_reported = ""  # digest of the shares
@@ -166,14 +168,14 @@ class Agent:
         if differ:
             self._log(f"{differ} values were changed in the scheduler since they were set; they are set again.")
         self._table.seen(queue.known)
-        accepts = self._accept_changes or not self._table.facts.get("was_sending", False)
-        report.plan = plan = planning.make_plan(orders, queue, looked_up, self._table, accepts)
+        report.plan = plan = planning.make_plan(orders, queue, looked_up, self._table, self._accepts_changes(orders))
         report.n_due = len(plan.due)
         if plan.refused:
             report.error("refused", len(plan.refused), plan.refused[0])
         if plan.frozen is not None:
             report.freeze(plan.frozen)
         elif orders.sends and not self._dry_run:
+            self._table.facts["basis"] = planning.basis_of(orders, looked_up)
             self._send(report, orders, adapter, queue, plan)
             self._accept_changes = False
             self._write_first_values(orders, queue, plan)
@@ -184,6 +186,12 @@ class Agent:
         if self._is_due("values", VALUES_EVERY_S):
             self._read_values(report, adapter)
         self._add_checks(report, orders, queue, plan)
+
+    def _accepts_changes(self, orders: Orders) -> bool:
+        """Whether any change is expected: sending was switched on or resumed, also if the pause was never seen."""
+        facts = self._table.facts
+        was_sending = facts.get("was_sending", False) and "basis" in facts
+        return self._accept_changes or not was_sending or facts["basis"]["resumes"] != orders.resumes
 
     def _read_values(self, report: Report, adapter: Adapter) -> None:
         try:
@@ -245,6 +253,8 @@ class Agent:
 
     def _finish(self, report: Report, calls_before: int, is_sent: bool) -> Dict[str, Any]:
         report.n_calls = self._commands.n_calls - calls_before
+        if report.checks is not None:
+            self._checks_pass = not any(check.severity == "error" for check in report.checks)
         document = report.document(self._clock())
         if report.frozen is not None:
             self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
@@ -262,6 +272,8 @@ class Agent:
         except ServerFailure as error:
             self._log(f"The report of this pass is not sent: {error}")
             self._last.pop("shares", None)  # sent again with the next report
+            if report.checks is not None:
+                self._config = None  # checked again, for the same reason
             return False
         if report.shares is not None:
             self._shares_reported = digest_of(report.shares)
@@ -279,15 +291,17 @@ class Agent:
 
     # --- Checks
     def _keep_checks(self, report: Report, orders: Orders, adapter: Adapter) -> None:
-        """Check the configuration at the start and every hour, in every mode but off."""
+        """Check the configuration at the start, every hour, with new orders, and at each pass while it has an error."""
         if orders.mode == "off" and not orders.reset_values:
             return
-        if self._config is None or self._is_due("checks", CHECKS_EVERY_S):
+        is_asked = not self._checks_pass or self._checked_revision != orders.revision
+        if self._config is None or is_asked or self._is_due("checks", CHECKS_EVERY_S):
             self._config = None
             config = adapter.read_config()
             report.checks = adapter.check("shares" if orders.carries == "shares" else orders.knob, config)
             self._config = config
             self._last["checks"] = time.monotonic()
+            self._checked_revision = orders.revision
         report.scheduler_version = adapter.version(self._config)
 
     def _add_checks(self, report: Report, orders: Orders, queue: Queue, plan: planning.Plan) -> None:

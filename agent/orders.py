@@ -45,6 +45,7 @@ class Orders(NamedTuple):
     revision: int
     carries: str = "priorities"
     share_order: Optional[ShareOrder] = None
+    resumes: int = 0  # how often the scheduler was resumed: a rise accepts any change of values once
 
     @property
     def sends(self) -> bool:
@@ -96,6 +97,7 @@ def read_orders(found: Any) -> Orders:
         revision=int(fields.number("revision", 0, 2**53)),
         carries=fields.choice("carries", CARRIES) if "carries" in found else CARRIES[0],
         share_order=read_order(found.get("share_order")),
+        resumes=int(fields.number("resumes", 0, 2**31)) if "resumes" in found else 0,
     )
     if not names.SLUG.fullmatch(orders.policy):
         raise _wrong("policy")

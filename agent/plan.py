@@ -1,6 +1,7 @@
 """Decide each job's value, or why a pass sends nothing: pure, from jobs, factors, orders and the table."""
 
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from collections import Counter
+from typing import Any, Dict, Hashable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from agent.names import shown
 from agent.orders import Orders, value_of
@@ -9,6 +10,8 @@ from agent.state import Table
 
 # With fewer values than this, a change of all of them is normal in a small queue.
 FEWEST_FOR_CHANGES = 20
+# With fewer accounts than this, ties say nothing about the order.
+FEWEST_FOR_ORDER = 5
 MOST_NAMED = 100
 # A listing with more than one damaged row in a hundred is rejected.
 MOST_DAMAGED = 0.01
@@ -25,12 +28,14 @@ class Plan(NamedTuple):
 
 
 def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, accepts_changes: bool) -> Plan:
-    """Make the plan. `accepts_changes`: sending was just switched on, so a change of every value is expected."""
+    """Make the plan. `accepts_changes`: sending was just switched on or resumed, so any change is expected."""
     values: Dict[str, int] = {}
     due: List[Tuple[str, int]] = []
     unmapped: Dict[Account, int] = {}
     refused: List[str] = []
     n_mapped = n_established = n_changed = 0
+    before: Dict[Account, int] = {}  # the value that an account's first job has
+    after: Dict[Account, int] = {}
     by_factor: Dict[float, Optional[int]] = {}
     for job in queue.jobs:
         answer = looked_up.answers.get(job.account)
@@ -54,14 +59,19 @@ def make_plan(orders: Orders, queue: Queue, looked_up: LookUp, table: Table, acc
         is_due = current is None or abs(value - current) >= orders.step
         if is_due:
             due.append((job.id, value))
-        if table.value(job.id) is not None:
+        established = table.value(job.id)
+        if established is not None:
             n_established += 1
-            n_changed += is_due
+            n_changed += abs(value - established) >= orders.step  # what the scheduler lost is no change of ours
+            before.setdefault(job.account, established)
+            after.setdefault(job.account, value)
     n_unmapped = sum(unmapped.values())
     due.sort(key=lambda each: (each[1], len(each[0]), each[0]))
     frozen = _frozen(orders, looked_up, n_mapped, n_unmapped)
     if frozen is None and not accepts_changes:
-        frozen = _too_many_changes(orders, n_changed, n_established)
+        frozen = _lost_order(orders, looked_up, before, after)
+    if frozen is None and not accepts_changes and not _is_explained(orders, looked_up, table):
+        frozen = _too_many_changes(orders, looked_up, table, n_changed, n_established)
     named = sorted(unmapped.items(), key=lambda each: (-each[1], each[0]))[:MOST_NAMED]
     return Plan(values, due, n_mapped, n_unmapped, named, refused, frozen)
 
@@ -114,14 +124,57 @@ def _frozen(orders: Orders, looked_up: LookUp, n_mapped: int, n_unmapped: int) -
     return None
 
 
-def _too_many_changes(orders: Orders, n_changed: int, n_established: int) -> Optional[Frozen]:
+def basis_of(orders: Orders, looked_up: LookUp) -> Dict[str, Any]:
+    """What values come from, as the table keeps it beside them."""
+    settings = [orders.policy, orders.kind, orders.knob, orders.weight, orders.namespace, orders.subtree]
+    return {"snapshot": looked_up.snapshot, "settings": settings, "resumes": orders.resumes}
+
+
+def _is_explained(orders: Orders, looked_up: LookUp, table: Table) -> bool:
+    """Whether a newer snapshot (a revision, rules, new usage, time) or other orders explain any change of values."""
+    basis, now = table.facts.get("basis"), basis_of(orders, looked_up)
+    if basis is None or now["snapshot"] is None or basis["snapshot"] is None:
+        return False
+    return bool(now["snapshot"] > basis["snapshot"] or now["settings"] != basis["settings"])
+
+
+def _too_many_changes(
+    orders: Orders, looked_up: LookUp, table: Table, n_changed: int, n_established: int
+) -> Optional[Frozen]:
     if n_established < FEWEST_FOR_CHANGES or 100.0 * n_changed <= orders.limits.changed_percent * n_established:
         return None
     detail = (
         "{} of {} values that were set would change, and the limit is {:g} %."
-        " If they should, pause and resume this scheduler, or run the agent with --accept-changes."
+        " Nothing explains it: the site answers from snapshot {}, these values are from {}."
+        " If they should change, pause and resume this scheduler, or run the agent with --accept-changes."
     )
-    return Frozen("too_many_changes", detail.format(n_changed, n_established, orders.limits.changed_percent))
+    was = (table.facts.get("basis") or {}).get("snapshot")
+    return Frozen(
+        "too_many_changes",
+        detail.format(n_changed, n_established, orders.limits.changed_percent, looked_up.snapshot, was),
+    )
+
+
+def _lost_order(
+    orders: Orders, looked_up: LookUp, before: Dict[Account, int], after: Dict[Account, int]
+) -> Optional[Frozen]:
+    """Accounts that differed would be equal: of an emptied tree, of lost usage. A snapshot doesn't explain that."""
+    n_tied = _pairs(after.values()) - _pairs((before[each], after[each]) for each in after)
+    n_ordered = len(after) * (len(after) - 1) // 2 - _pairs(before.values())
+    if len(after) < FEWEST_FOR_ORDER or 100.0 * n_tied <= orders.limits.changed_percent * n_ordered:
+        return None
+    detail = (
+        "{} accounts have {} different values, and would have {}: the order would be lost (snapshot {})."
+        " Was usage or the tree emptied, or the weight lowered?"
+        " If this is meant, pause and resume this scheduler, or run the agent with --accept-changes."
+    )
+    n_before, n_after = len(set(before.values())), len(set(after.values()))
+    return Frozen("order_lost", detail.format(len(after), n_before, n_after, looked_up.snapshot))
+
+
+def _pairs(values: Iterable[Hashable]) -> int:
+    """Number of pairs of equal values."""
+    return sum(n * (n - 1) // 2 for n in Counter(values).values())
 
 
 def _current(orders: Orders, job: Job, table: Table) -> Optional[int]:

@@ -56,6 +56,7 @@ class Scheduler(models.Model):
     calls_per_s = models.PositiveSmallIntegerField(default=20)
     is_paused = models.BooleanField(default=False)
     is_reset_requested = models.BooleanField(default=False)
+    resumes = models.PositiveIntegerField(default=0)  # how often it was resumed, so that no resume is missed
     revision = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
@@ -133,6 +134,11 @@ class AgentPass(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scheduler_id} {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+    @property
+    def awaits_resume(self) -> bool:
+        """Whether it sent nothing because of a change that a resume accepts."""
+        return self.frozen_code in ("too_many_changes", "order_lost")
 
 
 class QueueListing(models.Model):

@@ -56,6 +56,7 @@ def orders_of(scheduler: Scheduler) -> dict[str, Any]:
         "limits": {name: getattr(scheduler, name) for name in LIMITS},
         "paused": scheduler.is_paused,
         "reset_values": scheduler.is_reset_requested,
+        "resumes": scheduler.resumes,
         "revision": scheduler.revision,
     }
 

@@ -18,6 +18,7 @@ from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler
 from apps.schedulers.own_values import read_values, store_values
 from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import pack_queue, read_queue
+from apps.schedulers.selectors import newest_pass
 from apps.schedulers.share_difference import read_listing
 from apps.schedulers.share_orders import store_shares
 
@@ -69,10 +70,6 @@ def record_pass(
         if is_newest:
             _log_change(scheduler, last, stored, at, actor)
     return scheduler, stored
-
-
-def newest_pass(scheduler: Scheduler) -> AgentPass | None:
-    return AgentPass.objects.filter(scheduler=scheduler).order_by("-id").first()
 
 
 def _store_pass(scheduler: Scheduler, report: Mapping[str, Any], body_sha256: str, at: datetime) -> AgentPass:

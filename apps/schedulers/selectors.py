@@ -113,6 +113,10 @@ def get_scheduler(*, name: str, at: datetime, actor: Actor) -> SchedulerView:
     return views_of([scheduler], at)[0]
 
 
+def newest_pass(scheduler: Scheduler) -> AgentPass | None:
+    return AgentPass.objects.filter(scheduler=scheduler).order_by("-id").first()
+
+
 def get_orders(*, name: str, at: datetime, actor: Actor) -> tuple[dict[str, Any], str]:
     """Orders for the agent, and their version tag."""
     scheduler = find_scheduler(name)

@@ -20,7 +20,7 @@ from apps.policies.selectors import get_policy
 from apps.schedulers.models import KNOBS, Scheduler
 from apps.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
 from apps.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
-from apps.schedulers.selectors import get_scheduler
+from apps.schedulers.selectors import get_scheduler, newest_pass
 
 MOST_SCHEDULERS = 100  # per policy
 NEW = "new"  # a path of the pages, so no scheduler can have this name
@@ -74,25 +74,24 @@ def change_scheduler(
         for key, value in switches.items():
             if not isinstance(value, bool):
                 raise Invalid(f"{key}: true or false", fields=[FieldProblem(key, _("Write true or false."))])
-        scheduler.is_paused = switches.get("paused", scheduler.is_paused)
-        scheduler.is_reset_requested = switches.get("reset_values", scheduler.is_reset_requested)
+        _set_switches(scheduler, **switches)
         _save_changes(scheduler, "scheduler.changed", before, at, actor, reason)
     return scheduler
 
 
 def pause_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
     """The agent sends nothing until resumed; the scheduler keeps its last values. Safe to repeat."""
-    return _switch(name, "scheduler.paused", {"is_paused": True}, at, actor)
+    return _switch(name, "scheduler.paused", {"paused": True}, at, actor)
 
 
 def resume_scheduler(*, name: str, at: datetime, actor: Actor) -> Scheduler:
-    """The agent resumes sending, also after a reset. Safe to repeat."""
-    return _switch(name, "scheduler.resumed", {"is_paused": False, "is_reset_requested": False}, at, actor)
+    """The agent resumes sending, also after a reset or a freeze, and accepts any change once. Safe to repeat."""
+    return _switch(name, "scheduler.resumed", {"paused": False, "reset_values": False}, at, actor)
 
 
 def request_reset(*, name: str, at: datetime, actor: Actor) -> Scheduler:
     """The agent resets every value that it set, and sends none until resumed. Safe to repeat."""
-    return _switch(name, "scheduler.reset_requested", {"is_reset_requested": True}, at, actor)
+    return _switch(name, "scheduler.reset_requested", {"reset_values": True}, at, actor)
 
 
 def remove_scheduler(*, name: str, tag: str, reason: str, at: datetime, actor: Actor) -> None:
@@ -126,15 +125,24 @@ def lock_to_change(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
     return scheduler
 
 
-def _switch(name: str, verb: str, columns: Mapping[str, bool], at: datetime, actor: Actor) -> Scheduler:
+def _switch(name: str, verb: str, switches: Mapping[str, bool], at: datetime, actor: Actor) -> Scheduler:
     found = find_to_change(name, actor, at)
     with refusals_of(verb, actor, at, found.policy.slug, name), transaction.atomic():
         scheduler = lock_to_change(found, actor, at)
         before = _settings_of(scheduler)
-        for column, value in columns.items():
-            setattr(scheduler, column, value)
+        _set_switches(scheduler, **switches)
         _save_changes(scheduler, verb, before, at, actor, "")
     return scheduler
+
+
+def _set_switches(scheduler: Scheduler, paused: bool | None = None, reset_values: bool | None = None) -> None:
+    """Set the given switches. A resume is counted: the agent may see neither the pause before it nor the freeze."""
+    last = newest_pass(scheduler)
+    may_be_resumed = scheduler.is_paused or scheduler.is_reset_requested or (last is not None and last.awaits_resume)
+    scheduler.is_paused = scheduler.is_paused if paused is None else paused
+    scheduler.is_reset_requested = scheduler.is_reset_requested if reset_values is None else reset_values
+    if paused is False and may_be_resumed and not scheduler.is_reset_requested:
+        scheduler.resumes += 1
 
 
 def _save_changes(
@@ -154,7 +162,7 @@ def _save_changes(
 
 def _settings_of(scheduler: Scheduler) -> dict[str, Any]:
     orders = orders_of(scheduler)
-    return {key: orders[key] for key in (*SETTINGS, "paused", "reset_values")}
+    return {key: orders[key] for key in (*SETTINGS, "paused", "reset_values", "resumes")}
 
 
 def _refuse_name(name: str) -> None:
@@ -206,8 +214,12 @@ def switch_on(scope: SchedulerScope, *, name: str, tag: str, at: datetime, actor
         raise Invalid(message, code="no_scope", fields=[FieldProblem("partitions", message)])
     wrong = [str(check["code"]) for check in scheduler.checks or () if check["severity"] == "error"]
     if wrong:
-        message = _("Correct what the agent’s checks found first: %(codes)s.") % {"codes": ", ".join(wrong)}
-        raise Conflict(message, code="checks_failed")
+        message = _(
+            "Correct what the agent’s checks found first: %(codes)s. It checks again at its next pass, within %(n)d s:"
+            " then switch on again."
+        )
+        values = {"codes": ", ".join(wrong), "n": scheduler.every_s}
+        raise Conflict(message % values, code="checks_failed")
     given: dict[str, Any] = {"mode": Scheduler.Mode.ON}
     if scope.everything:
         given |= {"partitions": None, "subtree": "/"}

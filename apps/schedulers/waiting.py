@@ -40,7 +40,8 @@ class Reason:
 FROZEN = {
     "snapshot_too_old": gettext_lazy("The priorities are too old."),
     "too_many_unmapped": gettext_lazy("Too many jobs are unmapped."),
-    "too_many_changes": gettext_lazy("Too many jobs would change at once."),
+    "too_many_changes": gettext_lazy("Too many jobs would change, and nothing explains it."),
+    "order_lost": gettext_lazy("Most jobs would get the same value."),
     "scheduler_unreadable": gettext_lazy("The scheduler’s answer can’t be read."),
     "server_unreachable": gettext_lazy("This site didn’t answer the agent."),
 }

@@ -96,6 +96,7 @@ class FakeSite:
         self.orders = json.loads(json.dumps(ORDERS))
         self.factors: dict[tuple[str, str], float] = {}
         self.age_s = 5.0
+        self.snapshot = 812
         self.fallback = 0.5
         self.in_two_places: set[str] = set()
         self.reports: list[dict[str, Any]] = []
@@ -121,7 +122,7 @@ class FakeSite:
             return self.orders
         if path == f"/api/v1/policies/{self.orders['policy']}/priorities/lookup":
             results = [result for each in body["accounts"] for result in self._results(each)]
-            return {"snapshot": 812, "age_s": self.age_s, "results": results}
+            return {"snapshot": self.snapshot, "age_s": self.age_s, "results": results}
         if path == f"/api/v1/schedulers/{self.orders['name']}/passes":
             self.reports.append(body)
             return {"orders_revision": self.orders["revision"]}

@@ -34,26 +34,108 @@ def test_more_unmapped_jobs_than_the_limit(place: Place) -> None:
     assert report["unmapped"] == [{"user": "cat", "group": "bio", "jobs": 1}]
 
 
-def test_more_changed_values_than_the_limit_unless_accepted(place: Place) -> None:
-    jobs = {str(n): {"user": "ann" if n <= 20 else "bob", "group": "physics"} for n in range(1, 41)}
-    place.scheduler.jobs = jobs
+def many_jobs(place: Place, n_accounts: int = 40) -> None:
+    """40 jobs of several accounts, each with a factor of its own, that have been set."""
+    users = [f"u{n % n_accounts}" for n in range(40)]
+    place.scheduler.jobs = {str(n): {"user": user, "group": "physics"} for n, user in enumerate(users, 1)}
+    place.site.factors = {(user, "physics"): (n % n_accounts + 1) / 50 for n, user in enumerate(users)}
     assert place.run().returncode == 0, "nothing had a value before"
     place.scheduler.forget_calls()
-    place.site.factors["ann", "physics"] = 0.9
+
+
+def change_all(place: Place) -> None:
+    place.site.factors = {account: factor + 0.1 for account, factor in place.site.factors.items()}
+
+
+def test_changes_that_no_newer_snapshot_explains_freeze_unless_accepted(place: Place) -> None:
+    many_jobs(place, 2)
+    place.site.factors["u0", "physics"] += 0.1
     assert place.run().returncode == 0, "half of them, the limit"
     place.scheduler.forget_calls()
-    place.site.factors = {("ann", "physics"): 0.1, ("bob", "physics"): 0.2}
-    assert_frozen(place, "too_many_changes", "40 of 40 values that were set would change")
+    change_all(place)
+    report = assert_frozen(place, "too_many_changes", "40 of 40 values that were set would change")
+    assert "snapshot 812, these values are from 812" in report["frozen"]["detail"]
     assert place.run("run", "--accept-changes").returncode == 0
-    assert place.scheduler.values()["1"] == 10000
+    assert place.scheduler.values()["2"] == 14000
     place.scheduler.forget_calls()
-    place.site.factors = {("ann", "physics"): 0.3, ("bob", "physics"): 0.4}
+    place.site.snapshot = 811
+    change_all(place)
+    assert_frozen(place, "too_many_changes", "snapshot 811, these values are from 812")
+    place.site.snapshot = 813
+    assert place.run().returncode == 0
+    assert place.scheduler.values()["2"] == 24000
+
+
+def test_a_newer_snapshot_explains_any_change(place: Place) -> None:
+    """A published change moves each rank in Fair Tree; so may new usage, rules, and time."""
+    many_jobs(place)
+    change_all(place)
+    place.site.snapshot += 1
+    assert place.run().returncode == 0
+    assert place.scheduler.values()["1"] == 12000
+
+
+@pytest.mark.parametrize("change", [{"weight": 200_000}, {"knob": "nice"}], ids=str)
+def test_changed_orders_explain_any_change(place: Place, change: dict[str, Any]) -> None:
+    many_jobs(place)
+    place.site.order(**change)
+    assert place.run().returncode == 0
+
+
+def test_pausing_and_resuming_between_two_passes_accepts_the_changes(place: Place) -> None:
+    many_jobs(place)
+    change_all(place)
     assert_frozen(place, "too_many_changes", "pause and resume")
+    place.site.order(paused=True)
+    place.site.order(paused=False, resumes=1)
+    assert place.run().returncode == 0, "the agent never saw the pause"
+    assert place.scheduler.values()["1"] == 12000
+    place.scheduler.forget_calls()
+    change_all(place)
+    assert_frozen(place, "too_many_changes", "pause and resume")  # a resume accepts the changes once
     place.site.order(paused=True)
     place.run()
     place.site.order(paused=False)
+    assert place.run().returncode == 0, "the agent saw the pause"
+
+
+def test_a_lost_order_freezes_whatever_explains_it(place: Place) -> None:
+    many_jobs(place, 20)
+    before = dict(place.site.factors)
+    place.site.snapshot += 1
+    place.site.factors = dict.fromkeys(before, 0.5)
+    report = assert_frozen(place, "order_lost", "20 accounts have 20 different values, and would have 1")
+    assert len(report["frozen"]["detail"]) < 300, "nothing is cut off"
+    place.site.snapshot += 1
+    assert_frozen(place, "order_lost", "pause and resume")  # also in the next one
+    place.site.factors = {account: factor / 2 for account, factor in before.items()}
+    assert place.run().returncode == 0, "the order is back"
+    place.site.factors = dict.fromkeys(before, 0.5)
+    place.site.order(resumes=1)
     assert place.run().returncode == 0
-    assert place.scheduler.values()["1"] == 30000
+    assert set(place.scheduler.values().values()) == {50_000}
+
+
+def test_a_lowered_weight_that_leaves_few_values_freezes(place: Place) -> None:
+    many_jobs(place, 20)
+    place.site.order(weight=1, step=1)
+    assert_frozen(place, "order_lost", "20 accounts have 20 different values, and would have 1")
+
+
+def test_ties_of_a_few_accounts_are_no_lost_order(place: Place) -> None:
+    many_jobs(place, 20)
+    for n in range(10):
+        place.site.factors[f"u{n}", "physics"] = 0.9
+    place.site.snapshot += 1
+    assert place.run().returncode == 0
+
+
+def test_values_that_the_scheduler_lost_are_no_changes(place: Place) -> None:
+    many_jobs(place)
+    place.scheduler.jobs = {number: {**job, "site": 0} for number, job in place.scheduler.jobs.items()}
+    done = place.run()
+    assert (done.returncode, "40 values were changed in the scheduler" in done.stderr) == (0, True)
+    assert place.scheduler.values()["1"] == 2000
 
 
 def test_a_renamed_partition_is_reported(place: Place) -> None:

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes import Place
+from agent.commands import Commands
+from agent.loop import Agent
+from agent.rest import Rest
+from agent.state import open_table
+from tests.agent.fakes import TOKEN, Place
 
 VALUES = {"11": 25000, "12": 50000, "13": 100000, "14": 25000}
 
@@ -358,3 +362,30 @@ def test_the_service_runs_until_terminated(place: Place) -> None:
     assert (first["jobs"]["sent"], second["jobs"]["sent"]) == (4, 0)
     assert (first["queue"] is None, second["queue"], second["values"], second["checks"]) == (False, None, None, None)
     assert json.loads((place.state / "table.json").read_text())["facts"]["knob"] == "sitefactor"
+
+
+def checked(place: Place, agent: Agent) -> str | None:
+    """The severity of double counting in the report of one pass; None if it wasn't checked."""
+    agent.run_pass()
+    checks = place.site.reports[-1]["checks"] or []
+    return next((check["severity"] for check in checks if check["code"] == "double_counting"), None)
+
+
+def test_a_corrected_configuration_is_found_at_the_next_pass(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{place.scheduler.folder}:{os.environ['PATH']}")
+    config = place.scheduler.folder / "config.txt"
+    right = config.read_text()
+    source = Rest(place.site.url, "head", TOKEN)
+    agent = Agent(source, Commands(), open_table(str(place.state)), "head1", print)
+    place.site.order(mode="shadow")
+    config.write_text(right.replace("PriorityWeightFairShare = 0", "PriorityWeightFairShare = 100000"))
+    assert [checked(place, agent) for _ in range(2)] == ["error", "error"], "at each pass while it is an error"
+    config.write_text(right)
+    assert [checked(place, agent) for _ in range(2)] == ["ok", None], "then only hourly"
+    place.site.order(mode="on")
+    assert [checked(place, agent) for _ in range(2)] == ["ok", None], "and with new orders"
+    place.site.order(step=101)
+    place.site.refuses_reports = True
+    agent.run_pass()
+    place.site.refuses_reports = False
+    assert checked(place, agent) == "ok", "checks that weren't received are sent again"

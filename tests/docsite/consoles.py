@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -10,13 +9,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from django.core.management import call_command
-from django.core.management.base import CommandError
+from django.db import connection
 from django.test import Client
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,7 +34,7 @@ class Step:
 
 @dataclass
 class Shell:
-    """Runs the commands of one page: manage.py, curl, json.tool and `NAME=$(…)` in this process, `fairshare` beside it.
+    """Runs the commands of one page: manage.py and `fairshare` as processes; curl, json.tool and `NAME=$(…)` in this one.
 
     program: the terminal client, as the running site hands it out.
     """
@@ -99,15 +96,23 @@ class Shell:
 
 
 def _manage(arguments: list[str], *, with_errors: bool = True) -> str:
-    """What a terminal shows; without errors: what `$(…)` gets."""
-    out = io.StringIO()
-    errors = out if with_errors else io.StringIO()
-    with redirect_stdout(out), redirect_stderr(errors):
-        try:
-            call_command(*arguments, stdout=out, stderr=errors)
-        except CommandError as error:
-            print(error, file=errors)
-    return out.getvalue()
+    """What a terminal shows; without errors: what `$(…)` gets.
+
+    A process, because `call_command` reads no arguments as a terminal does.
+    """
+    database = connection.settings_dict
+    host = quote(str(database["HOST"]), safe="")
+    url = f"postgres://{quote(database['USER'])}:{quote(database['PASSWORD'])}@/{database['NAME']}"
+    environment = {**os.environ, "DATABASE_URL": f"{url}?host={host}&port={database['PORT']}"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if with_errors else subprocess.PIPE,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    return done.stdout
 
 
 def steps_of(page: Path) -> Iterator[Step]:

@@ -14,6 +14,7 @@ from tests.instants import AT
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 
 
+@pytest.mark.timeout(900)  # each command is a process
 @pytest.mark.django_db(transaction=True)
 def test_commands_of_the_guides_print_the_shown_output(
     sample_grid: None, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

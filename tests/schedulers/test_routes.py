@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from math import inf, isnan
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
+from apps.accounts.actor import SYSTEM
 from apps.accounts.models import AuditEvent
+from apps.schedulers import services
 from apps.schedulers.models import AgentPass, QueueListing, Scheduler, SchedulerValues
 from apps.schedulers.own_values import PARENT, load_values
 from tests.api.conftest import Caller, refused
@@ -25,6 +28,7 @@ ORDERS = {
     "subtree": "/", "knob": "sitefactor", "weight": 100_000, "step": 100, "mode": "on", "canary_partition": None,
     "every_s": 30, "limits": {"snapshot_age_s": 900, "unmapped_percent": 20, "changed_percent": 50, "calls_per_s": 20},
     "paused": False, "reset_values": False, "revision": 1, "carries": "priorities", "share_order": None,
+    "resumes": 0,
 }  # fmt: skip
 
 
@@ -87,6 +91,31 @@ def test_orders_follow_the_contract_and_are_304_if_known(agent: Caller, manager:
     manager.patch("schedulers/c1", {"paused": True}, if_match='"1"')
     again = agent.get("schedulers/c1/orders", if_none_match=first["ETag"])
     assert again.json() == {**ORDERS, "paused": True, "revision": 2}
+
+
+def test_each_resume_reaches_the_orders_also_without_a_pass_between(agent: Caller) -> None:
+    """The agent that asks afterwards sees by `resumes` that it was paused, or that a freeze is accepted."""
+
+    def orders_after(*switches: Callable[..., Scheduler]) -> tuple[int, int, bool]:
+        for switch in switches:
+            switch(name="c1", at=AT, actor=SYSTEM)
+        orders = agent.get("schedulers/c1/orders").json()
+        return orders["resumes"], orders["revision"], orders["paused"]
+
+    pause, resume = services.pause_scheduler, services.resume_scheduler
+    assert orders_after(resume) == (0, 1, False), "nothing to resume"
+    assert orders_after(pause, resume) == (1, 3, False)
+    agent.post("schedulers/c1/passes", report(frozen={"code": "order_lost", "detail": "x"}))
+    assert orders_after(resume) == (2, 4, False), "a freeze is resumed without a pause"
+    agent.post("schedulers/c1/passes", report())
+    assert orders_after(resume) == (2, 4, False)
+    assert orders_after(services.request_reset, resume) == (3, 6, False)
+
+
+def test_a_switch_by_patch_resumes_too(agent: Caller, manager: Caller) -> None:
+    for paused, revision in ((True, 1), (False, 2)):
+        assert manager.patch("schedulers/c1", {"paused": paused}, if_match=f'"{revision}"').status_code == 200
+    assert agent.get("schedulers/c1/orders").json()["resumes"] == 1
 
 
 def test_orders_need_the_scope_and_a_manager_as_owner(connected: Site) -> None:

@@ -80,7 +80,7 @@ def test_check_findings_are_listed_first(listed: Scheduler, client: Client, site
     tag = str(listed.revision)
     answer = client.post("/schedulers/c1/shadow/on/", {"partition": "batch", "tag": tag})
     assert answer.status_code == 409
-    assert "double_counting" in answer.content.decode()
+    assert "double_counting. It checks again at its next pass, within 30 s" in answer.content.decode()
     assert Scheduler.objects.get().mode == "shadow"
 
 

@@ -14,9 +14,8 @@ from apps.schedulers.models import KNOBS, AgentPass, Scheduler
 from apps.schedulers.passes import COUNTS
 from apps.schedulers.queue_table import STATES, TERMS
 from apps.schedulers.selectors import QueuedJob, SchedulerView
-from apps.schedulers.waiting import Waiting
+from apps.schedulers.waiting import FROZEN, Waiting
 
-FROZEN = ("snapshot_too_old", "too_many_unmapped", "too_many_changes", "scheduler_unreadable", "server_unreachable")
 ERRORS = ("job_gone", "denied", "timeout", "refused", "unreadable")
 SEVERITIES = ("error", "warning", "ok")
 VIEW_STATES = ("off", "new", "silent", "frozen", "resetting", "reset", "paused", "failing", "running")
@@ -53,6 +52,9 @@ class OrdersSerializer(serializers.Serializer[Any]):
     limits = LimitsSerializer()
     paused = serializers.BooleanField()
     reset_values = serializers.BooleanField(help_text="Reset all values that the agent has set, and send nothing")
+    resumes = serializers.IntegerField(
+        help_text="How often it was resumed; after each, the agent accepts any change of values once"
+    )
     revision = serializers.IntegerField(help_text="Increases with each change of the orders")
 
 
@@ -94,7 +96,7 @@ class JobCountsSerializer(serializers.Serializer[Any]):
 
 
 class FrozenSerializer(serializers.Serializer[Any]):
-    code = serializers.ChoiceField(FROZEN)
+    code = serializers.ChoiceField(tuple(FROZEN))
     detail = serializers.CharField(max_length=1_000, allow_blank=True)
 
 
