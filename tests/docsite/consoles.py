@@ -34,7 +34,7 @@ class Step:
 
 @dataclass
 class Shell:
-    """Runs the commands of one page: manage.py and `fairshare` as processes; curl, json.tool and `NAME=$(…)` in this one.
+    """Runs the commands of one page: manage.py and `fairshare` as processes, the others in this one.
 
     program: the terminal client, as the running site hands it out.
     """

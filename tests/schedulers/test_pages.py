@@ -108,7 +108,10 @@ def test_a_scheduler_is_removed_with_a_reason(admin: Client) -> None:
 
 
 def test_a_freeze_that_a_resume_ends_has_its_button(admin: Client, agent: Caller) -> None:
-    for code, wanted in (("order_lost", ["resume", "pause", "reset-values"]), ("snapshot_too_old", ["pause", "reset-values"])):
+    for code, wanted in (
+        ("order_lost", ["resume", "pause", "reset-values"]),
+        ("snapshot_too_old", ["pause", "reset-values"]),
+    ):
         agent.post("schedulers/c1/passes", report(frozen={"code": code, "detail": "why"}))
         page = read(admin.get("/schedulers/c1/"))
         assert page.each("button[name=to]", "value") == wanted
