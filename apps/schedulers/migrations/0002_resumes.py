@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('schedulers', '0001_tables'),
+        ("schedulers", "0001_tables"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='scheduler',
-            name='resumes',
+            model_name="scheduler",
+            name="resumes",
             field=models.PositiveIntegerField(default=0),
         ),
     ]
