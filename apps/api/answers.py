@@ -11,19 +11,18 @@ import numpy as np
 import orjson
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
+from apps.api.body_limits import MOST_ACCOUNTS, Limit, limit_of
 from apps.api.errors import Refusal
 from apps.api.inputs import field_refusal
-from apps.api.parsing import loads, read_bounded
+from apps.api.parsing import loads, read_bounded, refuse_many_values
 from apps.api.rendering import dumps
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 
-MOST_ACCOUNTS = 10_000
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})
 _IDENTITY = ("account", "group", "namespace", "entry")
 _LONGEST_TEXT = 1024
-_LONGEST_PLAIN_BODY = 8 * 1024**2
 _NAMES = frozenset({"user", "group", "dn"})
 _CHUNK_LINES = 2_000
 _FLAGS = {"0": False, "1": True, "false": False, "true": True}
@@ -48,8 +47,10 @@ def queries_of_body(request: HttpRequest) -> list[Query]:
         raise Refusal("Send look-ups plain, not encoded.", code="unsupported_encoding", status=415)
     if request.content_type != "application/json":
         raise Refusal("Send application/json.", code="unsupported_media_type", status=415)
-    body = read_bounded(request)
-    return _fast_queries(body) or _validated_queries(body)
+    limit = limit_of(request.path_info)
+    body = read_bounded(request, limit)
+    refuse_many_values(body, limit)
+    return _fast_queries(body) or _validated_queries(body, limit)
 
 
 def _fast_queries(body: bytes) -> list[Query] | None:
@@ -59,12 +60,7 @@ def _fast_queries(body: bytes) -> list[Query] | None:
     except ValueError:
         return None
     accounts = data.get("accounts") if type(data) is dict and len(data) == 1 else None
-    if (
-        type(accounts) is not list
-        or len(accounts) > MOST_ACCOUNTS
-        or b"\\u0000" in body
-        or len(body) > _LONGEST_PLAIN_BODY
-    ):
+    if type(accounts) is not list or len(accounts) > MOST_ACCOUNTS or b"\\u0000" in body:
         return None
     queries: list[Query] = []
     n_keys = 1
@@ -87,9 +83,9 @@ def _longest(query: Query) -> int:
     return len(query) if type(query) is str else max(map(len, query))
 
 
-def _validated_queries(body: bytes) -> list[Query]:
+def _validated_queries(body: bytes, limit: Limit) -> list[Query]:
     """Parse strictly, and report the location of an error."""
-    data = loads(body)
+    data = loads(body, limit)
     accounts = data.get("accounts") if isinstance(data, dict) else None
     if not isinstance(accounts, list) or len(data) != 1:
         message = 'must be one object {"accounts": […]} and nothing else'

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, Protocol
 
 from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
 
+from apps.api.body_limits import Limit, limit_of
 from apps.api.errors import Refusal
 from apps.core.errors import FieldProblem
+from apps.core.json_values import has_more_values
 
-BODY_BYTES = 32 * 1024**2
 MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep
 MOST_DIGITS = 19
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -31,12 +33,14 @@ class _Bad:
         self.message = message
 
 
-def loads(body: bytes) -> Any:
+def loads(body: bytes, limit: Limit) -> Any:
     """Parse one JSON document.
 
     Raises:
-        Refusal: 400 with the location; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
+        Refusal: 413 before it is parsed, for more values than the limit; 400 with the location, codes bad_json,
+            bad_text, too_deep, not_finite, number_too_long, duplicate_key.
     """
+    refuse_many_values(body, limit)
     _refuse_depth(body)
     found: list[_Bad] = []
     try:
@@ -69,6 +73,8 @@ def _refuse_depth(body: bytes) -> None:
                 raise _refusal("too_deep", f"byte {match.start()}", f"nests deeper than {MOST_DEPTH}.")
         elif first in b"]}":
             depth -= 1
+            if depth < 0:  # the parser says where
+                return
 
 
 def _decoder(found: list[_Bad]) -> json.JSONDecoder:
@@ -121,12 +127,23 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def read_bounded(stream: Readable) -> bytes:
+def read_bounded(stream: Readable, limit: Limit) -> bytes:
     """Read the body into memory; 413 if it is longer than the limit."""
-    body = stream.read(BODY_BYTES + 1)
-    if len(body) > BODY_BYTES:
-        raise Refusal("The body is over 32 MB: send it in parts.", code="too_large", status=413)
+    body = stream.read(limit.n_bytes + 1)
+    if len(body) > limit.n_bytes:
+        raise Refusal(limit.bytes_refusal, code="too_large", status=413)
     return body
+
+
+def refuse_many_values(body: bytes, limit: Limit) -> None:
+    if has_more_values(body, limit.n_values):
+        raise Refusal(limit.values_refusal, code="too_large", status=413)
+
+
+def limit_in(parser_context: Mapping[str, Any] | None) -> Limit:
+    """The limit of the route whose body a parser reads."""
+    request: Request = (parser_context or {})["request"]
+    return limit_of(request.path_info)
 
 
 class StrictJSONParser(BaseParser):
@@ -135,12 +152,13 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        request = (parser_context or {}).get("request")
-        encoding = request.headers.get("Content-Encoding", "identity") if request is not None else "identity"
+        request: Request = (parser_context or {})["request"]
+        encoding = request.headers.get("Content-Encoding", "identity")
         if encoding.strip().lower() not in ("", "identity"):
             message = f"Content-Encoding {encoding[:40]} is supported for usage records only: send the body plain."
             raise Refusal(message, code="unsupported_encoding", status=415)
-        return self.load(read_bounded(stream))
+        limit = limit_in(parser_context)
+        return self.load(read_bounded(stream, limit), limit)
 
-    def load(self, body: bytes) -> Any:
-        return loads(body)
+    def load(self, body: bytes, limit: Limit) -> Any:
+        return loads(body, limit)

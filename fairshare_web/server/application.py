@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import logging
 from functools import partial
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 
 from apps.api import errors
+from apps.api.body_limits import limit_of
 from apps.api.lookup import NeedsWorkerThread
 from apps.api.transport import forbid_caching
 from apps.dashboard.shell.errors import refused_body
-from fairshare_web.body_limits import limit_of
 from fairshare_web.server import lanes
 from fairshare_web.server.bodies import (
     UNSEEN_BYTES,
@@ -39,6 +40,10 @@ from fairshare_web.server.views import Answer, Views
 _IN_LOOP_BYTES = 64 * 1024  # of a look-up that is answered in the event loop
 
 
+log = logging.getLogger(__name__)
+FAILED = Refused(500, "internal", "Internal error. The server's log has details.")
+
+
 class Application:
     """ASGI. Django's middleware and routes are loaded once, when it is made."""
 
@@ -52,17 +57,27 @@ class Application:
         environ = environ_of(scope)
         environ[SENDS_FILES] = "http.response.pathsend" in scope.get("extensions", {})
         try:
-            answer = await self._read_body(environ, receive)
-            closes = answer is not None  # the body was not read
-            if answer is None:
-                answer = self._from_memory(environ) or await self._from_threads(environ)
+            answer, closes = await self._answer(environ, receive)
             await send_response(send, answer.response, answer.outbox, answer.path, closes=closes)
-        except Refused as refusal:
-            await send_response(send, await self._refusal(environ, refusal), closes=True)
         except Disconnected:
             return
         finally:
             environ["wsgi.input"].close()
+
+    async def _answer(self, environ: Environ, receive: Receive) -> tuple[Answer, bool]:
+        """The answer, and whether the connection ends with it: the body was not read."""
+        try:
+            unread = await self._read_body(environ, receive)
+            if unread is not None:
+                return unread, True
+            return self._from_memory(environ) or await self._from_threads(environ), False
+        except Refused as refusal:
+            return Answer(await self._refusal(environ, refusal)), True
+        except Disconnected:
+            raise
+        except Exception:
+            log.exception("%s %s failed in the server", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+            return Answer(await self._refusal(environ, FAILED)), True
 
     async def _read_body(self, environ: Environ, receive: Receive) -> Answer | None:
         """Put the body into the environment; or what views answer to a long one that they don't want.
@@ -75,7 +90,7 @@ class Application:
         if declared == 0:
             return None
         limit = limit_of(environ["PATH_INFO"])
-        if declared is not None and declared > limit:
+        if declared is not None and declared > limit.n_bytes:
             if "HTTP_EXPECT" not in environ:  # such a client sends the body only when it is read
                 await drain(receive)
             raise too_long(limit)
@@ -84,7 +99,7 @@ class Application:
             await reader.read(until=UNSEEN_BYTES)
         if (declared or 0) > UNSEEN_BYTES or (declared is None and not reader.is_complete):
             with contextlib.suppress(BodyWanted):
-                return await self._from_threads(without_body(environ, declared or limit))
+                return await self._from_threads(without_body(environ, declared or limit.n_bytes))
         await reader.read()
         environ["wsgi.input"] = await reader.finished()
         environ["CONTENT_LENGTH"] = str(reader.n_bytes)  # also of a chunked one

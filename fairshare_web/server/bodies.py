@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
+from apps.api.body_limits import Limit
 from fairshare_web.server import lanes
 from fairshare_web.server.environ import Environ
 
@@ -51,6 +52,10 @@ class UnreadBody(io.RawIOBase):
     def readline(self, size: int | None = -1, /) -> bytes:
         raise BodyWanted
 
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """At its beginning: nothing was read."""
+        return 0
+
 
 def declared_length(environ: Environ) -> int | None:
     """Content-Length in bytes; None for a chunked body of unknown length; 0 without a body."""
@@ -67,9 +72,8 @@ def without_body(environ: Environ, n_bytes: int) -> Environ:
     return found
 
 
-def too_long(limit: int) -> Refused:
-    size = f"{limit // 1024**2} MB" if limit >= 1024**2 else f"{limit // 1024} kB"
-    return Refused(413, "too_large", f"The body is over the limit of {size} for this address.")
+def too_long(limit: Limit) -> Refused:
+    return Refused(413, "too_large", limit.bytes_refusal)
 
 
 async def drain(receive: Receive) -> None:
@@ -128,7 +132,7 @@ class BodyReader:
     declared: its Content-Length, after which the server need not say that nothing follows; None for a chunked body.
     """
 
-    def __init__(self, receive: Receive, limit: int, declared: int | None = None) -> None:
+    def __init__(self, receive: Receive, limit: Limit, declared: int | None = None) -> None:
         self._receive, self._limit, self._declared = receive, limit, declared
         loop = asyncio.get_running_loop()
         self._watch, self._begun_s = _Watch.of(loop), loop.time()
@@ -174,7 +178,7 @@ class BodyReader:
         piece = message.get("body", b"")
         self.n_bytes += len(piece)
         self.is_complete = not message.get("more_body", False) or self.n_bytes == self._declared
-        if self.n_bytes > self._limit:
+        if self.n_bytes > self._limit.n_bytes:
             raise too_long(self._limit)
         if piece:
             self._waiting.append(piece)

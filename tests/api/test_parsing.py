@@ -6,13 +6,18 @@ import io
 import json
 import time
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.api import parsing
+from apps.api.body_limits import MB, Limit
 from apps.api.errors import Refusal
-from apps.api.parsing import BODY_BYTES, MOST_DEPTH, loads, read_bounded
+from apps.api.parsing import MOST_DEPTH, read_bounded
+
+LIMIT = Limit(MB, 1_000_000)
 
 SANE = st.recursive(
     st.none()
@@ -22,6 +27,10 @@ SANE = st.recursive(
     | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=4),
 )
+
+
+def loads(body: bytes) -> Any:
+    return parsing.loads(body, LIMIT)
 
 
 @given(SANE)
@@ -92,8 +101,21 @@ def test_adversarial_bodies_take_linear_time(body: bytes) -> None:
 
 
 def test_a_body_over_the_limit_is_refused_before_all_of_it_is_read() -> None:
-    stream = io.BytesIO(b" " * (BODY_BYTES + 1000))
+    stream = io.BytesIO(b" " * (MB + 1000))
     with pytest.raises(Refusal) as refused:
-        read_bounded(stream)
+        read_bounded(stream, LIMIT)
     assert refused.value.status == 413
-    assert stream.tell() == BODY_BYTES + 1
+    assert stream.tell() == MB + 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" + b"{}," * 600 + b"{}]", b"[" + b'"",' * 1_001 + b'""]', b'{"a":' + b'""' * 5_000]
+)
+def test_a_body_with_more_values_than_the_limit_is_refused_before_parsing(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsing, "_decoder", None)
+    with pytest.raises(Refusal) as refused:
+        parsing.loads(body, Limit(MB, 1_000))
+    assert (refused.value.status, refused.value.code) == (413, "too_large")
+    assert "more than 1,000 values" in refused.value.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from django.test import RequestFactory
 
+from apps.api.body_limits import KB, Limit
 from apps.cli.stack.paths import REPOSITORY
 from apps.dashboard.shell.errors import bad_request, refused_body, server_error
 from apps.dashboard.templatetags import marks
@@ -25,7 +27,7 @@ from fairshare_web.server.bodies import BodyReader, Disconnected, Refused
 from fairshare_web.server.environ import environ_of
 from fairshare_web.server.replies import Broken, Outbox
 
-LIMIT = 10_000_000
+LIMIT = Limit(10_000_000)
 Message = dict[str, Any]
 T = TypeVar("T")
 
@@ -41,7 +43,7 @@ def pieces(*parts: bytes, ends: bool = True) -> Iterator[Message]:
         yield {"type": "http.request", "body": part, "more_body": not ends or i + 1 < len(parts)}
 
 
-async def read(messages: Iterator[Message], limit: int = LIMIT, declared: int | None = None) -> bytes:
+async def read(messages: Iterator[Message], limit: Limit = LIMIT, declared: int | None = None) -> bytes:
     """The body that these messages are; a client that has sent them all is silent for ever."""
 
     async def receive() -> Message:
@@ -99,7 +101,7 @@ def test_a_stalled_body_is_refused_at_its_deadline(n_sent: int, monkeypatch: pyt
 def test_an_endless_body_is_refused_at_its_limit() -> None:
     endless = (piece for _ in itertools.count() for piece in pieces(b"x" * 1_000, ends=False))
     with pytest.raises(Refused) as refused:
-        in_a_loop(read(endless, limit=16 * 1024))
+        in_a_loop(read(endless, limit=Limit(16 * KB)))
     assert (refused.value.status, str(refused.value)) == (413, "The body is over the limit of 16 kB for this address.")
 
 
@@ -225,6 +227,39 @@ def test_health_is_answered_while_every_thread_is_busy(monkeypatch: pytest.Monke
     in_a_loop(Application()(scope(), receive, send))
     assert sent[0]["status"] == 200
     assert sent[1]["body"] == b'{"status":"ok"}'
+
+
+def answered(path: str, *headers: tuple[bytes, bytes], query: bytes = b"", method: str = "POST") -> list[Message]:
+    """What the application sends for a request whose body is longer than what is read unasked."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("the body is read")
+
+    asked = {"path": path, "raw_path": path.encode(), "query_string": query, "method": method}
+    headers = ((b"host", b"localhost"), (b"content-length", b"70000"), *headers)
+    in_a_loop(Application()(scope(headers=list(headers), **asked), receive, send))
+    return sent
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("query", [b"", b"format=csv", b"format=json"])
+@pytest.mark.parametrize("scheme", [b"Basic abc", b"Bearer", b"Bearer x", b"Token \xff", b""])
+def test_a_long_body_of_a_stranger_to_look_ups_is_refused_unread(query: bytes, scheme: bytes) -> None:
+    headers = (b"authorization", scheme), (b"content-type", b"application/json")
+    start, body = answered("/api/v1/policies/grid/priorities/lookup", *headers, query=query)
+    assert (start["status"], dict(start["headers"])[b"content-type"]) == (401, b"application/problem+json")
+    assert json.loads(body["body"])["status"] == 401
+
+
+def test_a_failure_of_the_server_itself_is_a_problem_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Application, "_from_threads", None)
+    start, body = answered("/api/v1/policies")
+    assert (start["status"], dict(start["headers"])[b"content-type"]) == (500, b"application/problem+json")
+    assert b"Traceback" not in body["body"]
 
 
 @pytest.mark.parametrize("expects", [False, True])

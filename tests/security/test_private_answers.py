@@ -8,7 +8,7 @@ from django.core.checks import run_checks
 from django.test import Client
 from django.urls import get_resolver
 
-from fairshare_web.body_limits import DEFAULT_BYTES, KB, LIMITS, UNKNOWN_BYTES, limit_of
+from apps.api.body_limits import DEFAULT, KB, LIMITS, UNKNOWN, limit_of
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.security.routes import all_addresses
@@ -95,11 +95,11 @@ def test_the_start_warns_of_an_uncounted_proxy(settings: LazySettings, sign: dic
 
 
 def test_every_limit_of_a_body_is_of_a_route(settings: LazySettings) -> None:
-    assert limit_of("/sign-in/") == 16 * KB
-    assert limit_of("/api/v1/policies/grid/mappings/trial") == DEFAULT_BYTES
-    assert limit_of("/api/v1/nowhere") == limit_of("/\udce4") == UNKNOWN_BYTES
+    assert limit_of("/sign-in/").n_bytes == 16 * KB
+    assert limit_of("/api/v1/policies/grid/goal") == DEFAULT
+    assert limit_of("/api/v1/nowhere") == limit_of("/\udce4") == UNKNOWN
     settings.FAIRSHARE_UPLOAD_BYTES = 5_000_000
-    assert 5_000_000 < limit_of("/usage/import/") < 7_000_000
+    assert 5_000_000 < limit_of("/usage/import/").n_bytes < 7_000_000
     names = {
         name
         for namespace, (_, inner) in get_resolver().namespace_dict.items()

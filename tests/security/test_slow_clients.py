@@ -114,6 +114,19 @@ def test_a_long_push_is_stored_once(instance: Instance) -> None:
         assert json.loads(answer.partition(b"\r\n\r\n")[2])[expected] == 5_000
 
 
+@pytest.mark.parametrize(
+    ("token", "query"), [("own", ""), ("reader", "?format=json"), ("reader", "?format=csv"), ("reader", "")]
+)
+def test_a_long_look_up_is_answered_to_each_token_and_in_each_format(
+    instance: Instance, token: str, query: str
+) -> None:
+    accounts = [f"account-of-a-person-{n}" for n in range(9_999)]
+    answer = post(
+        instance, f"/api/v1/policies/grid/priorities/lookup{query}", json.dumps({"accounts": accounts}), "length", token
+    )
+    assert status(answer) == 200, answer[-500:]
+
+
 def test_a_self_scoped_token_is_answered_by_views(instance: Instance) -> None:
     """Not from memory: whose accounts these are is in the database."""
     assert status(ask(instance.port, lookup(instance.tokens["own"]))) in (403, 404, 200)

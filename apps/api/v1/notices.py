@@ -12,7 +12,15 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.inputs import entry_uid, if_match_header, read_body, read_cursor, read_query, require_version
+from apps.api.inputs import (
+    BoundedDictField,
+    entry_uid,
+    if_match_header,
+    read_body,
+    read_cursor,
+    read_query,
+    require_version,
+)
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import SentenceSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.api.views import APIView
@@ -98,12 +106,12 @@ class NewRuleSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, required=False, default="", help_text="uid or path")
     source = serializers.CharField(max_length=64, required=False, default="")  # type: ignore[assignment]  # a name of ours
     is_on = serializers.BooleanField()
-    terms = serializers.DictField(child=serializers.JSONField(), required=False, default=dict)
+    terms = BoundedDictField(child=serializers.JSONField(), required=False, default=dict)
 
 
 class RuleChangeSerializer(serializers.Serializer[Any]):
     is_on = serializers.BooleanField(required=False)
-    terms = serializers.DictField(child=serializers.JSONField(), required=False)
+    terms = BoundedDictField(child=serializers.JSONField(), required=False)
 
 
 class NoticeListView(APIView):

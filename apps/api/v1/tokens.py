@@ -13,7 +13,7 @@ from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
-from apps.api.inputs import read_body
+from apps.api.inputs import BoundedListField, read_body
 from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.views import APIView
 from apps.core import clock
@@ -50,7 +50,7 @@ class MadeTokenSerializer(TokenSerializer):
 
 class NewTokenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=128)
-    scopes = serializers.ListField(child=serializers.ChoiceField(Token.Scope.choices), min_length=1, max_length=20)
+    scopes = BoundedListField(child=serializers.ChoiceField(Token.Scope.choices), min_length=1, max_length=20)
     policy = serializers.SlugField(max_length=64, required=False, default="", allow_blank=True)
     subtree = serializers.UUIDField(required=False, default=None, allow_null=True)
     source_slug = serializers.SlugField(max_length=64, required=False, default="", allow_blank=True)

@@ -8,7 +8,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.core.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid, TooLarge
+from apps.core.json_values import has_more_values
 from apps.dashboard.jobs.tables import (
     MOST_ROWS,
     Cell,
@@ -46,6 +47,7 @@ from apps.engine.jobs.listings import ASIDE, PENDING, Printed, read_printed
 from apps.priorities.jobs import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the case once for each variant
+MOST_VALUES = 40 * MOST_JOBS
 
 
 def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequence[str]) -> JobTable:
@@ -66,6 +68,8 @@ def read_table(text: str, weights: Mapping[str, float] | None, variants: Sequenc
 
 
 def _one_case(text: str) -> dict[str, Any]:
+    if has_more_values(text.encode(), MOST_VALUES):
+        raise TooLarge(_("The case has more values than a page solves: use manage.py jobs."))
     cases = read_cases(text)
     if len(cases) != 1 or not isinstance(cases[0], dict):
         message = _("A page shows one case: paste one object, or send a list to manage.py jobs.")

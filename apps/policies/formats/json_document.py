@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, TooLarge
+from apps.core.json_values import has_more_values
 from apps.policies.files.document import Address, entry_values, head_values, read_document, walk_document
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.names import MOST_ENTRIES
 
+_MOST_VALUES = 6 * MOST_ENTRIES  # a file of 64 MB has no room for more in each of the most entries
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
@@ -43,6 +46,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read(text: str) -> ParsedDocument:
+    if has_more_values(text.encode(), _MOST_VALUES):
+        raise TooLarge(f"The document has more than {_MOST_VALUES:,} values.")
     return read_document(parse(text), line_finder(lambda: json_places(text)))
 
 

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from apps.core.errors import FieldProblem, Invalid, Malformed, TooLarge
+from apps.core.json_values import has_more_values
 from apps.core.local_time import NoSuchTime, instant_of
 from apps.usage.parsers.base import (
     LAST_US,
@@ -43,6 +44,8 @@ from apps.usage.parsers.records_plain import (
 
 # --- A pushed list or lines -------------------------------------------------------------------------------------------
 MOST_RECORDS = 50_000
+MOST_VALUES = 30 * MOST_RECORDS  # a record has up to 25 fields
+_MOST_LINES = 4 * MOST_RECORDS  # blank ones included
 JSON_TYPES = ("application/json",)
 NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
@@ -125,14 +128,20 @@ class _Item(NamedTuple):
 
 def _lines(body: bytes) -> Iterator[_Item]:
     body = body.removeprefix(b"\xef\xbb\xbf")
+    if body.count(b"\n") > _MOST_LINES:
+        raise _too_many()
     n_records = 0
     for number, line in enumerate(body.split(b"\n"), start=1):
         if not line.strip():
             continue
         n_records += 1
         if n_records > MOST_RECORDS:
-            raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
+            raise _too_many()
         yield _Item(number, line)
+
+
+def _too_many() -> TooLarge:
+    return TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
 
 
 def _line(line: bytes) -> Any:
@@ -148,6 +157,8 @@ def _line(line: bytes) -> Any:
 
 
 def _list(body: bytes) -> Iterator[_Item]:
+    if has_more_values(body, MOST_VALUES):
+        raise _too_many()
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -155,7 +166,7 @@ def _list(body: bytes) -> Iterator[_Item]:
     if not isinstance(values, list):
         raise _malformed("The body is one JSON list of records; one object a line is application/x-ndjson.")
     if len(values) > MOST_RECORDS:
-        raise TooLarge(f"More than {MOST_RECORDS} records: send them in parts.", code="too_many_records")
+        raise _too_many()
     if body.count(b'"') != sum(_n_quotes(value) for value in values if isinstance(value, dict)):
         values = _parse_with_duplicates(body)
     for number, value in enumerate(values, start=1):

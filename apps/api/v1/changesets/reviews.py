@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.inputs import if_match_header, read_body, read_version
+from apps.api.inputs import BoundedListField, if_match_header, read_body, read_version
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.v1.changesets.views import (
@@ -30,6 +30,7 @@ from apps.policies.changesets import lifecycle
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.conflicts import Side
 from apps.policies.models import ChangeSet, Revision
+from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.publishing import revert
 from apps.priorities import change_effect_runs
 
@@ -163,8 +164,11 @@ class ChoiceSerializer(serializers.Serializer[Any]):
 
 
 class RebaseSerializer(serializers.Serializer[Any]):
-    choices = ChoiceSerializer(
-        many=True, required=False, help_text="One choice for each conflict; not needed without conflicts"
+    choices = BoundedListField(
+        child=ChoiceSerializer(),
+        max_length=MOST_OPERATIONS,
+        required=False,
+        help_text="One choice for each conflict; not needed without conflicts",
     )
 
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import if_match_header, read_body, read_query, require_version
+from apps.api.inputs import BoundedDictField, BoundedListField, if_match_header, read_body, read_query, require_version
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
@@ -19,6 +19,7 @@ from apps.core.errors import NotFound
 from apps.policies import selectors, services
 from apps.policies.changesets.change_sets import conflicts_to_show
 from apps.policies.models import ChangeSet
+from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.priorities.change_effects import simulate_change_set
 
@@ -112,7 +113,7 @@ class ChangeSetDetailSerializer(ChangeSetSerializer):
 class NewChangeSetSerializer(serializers.Serializer[Any]):
     base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
     reason = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
-    operations = serializers.ListField(child=serializers.DictField(), max_length=100_000)
+    operations = BoundedListField(child=BoundedDictField(), max_length=MOST_OPERATIONS)
     effective_at = UtcTimeField(required=False, default=None, allow_null=True)
     asks = serializers.CharField(
         max_length=10_000,
@@ -127,7 +128,7 @@ class NewChangeSetSerializer(serializers.Serializer[Any]):
 class ChangedChangeSetSerializer(serializers.Serializer[Any]):
     base_revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False)
     reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
-    operations = serializers.ListField(child=serializers.DictField(), max_length=100_000, required=False)
+    operations = BoundedListField(child=BoundedDictField(), max_length=MOST_OPERATIONS, required=False)
     effective_at = UtcTimeField(required=False, allow_null=True)
 
 

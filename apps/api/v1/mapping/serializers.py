@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.account_ids import AccountKey
+from apps.api.inputs import BoundedListField
 from apps.api.shapes import UtcTimeField, reach_json
 from apps.mapping.attachments import key_of
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan
@@ -84,7 +85,7 @@ class ChangedMappingRuleSerializer(serializers.Serializer[Any]):
 
 
 class MappingRuleListSerializer(serializers.Serializer[Any]):
-    rules = serializers.ListField(child=RuleFieldsSerializer(), max_length=MOST_RULES)
+    rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_RULES)
     reason = serializers.CharField(max_length=2000)
 
 
@@ -94,17 +95,15 @@ class AssignmentSerializer(serializers.Serializer[Any]):
 
 
 class AssignmentListSerializer(serializers.Serializer[Any]):
-    assignments = serializers.ListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED)
+    assignments = BoundedListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED)
     reason = serializers.CharField(max_length=2000)
 
 
 class MappingTrialSerializer(serializers.Serializer[Any]):
     """Exactly one of these."""
 
-    rules = serializers.ListField(child=RuleFieldsSerializer(), max_length=MOST_RULES, required=False)
-    assignments = serializers.ListField(
-        child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED, required=False
-    )
+    rules = BoundedListField(child=RuleFieldsSerializer(), max_length=MOST_RULES, required=False)
+    assignments = BoundedListField(child=AssignmentSerializer(), min_length=1, max_length=MOST_ASSIGNED, required=False)
     restore = serializers.IntegerField(min_value=1, required=False, help_text="Number of a version")
 
 

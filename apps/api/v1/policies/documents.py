@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
 from apps.api.inputs import moment_of, read_body, read_query
-from apps.api.parsing import read_bounded
+from apps.api.parsing import limit_in, read_bounded
 from apps.api.records import record_serializer, serializer_of
 from apps.api.rendering import JSONRenderer, dumps
 from apps.api.v1.policies.views import READ, MomentFilterSerializer
@@ -134,7 +134,7 @@ class DocumentParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        return read_bounded(stream)
+        return read_bounded(stream, limit_in(parser_context))
 
 
 class DocumentView(APIView):

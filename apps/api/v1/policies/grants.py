@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import entry_uid, if_match_header, read_body, read_query, require_if_match
+from apps.api.inputs import BoundedListField, entry_uid, if_match_header, read_body, read_query, require_if_match
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock
@@ -68,7 +68,7 @@ class NewGrantSerializer(serializers.Serializer[Any]):
     person = serializers.CharField(max_length=150, required=False, default="", allow_blank=True)
     people = serializers.CharField(max_length=4000, required=False, default="", allow_blank=True)
     role = serializers.ChoiceField(Grant.Role.choices)
-    verbs = serializers.ListField(
+    verbs = BoundedListField(
         child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=20
     )
     reason = serializers.CharField(max_length=delegation.LONGEST_REASON)
@@ -81,7 +81,7 @@ class NewGrantSerializer(serializers.Serializer[Any]):
 
 class ChangedGrantSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(Grant.Role.choices, required=False)
-    verbs = serializers.ListField(
+    verbs = BoundedListField(
         child=serializers.ChoiceField(Grant.Verb.choices), required=False, min_length=1, max_length=20
     )
     reason = serializers.CharField(max_length=delegation.LONGEST_REASON, required=False)

@@ -11,7 +11,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, Scopes, actor_of
-from apps.api.inputs import CursorSerializer, encode_cursor, moment_of, read_body, read_cursor, read_query
+from apps.api.inputs import (
+    BoundedDictField,
+    CursorSerializer,
+    encode_cursor,
+    moment_of,
+    read_body,
+    read_cursor,
+    read_query,
+)
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import UtcTimeField, first_page, list_response, list_schema, reach_json
 from apps.api.v1.policies.tree import EntrySerializer, entry_of
@@ -114,7 +122,7 @@ class NewPolicySerializer(serializers.Serializer[Any]):
     visibility = serializers.CharField(
         max_length=16, required=False, default=Policy.Visibility.PATH, help_text="`path` or `tree`"
     )
-    settings = serializers.DictField(required=False, default=dict, help_text="Settings that differ from the defaults")
+    settings = BoundedDictField(required=False, default=dict, help_text="Settings that differ from the defaults")
 
 
 class PolicyListView(APIView):

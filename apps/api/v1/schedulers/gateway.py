@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SCHEDULERS, Scopes, actor_of
-from apps.api.inputs import read_body
+from apps.api.inputs import BoundedDictField, read_body
 from apps.api.shapes import UtcTimeField
 from apps.api.views import APIView
 from apps.core import clock
@@ -42,7 +42,7 @@ class MeasuredSerializer(StepSerializer):
     benefit = serializers.FloatField(
         **_AMOUNT, required=False, help_text="Benefit of the job; without it, `quantities` or the estimate is used"
     )
-    quantities = serializers.DictField(
+    quantities = BoundedDictField(
         child=serializers.FloatField(**_AMOUNT),
         required=False,
         help_text="Arguments of the benefit function: cpus, run_s, data_gb, …",
@@ -78,7 +78,7 @@ class RulesSerializer(serializers.Serializer[Any]):
     booked_at = serializers.ChoiceField(Ledger.BookedAt.values, required=False, default=Ledger.BookedAt.START.value)
     p_back = serializers.FloatField(required=False, default=0.0, min_value=-1e15, max_value=1e15)
     p_front = serializers.FloatField(required=False, default=1.0, min_value=-1e15, max_value=1e15)
-    priority_groups = serializers.DictField(
+    priority_groups = BoundedDictField(
         child=serializers.FloatField(min_value=-1e15, max_value=1e15),
         required=False,
         help_text="Priority of each priority group, above p_front",
@@ -94,7 +94,7 @@ class RulesSerializer(serializers.Serializer[Any]):
 
 
 class NewRulesSerializer(RulesSerializer):
-    received = serializers.DictField(
+    received = BoundedDictField(
         child=serializers.FloatField(**_AMOUNT),
         required=False,
         help_text="New values of the received benefit B[g] by group",

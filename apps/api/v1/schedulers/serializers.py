@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.api.inputs import InstantField
+from apps.api.inputs import BoundedDictField, BoundedListField, InstantField
 from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, utc_text
 from apps.schedulers.models import KNOBS, AgentPass, Scheduler
@@ -157,7 +157,7 @@ class ChangedSchedulerSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(Scheduler.Kind.choices, required=False)
     reach = serializers.ChoiceField(Scheduler.Reach.choices, required=False)
     namespace = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=128)
-    partitions = serializers.ListField(
+    partitions = BoundedListField(
         child=serializers.CharField(max_length=64), required=False, allow_null=True, max_length=200
     )
     subtree = serializers.CharField(required=False, max_length=8_400)
@@ -168,7 +168,7 @@ class ChangedSchedulerSerializer(serializers.Serializer[Any]):
     carries = serializers.ChoiceField(Scheduler.Carries.choices, required=False)
     canary_partition = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     every_s = serializers.IntegerField(required=False)
-    limits = serializers.DictField(child=serializers.IntegerField(), required=False)
+    limits = BoundedDictField(child=serializers.IntegerField(), required=False)
     paused = serializers.BooleanField(required=False)
     reset_values = serializers.BooleanField(required=False)
 
@@ -246,7 +246,7 @@ class LineOutcomeSerializer(serializers.Serializer[Any]):
 
 class OrderOutcomesSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField(min_value=0, max_value=2**63 - 1)
-    outcomes = serializers.ListField(child=LineOutcomeSerializer(), max_length=5_000)
+    outcomes = BoundedListField(child=LineOutcomeSerializer(), max_length=5_000)
 
 
 _SHARE_FIELDS = {name: {"type": "string"} for name in ("group", "user", "partition", "parent", "shares")}
@@ -276,11 +276,11 @@ class ReportSerializer(serializers.Serializer[Any]):
     scheduler_version = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     jobs = JobCountsSerializer()
     frozen = FrozenSerializer(required=False, allow_null=True)
-    errors = serializers.ListField(  # type: ignore[assignment]
+    errors = BoundedListField(  # type: ignore[assignment]
         child=PassErrorSerializer(), required=False, max_length=100
     )
-    unmapped = serializers.ListField(child=UnmappedNameSerializer(), required=False, max_length=100)
-    checks = serializers.ListField(child=SchedulerCheckSerializer(), required=False, allow_null=True, max_length=200)
+    unmapped = BoundedListField(child=UnmappedNameSerializer(), required=False, max_length=100)
+    checks = BoundedListField(child=SchedulerCheckSerializer(), required=False, allow_null=True, max_length=200)
     queue = QueueField(required=False, allow_null=True)
     values = OwnValuesField(required=False, allow_null=True)
     shares = SharesField(required=False, allow_null=True)

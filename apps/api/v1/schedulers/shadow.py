@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import if_match_header, read_body, read_query, require_if_match
+from apps.api.inputs import BoundedDictField, BoundedListField, if_match_header, read_body, read_query, require_if_match
 from apps.api.records import record_serializer
 from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, figure_response, with_etag
 from apps.api.v1.policies.documents import ConfigLineSerializer
@@ -72,7 +72,9 @@ class ShadowSerializer(serializers.Serializer[Any]):
 
 
 class SwitchOnSerializer(serializers.Serializer[Any]):
-    partitions = serializers.ListField(child=serializers.CharField(max_length=64), required=False, default=list)
+    partitions = BoundedListField(
+        child=serializers.CharField(max_length=64), required=False, default=list, max_length=200
+    )
     subtree = serializers.CharField(max_length=8_400, required=False, default="", help_text="Path of an entry")
     everything = serializers.BooleanField(required=False, default=False)
     reason = serializers.CharField(max_length=1_000, required=False, default="", allow_blank=True)
@@ -183,7 +185,7 @@ class PublishSetupSerializer(serializers.Serializer[Any]):
     scheduler = serializers.CharField(
         max_length=64, required=False, default="", help_text='Name of the scheduler to connect; "": none'
     )
-    settings = serializers.DictField(required=False, default=dict, help_text="Settings in place of the proposed ones")
+    settings = BoundedDictField(required=False, default=dict, help_text="Settings in place of the proposed ones")
     reason = serializers.CharField(max_length=1_000)
 
 

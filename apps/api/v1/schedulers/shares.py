@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import read_body
+from apps.api.inputs import BoundedListField, read_body
 from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, list_response, list_schema, utc_text
 from apps.api.views import APIView
@@ -62,7 +62,7 @@ class SharesSerializer(serializers.Serializer[Any]):
 
 class NewOrderSerializer(serializers.Serializer[Any]):
     tag = serializers.CharField(max_length=64)
-    put_back = serializers.ListField(
+    put_back = BoundedListField(
         child=AssociationSerializer(),
         required=False,
         allow_null=True,
@@ -74,7 +74,7 @@ class NewOrderSerializer(serializers.Serializer[Any]):
 
 class TakeOverSerializer(serializers.Serializer[Any]):
     tag = serializers.CharField(max_length=64)
-    lines = serializers.ListField(child=AssociationSerializer(), max_length=5_000)
+    lines = BoundedListField(child=AssociationSerializer(), max_length=5_000)
 
 
 class OrderLineSerializer(serializers.Serializer[Any]):

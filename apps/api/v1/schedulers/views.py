@@ -20,6 +20,7 @@ from apps.api.authentication import (
     Scopes,
     actor_of,
 )
+from apps.api.body_limits import MB
 from apps.api.errors import Refusal
 from apps.api.inputs import (
     encode_cursor,
@@ -30,7 +31,7 @@ from apps.api.inputs import (
     read_query,
     require_if_match,
 )
-from apps.api.parsing import BODY_BYTES, StrictJSONParser, read_bounded
+from apps.api.parsing import StrictJSONParser, limit_in, read_bounded
 from apps.api.rendering import dumps, is_known
 from apps.api.shapes import list_response, list_schema, utc_text, with_etag
 from apps.api.v1.allocations.views import ReasonFilterSerializer
@@ -138,27 +139,31 @@ class OrdersView(APIView):
         return with_etag(Response(status=304) if is_known(request._request, tag) else Response(orders), tag)
 
 
+MOST_UNPACKED = 32 * MB
+
+
 class ReportParser(StrictJSONParser):
     """JSON, optionally compressed with gzip. The size is limited before and after decompression."""
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        request = (parser_context or {}).get("request")
-        encoding = "" if request is None else request.headers.get("Content-Encoding", "").strip().lower()
+        request: Request = (parser_context or {})["request"]
+        encoding = request.headers.get("Content-Encoding", "").strip().lower()
         if encoding != "gzip":
             return super().parse(stream, media_type, parser_context)
-        return self.load(_unpacked(read_bounded(stream)))
+        limit = limit_in(parser_context)
+        return self.load(_unpacked(read_bounded(stream, limit)), limit)
 
 
 def _unpacked(body: bytes) -> bytes:
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        plain = unpacker.decompress(body, BODY_BYTES + 1)
+        plain = unpacker.decompress(body, MOST_UNPACKED + 1)
     except zlib.error as error:
         raise Refusal("The body is no gzip.", code="bad_gzip", fields=[FieldProblem("body", "is no gzip")]) from error
-    if len(plain) > BODY_BYTES or unpacker.unconsumed_tail:
-        raise Refusal("The unpacked body is over 32 MB.", code="too_large", status=413)
+    if len(plain) > MOST_UNPACKED or unpacker.unconsumed_tail:
+        raise Refusal(f"The unpacked body is over {MOST_UNPACKED // MB} MB.", code="too_large", status=413)
     if not unpacker.eof or unpacker.unused_data:
         raise Refusal("The body is no whole gzip.", code="bad_gzip", fields=[FieldProblem("body", "is cut off")])
     return plain

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, USAGE_WRITE, Scopes, actor_of
-from apps.api.inputs import if_match_header, read_body, read_query, require_if_match
+from apps.api.inputs import BoundedDictField, if_match_header, read_body, read_query, require_if_match
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.v1.removal import RemovalReasonSerializer
 from apps.api.v1.runs import RunSerializer
@@ -104,7 +104,7 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(
         required=False, choices=sources.BY_HAND, help_text="Sources of peers are made by subscribing"
     )
-    collecting = serializers.DictField(required=False)
+    collecting = BoundedDictField(required=False)
     collect_every_s = serializers.IntegerField(
         required=False, allow_null=True, help_text="Default: 300 for a kind that is collected; null: by hand only"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.api import parsing
+from apps.api.body_limits import LIMITS, Limit
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 
@@ -65,7 +65,7 @@ def test_an_invalid_dump_gives_no_output(admin: Caller, query: str, body: str, s
 
 
 def test_a_dump_over_the_limit_is_refused(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsing, "BODY_BYTES", 100)
+    monkeypatch.setitem(LIMITS, "api:document-against", Limit(100))
     assert refused(admin.post(f"{PATH}?format=sacctmgr", DUMP, KIND))[:2] == (413, "too_large")
 
 
