@@ -196,8 +196,9 @@ DOCUMENTED = {
         "dashboard:second-step",
         "dashboard:oidc-start",
         "dashboard:sign-out",
-    ]
-    + ["dashboard:theme", "admin:login"],
+        "dashboard:theme",
+        "admin:login",
+    ],
     "look-ups": ["api:priorities-lookup"],
     "explanations of jobs": ["api:jobs-explain"],
     "change sets": ["api:changesets", "api:changeset"],

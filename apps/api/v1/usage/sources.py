@@ -57,7 +57,7 @@ class SourceSerializer(serializers.Serializer[Any]):
     keep_records_days = serializers.IntegerField(
         allow_null=True, help_text="Days for which records are stored; null: the site's default"
     )
-    billing_weights = serializers.DictField(help_text=_WEIGHTS)
+    billing_weights = BoundedDictField(help_text=_WEIGHTS)
     cursor = serializers.IntegerField(source="watermark", help_text="Increases with each import that changed something")
     last_record_end_at = UtcTimeField(allow_null=True)
     last_received_at = UtcTimeField(allow_null=True)
@@ -110,7 +110,7 @@ class ChangedSourceSerializer(serializers.Serializer[Any]):
     )
     skew_tolerance_s = serializers.IntegerField(required=False)
     keep_records_days = serializers.IntegerField(required=False, allow_null=True)
-    billing_weights = serializers.DictField(required=False, help_text=_WEIGHTS)
+    billing_weights = BoundedDictField(required=False, help_text=_WEIGHTS)
 
 
 class NewSourceSerializer(ChangedSourceSerializer):
