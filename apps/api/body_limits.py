@@ -17,7 +17,7 @@ from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.priorities.jobs import MOST_JOBS
 from apps.schedulers.share_orders import MOST_LINES
-from apps.usage.parsers.records_json import MOST_VALUES as RECORD_VALUES
+from apps.usage.services import MOST_BODY_BYTES, MOST_BODY_VALUES
 
 KB = 1024
 MB = 1024 * KB
@@ -81,7 +81,7 @@ LIMITS: dict[str, Limit] = {
     ),  # packed: 200,000 waiting jobs or 500,000 values of Slurm, as they fit
     "api:scheduler-share-orders": _LINES,
     "api:scheduler-shares-take-over": _LINES,
-    "api:usage-records": Limit(32 * MB, RECORD_VALUES),
+    "api:usage-records": Limit(MOST_BODY_BYTES, MOST_BODY_VALUES),
     "dashboard:draft-operation": Limit(32 * MB),
     "dashboard:draft-paste": Limit(32 * MB),
     # Files, stored on disk.

@@ -26,7 +26,7 @@ from apps.usage import buckets
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.models import Import, Source
 from apps.usage.parsers.base import NO_TIME, RecordBatch
-from apps.usage.parsers.records_json import Records, parse_records
+from apps.usage.parsers.records_json import MOST_VALUES, Records, parse_records
 from apps.usage.parsers.registry import format_of
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.records import uploads
@@ -35,6 +35,7 @@ from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.versions import Counts
 
 MOST_BODY_BYTES = 32 * 1024**2
+MOST_BODY_VALUES = MOST_VALUES  # of a JSON list
 MOST_EXPANSION = 100
 MOST_HOURS = 20_000_000  # job hours of all records of one request: bounds its processing time
 MOST_NAMED = 1000
