@@ -12,7 +12,7 @@ def has_more_values(text: bytes, most: int) -> bool:
     """Whether JSON text has more than `most` values, nested ones included.
 
     Every value but the outermost follows a comma, `[` or `{` outside of strings; an empty list or object counts as two.
-    A value has at most two strings, its key and itself. numpy lets other threads go on meanwhile.
+    A value has at most two strings, its key and itself. numpy lets other threads run meanwhile.
     """
     n_found = n_quotes = 0
     start = 0
