@@ -19,6 +19,7 @@ _WORDS = {
         "Billing that Slurm’s records cut to a whole number, so that up to 1 × its seconds of each job is lost: import "
         "the log again with Slurm’s configuration (import_usage --slurm-config)"
     ),
+    "begun_at_resize": gettext_lazy("Parts of resized jobs: counted from the resize, not from the job's first start"),
     "bars_in_text": gettext_lazy("Rows with | in free text, repaired"),
     "bursts_skipped": gettext_lazy("Job bursts, counted as a whole"),
     "charge_without_duration": gettext_lazy("Charges without a duration: not counted"),
@@ -44,6 +45,7 @@ _WORDS = {
     "steps_skipped": gettext_lazy("Steps: included in their job"),
     "suspended": gettext_lazy("Jobs that were suspended"),
     "user_unknown": gettext_lazy("Jobs of unknown users"),
+    "values_ignored": gettext_lazy("Rows with an unreadable value that usage doesn't need: counted without it"),
     "wait_unknown": gettext_lazy("Unknown waiting times: set to 0"),
     "wall_duration_differs": gettext_lazy("Durations that differ from end − start: end − start counts"),
 }

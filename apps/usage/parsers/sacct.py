@@ -72,8 +72,9 @@ class Sacct:
         FieldNote("Partition, QOS, Reservation", "partition, qos, queue"),
         FieldNote("State", "finished, running, pending, or withdrawn where it never started"),
         FieldNote("Submit, Start, End", "the times; local ones in the source's time zone"),
+        FieldNote("Submit, else Eligible", "the start of a resized job's later part"),
         FieldNote("ElapsedRaw, else Elapsed", "the end, where End is missing"),
-        FieldNote("AllocTRES, else AllocCPUS, AllocNodes", "cpus, gpus, mem_mb, nodes, billing"),
+        FieldNote("AllocTRES, else AllocCPUS, AllocNodes", "cpus, gpus, mem_mb, nodes, billing; 1.50K is 1536"),
         FieldNote("ReqTRES, else ReqCPUS", "the same of a job that waits; an array's (40_[0-3]) for all its tasks"),
         FieldNote("TimelimitRaw, else Timelimit", "requested_s"),
     )

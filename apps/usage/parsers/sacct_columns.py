@@ -9,22 +9,35 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from apps.usage.parsers.base import F8, I8, NO_TIME, AccountNames, Bytes, Flags, JobClassKey, Reading, excerpt
+from apps.usage.parsers.base import (
+    F8,
+    I8,
+    MOST_RATE,
+    NO_TIME,
+    AccountNames,
+    Bytes,
+    Flags,
+    JobClassKey,
+    Reading,
+    excerpt,
+)
 from apps.usage.parsers.sacct_rows import Texts
 from apps.usage.parsers.slurm_billing import BillingWeights
 from apps.usage.parsers.slurm_jobs import CPUS, NODES, Jobs
+from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING, accounted_meaning
 from apps.usage.parsers.slurm_values import (
-    BY_TIMES,
     NOWHEN,
     Problems,
+    Times,
     Tres,
     count_tasks,
     list_tres,
-    meaning_of,
     no_times,
+    read_amount,
     read_duration_s,
     read_limit_s,
     read_times,
@@ -40,35 +53,63 @@ _T = TypeVar("_T")
 
 
 def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes: dict[str, int]) -> Jobs:
-    """Convert columns to jobs. Unreadable values are added to `problems` by row; unknown states are noted, and
-    derived from times.
+    """Convert columns to jobs. Unreadable values that usage or keys depend on are added to `problems` by row; others
+    count as missing (note `values_ignored`). Unknown states are noted, and derived from times.
     """
     n, zone = len(lines), reading.zone
+    ignored: Problems = {}
     job, array_task = _ids(texts, n, problems)
     people, who = _people(texts, n, problems)
     job_classes, job_class = _job_classes(texts, n, problems)
-    allocated, requested, has_no_allocation = _resources(texts, n, problems)
-    return Jobs(
+    meaning = _meanings(texts, notes)
+    ran = (meaning != WAITING) & (meaning != NEVER_RAN)
+    start = _times("Start", texts, n, zone, ran, problems, ignored)
+    end = _times("End", texts, n, zone, ran & (meaning != RUNNING_NOW), problems, ignored)
+    needs_elapsed = ran & (meaning != RUNNING_NOW) & (end.first_us == NO_TIME)
+    allocated, requested, has_no_allocation = _resources(texts, n, ran, problems, ignored)
+    jobs = Jobs(
         line=lines,
         job=job,
         array_task=array_task,
         cluster=_names("Cluster", texts, n, MOST_JOB, problems),
-        meaning=_meanings(texts["State"], notes),
+        meaning=meaning,
         who=who,
         job_class=job_class,
-        submit=read_times("Submit", texts["Submit"], zone, problems) if "Submit" in texts else no_times(n),
-        start=read_times("Start", texts["Start"], zone, problems),
-        end=read_times("End", texts["End"], zone, problems) if "End" in texts else no_times(n),
-        elapsed_us=_elapsed(texts, n, problems),
+        submit=_times("Submit", texts, n, zone, np.ones(n, np.bool_), problems, ignored),
+        eligible=_times("Eligible", texts, n, zone, np.zeros(n, np.bool_), problems, {}),
+        start=start,
+        end=end,
+        elapsed_us=_elapsed(texts, n, needs_elapsed, problems, ignored),
         requested=requested,
         allocated=allocated,
         exact_billing=_exact_billing(texts, n, reading.billing),
         has_no_allocation=has_no_allocation,
-        requested_s=_limits(texts, n, problems),
+        requested_s=_limits(texts, n, ignored),
         n_tasks=_tasks(texts, n),
         people=people,
         job_classes=job_classes,
     )
+    n_ignored = len(ignored.keys() - problems.keys())
+    if n_ignored:
+        notes["values_ignored"] = notes.get("values_ignored", 0) + n_ignored
+    return jobs
+
+
+def _sort_out(found: Problems, needed: Flags, problems: Problems, ignored: Problems) -> None:
+    """Problems of a column belong to the rows that need it; in others the value is ignored."""
+    for row, problem in found.items():
+        (problems if needed[row] else ignored).setdefault(row, problem)
+
+
+def _times(
+    name: str, texts: Texts, n: int, zone: ZoneInfo | None, needed: Flags, problems: Problems, ignored: Problems
+) -> Times:
+    if name not in texts:
+        return no_times(n)
+    found: Problems = {}
+    times = read_times(name, texts[name], zone, found)
+    _sort_out(found, needed, problems, ignored)
+    return times
 
 
 def distinct(values: Sequence[_T]) -> tuple[list[_T], I8]:
@@ -205,24 +246,27 @@ def _names(column: str, texts: Texts, n: int, most: int, problems: Problems) -> 
     return np.array(known, dtype=np.bytes_)[code]
 
 
-def _meanings(states: Sequence[bytes], notes: dict[str, int]) -> I8:
-    known, code = distinct(states)
-    found = [meaning_of(state.decode("ascii", "replace")) for state in known]
+def _meanings(texts: Texts, notes: dict[str, int]) -> I8:
+    known, code = distinct(texts["State"])
+    found = [accounted_meaning(state.decode("ascii", "replace")) for state in known]
     is_unknown = np.array([meaning is None for meaning in found], np.bool_)
     n_unknown = int(is_unknown[code].sum()) if len(code) else 0
     if n_unknown:
         notes["state_unknown"] = notes.get("state_unknown", 0) + n_unknown
-    return np.array([BY_TIMES if meaning is None else meaning for meaning in found], np.int64)[code]
+    meaning = np.array([BY_TIMES if meaning is None else meaning for meaning in found], np.int64)[code]
+    return meaning if "End" in texts else np.where(meaning == PART, ENDED, meaning)
 
 
-def _elapsed(texts: Texts, n: int, problems: Problems) -> I8:
+def _elapsed(texts: Texts, n: int, needed: Flags, problems: Problems, ignored: Problems) -> I8:
     name = "ElapsedRaw" if "ElapsedRaw" in texts else "Elapsed"
     if name not in texts:
         return np.full(n, NO_TIME, np.int64)
     remedy = ": it is a duration like 1-02:03:04, or seconds."
     seconds = whole_numbers(texts[name])
     if seconds is None:
-        seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, problems)
+        found: Problems = {}
+        seconds = read_distinct(name, texts[name], _duration_or_nan, remedy, found)
+        _sort_out(found, needed, problems, ignored)
     return np.where(np.isnan(seconds), NO_TIME, np.nan_to_num(seconds) * 1e6).astype(np.int64)
 
 
@@ -241,11 +285,11 @@ def _duration_or_nan(text: str) -> float:
 _NO_DURATION = NOWHEN - {b"0"} | {b"INVALID"}
 
 
-def _limits(texts: Texts, n: int, problems: Problems) -> F8:
+def _limits(texts: Texts, n: int, ignored: Problems) -> F8:
     for name, read in (("TimelimitRaw", _minutes), ("Timelimit", read_limit_s)):
         if name in texts:
             remedy = ": it is a time limit like 2-00:00:00, or UNLIMITED."
-            limits = read_distinct(name, texts[name], read, remedy, problems)
+            limits = read_distinct(name, texts[name], read, remedy, ignored)
             return np.where(limits > 0, limits, np.nan)
     return np.full(n, np.nan)
 
@@ -254,21 +298,24 @@ def _minutes(text: str) -> float:
     return 60.0 * read_duration_s(text) if text.isdigit() else read_limit_s(text)
 
 
-def _resources(texts: Texts, n: int, problems: Problems) -> tuple[F8, F8, Flags]:
+def _resources(texts: Texts, n: int, ran: Flags, problems: Problems, ignored: Problems) -> tuple[F8, F8, Flags]:
     """Allocated and requested resources: from TRES, else from the plain counts."""
-    allocated = _tres("AllocTRES", texts, n, problems)
+    nowhere = np.zeros(n, np.bool_)
+    allocated = _tres("AllocTRES", texts, n, ran, problems, ignored)
     has_no_allocation = np.isnan(allocated[:, NODES]) & ("AllocTRES" in texts)
-    requested = _tres("ReqTRES", texts, n, problems)
-    for columns, into, place in (
-        (("AllocCPUS", "NCPUS"), allocated, CPUS),
-        (("AllocNodes",), allocated, NODES),
-        (("ReqCPUS",), requested, CPUS),
-        (("NNodes",), requested, NODES),
+    requested = _tres("ReqTRES", texts, n, nowhere, problems, ignored)
+    for columns, into, place, is_needed in (
+        (("AllocCPUS", "NCPUS"), allocated, CPUS, ran),
+        (("AllocNodes",), allocated, NODES, nowhere),
+        (("ReqCPUS",), requested, CPUS, nowhere),
+        (("NNodes", "ReqNodes"), requested, NODES, nowhere),
     ):
+        found: Problems = {}
         for name in columns:
             if name in texts:
-                counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", problems)
+                counts = read_distinct(name, texts[name], _count, ": a whole number belongs there.", found)
                 into[:, place] = np.where(np.isnan(into[:, place]), counts, into[:, place])
+        _sort_out(found, is_needed & np.isnan(into[:, place]), problems, ignored)
     return allocated, requested, has_no_allocation
 
 
@@ -294,22 +341,26 @@ def _tasks(texts: Texts, n: int) -> I8:
 
 
 def _count(text: str) -> float:
+    """A number, with a unit letter from 1,024 on; more than any cluster has isn't one."""
     if not text:
         return np.nan
-    if not text.isdigit() or len(text) > 12:
+    count = read_amount(text)
+    if count > MOST_RATE:
         raise ValueError(text)
-    return float(text)
+    return count
 
 
-def _tres(name: str, texts: Texts, n: int, problems: Problems) -> F8:
+def _tres(name: str, texts: Texts, n: int, needed: Flags, problems: Problems, ignored: Problems) -> F8:
     if name not in texts:
         return np.full((n, len(Tres())), np.nan)
     known, code = distinct(texts[name])
-    found = np.full((len(known), len(Tres())), np.nan)
+    amounts = np.full((len(known), len(Tres())), np.nan)
+    found: Problems = {}
     for place, text in enumerate(known):
         try:
-            found[place] = read_tres(text.decode("ascii"))
+            amounts[place] = read_tres(text.decode("ascii"))
         except (ValueError, OverflowError):
             why = f"{name} ({excerpt(text)}) is not a list like billing=2,cpu=2,mem=4000M,node=1."
-            _report_rows(code == place, "bad_tres", why, problems)
-    return found[code]
+            _report_rows(code == place, "bad_tres", why, found)
+    _sort_out(found, needed, problems, ignored)
+    return amounts[code]

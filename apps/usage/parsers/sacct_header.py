@@ -32,7 +32,8 @@ _COUNT = rb"\d*"
 _SIZE = rb"(?:\d+(?:\.\d+)?[KMGTPE]?)?"
 _JOB = rb"\d+(?:_\d+|_\[[^\]|]*\]|\+\d+)?"
 _STEP = rb"(?:\.[\w+-]+)?"
-_TRES = rb"(?:[\w/:.-]+=[\w.:-]+(?:,[\w/:.-]+=[\w.:-]+)*)?"
+_NUMBER = rb"\d+(?:\.\d+)?[KMGTPE]?"
+_TRES = rb"(?:[^\s,=]+=[^\s,=]+(?:,[^\s,=]+=[^\s,=]+)*)?"
 _SHAPES = {
     **dict.fromkeys(("JobID", "JobIDRaw"), _JOB + _STEP),
     **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _TIME),
@@ -40,8 +41,10 @@ _SHAPES = {
     **dict.fromkeys(("Reserved", "Planned", "ResvCPU", "PlannedCPU", "AveCPU", "MinCPU"), _DURATION),
     **dict.fromkeys(("Timelimit", "TimelimitRaw"), _LIMIT),
     **dict.fromkeys(("AllocTRES", "ReqTRES"), _TRES),
-    **dict.fromkeys(("AllocCPUS", "AllocNodes", "NCPUS", "NNodes"), rb"\d+"),
-    **dict.fromkeys(("ReqCPUS", "ReqNodes", "ElapsedRaw"), _COUNT),
+    **dict.fromkeys(("AllocCPUS", "AllocNodes", "NCPUS", "NNodes"), _NUMBER),
+    **dict.fromkeys(("ReqCPUS", "ReqNodes"), _SIZE),
+    "ReqMem": _SIZE + rb"[nc]?",  # up to 20.11 per node or per CPU
+    "ElapsedRaw": _COUNT,
     **dict.fromkeys(("CPUTimeRAW", "ResvCPURAW", "PlannedCPURAW", "DBIndex", "AssocID", "GID", "UID"), _COUNT),
     **dict.fromkeys(("QOSRAW", "WCKeyID", "Restarts", "Priority"), _COUNT),
     **dict.fromkeys(("ExitCode", "DerivedExitCode"), rb"(?:\d+:\d+)?"),
@@ -62,7 +65,7 @@ _READ = frozenset(
     [
         *("JobID", "JobIDRaw", "User", "UID", "Account", "Cluster", "Partition", "QOS", "Reservation", "State"),
         *("Submit", "Start", "End", "Elapsed", "ElapsedRaw", "AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS"),
-        *("AllocNodes", "NNodes", "Timelimit", "TimelimitRaw"),
+        *("AllocNodes", "NNodes", "ReqNodes", "Eligible", "Timelimit", "TimelimitRaw"),
     ]
 )
 _BY_LOWER = {name.lower(): name for name in (*_SHAPES, *_FREE, *_READ)}

@@ -25,8 +25,10 @@ from apps.usage.parsers.slurm_json import (
     read_document,
     seconds_of,
     text_of,
+    times_needed,
 )
-from apps.usage.parsers.slurm_values import count_tasks, meaning_of_states, number_of, sum_tres
+from apps.usage.parsers.slurm_states import accounted_meaning
+from apps.usage.parsers.slurm_values import count_tasks, number_of, sum_tres
 
 # Newer releases name the called command, possibly by its path.
 _OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
@@ -55,6 +57,7 @@ class SacctJson:
         FieldNote("partition, qos, reservation.name", "partition, qos, queue"),
         FieldNote("state.current", "finished, running, pending, or withdrawn where it never started"),
         FieldNote("time.submission, time.start, time.end, time.elapsed", "the times, seconds since 1970"),
+        FieldNote("time.eligible", "the start of a resized job's later part, where the submission is missing"),
         FieldNote("tres.allocated (tres.requested while it waits)", "cpus, gpus, mem_mb, nodes, billing"),
         FieldNote("time.limit", "requested_s"),
     )
@@ -75,6 +78,10 @@ class SacctJson:
 
 def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     time, tres, required = inner(job, "time"), inner(job, "tres"), inner(job, "required")
+    meaning = accounted_meaning(inner(job, "state").get("current"))
+    needed = times_needed(meaning)
+    end_s = seconds_of("time.end", time.get("end"), is_needed=needed.end)
+    is_end_missing = needed.end and end_s is None
     amounts = _amounts(tres.get("allocated"))
     allocated, requested = sum_tres(amounts), sum_tres(_amounts(tres.get("requested")))
     partition = text_of("partition", job.get("partition"))
@@ -90,11 +97,12 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
             partition,
             text_of("qos", job.get("qos")),
         ),
-        meaning=meaning_of_states(inner(job, "state").get("current")),
+        meaning=meaning,
         submit_s=seconds_of("time.submission", time.get("submission")),
-        start_s=seconds_of("time.start", time.get("start")),
-        end_s=seconds_of("time.end", time.get("end")),
-        elapsed_s=seconds_of("time.elapsed", time.get("elapsed")),
+        eligible_s=seconds_of("time.eligible", time.get("eligible"), is_needed=False),
+        start_s=seconds_of("time.start", time.get("start"), is_needed=needed.start),
+        end_s=end_s,
+        elapsed_s=seconds_of("time.elapsed", time.get("elapsed"), is_needed=is_end_missing),
         allocated=allocated,
         requested=requested,
         exact_billing=weights.billing_of(partition, amounts),

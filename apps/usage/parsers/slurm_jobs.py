@@ -30,7 +30,9 @@ from apps.usage.parsers.base import (
     RecordBatch,
 )
 from apps.usage.parsers.slurm_billing import fits_recorded
-from apps.usage.parsers.slurm_values import BY_TIMES, ENDED, RUNNING_NOW, WAITING, Problems, Times
+from apps.usage.parsers.slurm_parts import begin_of_rows, follow_parts
+from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING
+from apps.usage.parsers.slurm_values import Problems, Times
 
 CPUS, GPUS, MEM_MB, NODES, BILLING = range(5)  # column indices of `requested` and `allocated`
 _MOST = np.array([MOST_RATE, MOST_RATE, MOST_MEM_MB, MOST_RATE, MOST_RATE])
@@ -45,10 +47,11 @@ class Jobs:
     job: Bytes
     array_task: Bytes
     cluster: Bytes
-    meaning: I8  # of the state: ENDED, RUNNING_NOW, WAITING, BY_TIMES
+    meaning: I8  # of the state, by slurm_states
     who: I8
     job_class: I8
     submit: Times
+    eligible: Times
     start: Times
     end: Times
     elapsed_us: I8
@@ -64,13 +67,15 @@ class Jobs:
 
 def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
     """Convert rows without problems to records; problems of the others are added to `problems`."""
-    start_us, end_us = _resolve_ambiguous_times(jobs, notes)
-    state = _states(jobs, start_us, end_us, problems, notes)
-    reported_start_us = np.where((state == RUNNING) | (state == FINISHED), start_us, NO_TIME)
+    given_start_us, end_us = _resolve_ambiguous_times(jobs, notes)
+    state = _states(jobs, given_start_us, end_us, problems, notes)
+    start_us = np.where((state == RUNNING) | (state == FINISHED), given_start_us, NO_TIME)
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
-    submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, start_us)
-    _check_times(submit_us, reported_start_us, end_us, problems)
-    _note_elapsed(jobs, reported_start_us, end_us, notes)
+    _note_elapsed(jobs, start_us, end_us, notes)
+    start_us = _begin_of_parts(jobs, start_us, end_us, notes)
+    key_us = np.where(start_us != NO_TIME, start_us, given_start_us)
+    submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, key_us)
+    _check_times(submit_us, start_us, end_us, problems)
     amounts = _amounts(jobs, state, problems, notes)
     good = np.setdiff1d(np.arange(len(jobs.line)), np.fromiter(problems, np.int64, len(problems)))
     n = len(good)
@@ -86,7 +91,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
         who=jobs.who[good],
         job_class=jobs.job_class[good],
         submit_us=submit_us[good],
-        start_us=reported_start_us[good],
+        start_us=start_us[good],
         end_us=end_us[good],
         cpus=amounts[good, CPUS],
         gpus=amounts[good, GPUS],
@@ -130,10 +135,11 @@ def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dic
     """States of records. Missing ends of ended jobs are computed from Elapsed, in place."""
     has_start, has_end, has_elapsed = start_us != NO_TIME, end_us != NO_TIME, jobs.elapsed_us != NO_TIME
     by_times = np.where(has_end, ENDED, np.where(has_start, RUNNING_NOW, WAITING))
-    meaning = np.where(jobs.meaning == BY_TIMES, by_times, jobs.meaning)
+    meaning = np.where((jobs.meaning == BY_TIMES) | (jobs.meaning == PART), by_times, jobs.meaning)
     ended = meaning == ENDED
     elapsed = np.where(has_elapsed, jobs.elapsed_us, end_us - start_us)
     never = ended & (~has_start | ((has_end | has_elapsed) & (elapsed == 0) & jobs.has_no_allocation))
+    never |= meaning == NEVER_RAN
     open_end = ended & ~never & ~has_end
     end_us[open_end & has_elapsed] = (start_us + jobs.elapsed_us)[open_end & has_elapsed]
     for row in np.flatnonzero(open_end & ~has_elapsed).tolist():
@@ -144,6 +150,18 @@ def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dic
     _note(notes, "end_from_elapsed", open_end & has_elapsed)
     running = (meaning == RUNNING_NOW) & has_start
     return np.where(never, WITHDRAWN, np.where(ended, FINISHED, np.where(running, RUNNING, PENDING))).astype(np.int64)
+
+
+def _begin_of_parts(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> I8:
+    """Start of what each row itself used: in later parts of a resized job Slurm may show the job's first start."""
+    eligible_us = jobs.eligible.first_us
+    begin_us = begin_of_rows(jobs.submit.first_us, eligible_us, start_us, end_us)
+    is_part = (jobs.meaning == PART) & (end_us != NO_TIME)
+    if is_part.any():
+        keys = list(zip(jobs.cluster.tolist(), jobs.job.tolist(), jobs.array_task.tolist(), strict=True))
+        begin_us = follow_parts(keys, is_part, eligible_us, begin_us, end_us)
+    _note(notes, "begun_at_resize", begin_us != start_us)
+    return begin_us
 
 
 def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) -> None:

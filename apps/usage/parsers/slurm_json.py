@@ -24,7 +24,8 @@ from apps.usage.parsers.base import (
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES, Item, JsonItems
 from apps.usage.parsers.sacct_columns import MOST_JOB, distinct, name_of
 from apps.usage.parsers.slurm_jobs import Attempts, Jobs, to_records
-from apps.usage.parsers.slurm_values import BY_TIMES, Problems, Tres, epochs, number_of
+from apps.usage.parsers.slurm_states import BY_TIMES, NEVER_RAN, RUNNING_NOW, WAITING
+from apps.usage.parsers.slurm_values import Problems, Tres, epochs, is_no_value, number_of
 
 _PIECE_JOBS = 5000
 _PIECE_BYTES = 16 * 1024**2
@@ -47,6 +48,7 @@ class JsonJob(NamedTuple):
     job_class: JobClassKey
     meaning: int | None
     submit_s: float | None
+    eligible_s: float | None
     start_s: float | None
     end_s: float | None
     elapsed_s: float | None
@@ -199,6 +201,7 @@ def _as_jobs(jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, no
         who=who,
         job_class=job_class,
         submit=epochs([job.submit_s for job in jobs]),
+        eligible=epochs([job.eligible_s for job in jobs]),
         start=epochs([job.start_s for job in jobs]),
         end=epochs([job.end_s for job in jobs]),
         elapsed_us=np.asarray(elapsed, np.int64),
@@ -213,18 +216,34 @@ def _as_jobs(jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, no
     )
 
 
-def seconds_of(name: str, value: Any) -> float | None:
-    """A time or duration in seconds; None if missing.
+def seconds_of(name: str, value: Any, *, is_needed: bool = True) -> float | None:
+    """A time or duration in seconds; None if missing, or unreadable where it isn't needed.
 
     Raises:
-        RejectedJob: the value is not a number, or negative.
+        RejectedJob: it is needed, and is not a number, or negative.
     """
     number = number_of(value)
-    if number is None and value is not None and not isinstance(value, dict):
+    if number is None and (value is None or isinstance(value, dict) or is_no_value(value)):
+        return None
+    if number is not None and number >= 0:
+        return number
+    if not is_needed:
+        return None
+    if number is None:
         raise RejectedJob("bad_time", f"{name} is {excerpt(str(value))}: it must be a number of seconds.")
-    if number is not None and number < 0:
-        raise RejectedJob("bad_time", f"{name} is {number:.0f}, below zero.")
-    return number
+    raise RejectedJob("bad_time", f"{name} is {number:.0f}, below zero.")
+
+
+class TimesNeeded(NamedTuple):
+    """Which times the usage of a job depends on, by the meaning of its state."""
+
+    start: bool
+    end: bool
+
+
+def times_needed(meaning: int | None) -> TimesNeeded:
+    runs_or_ran = meaning not in (WAITING, NEVER_RAN)
+    return TimesNeeded(start=runs_or_ran, end=runs_or_ran and meaning != RUNNING_NOW)
 
 
 def job_of(value: Any) -> str:

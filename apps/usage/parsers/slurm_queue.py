@@ -23,8 +23,10 @@ from apps.usage.parsers.slurm_json import (
     read_document,
     seconds_of,
     text_of,
+    times_needed,
 )
-from apps.usage.parsers.slurm_values import Tres, count_tasks, meaning_of_states, number_of, read_tres
+from apps.usage.parsers.slurm_states import listed_meaning
+from apps.usage.parsers.slurm_values import Tres, count_tasks, number_of, read_tres
 
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|["/]squeue"|"last_backfill"\s*:')
 _ACCOUNTED = re.compile(rb'"submission"\s*:')
@@ -51,6 +53,7 @@ class SlurmQueue:
         FieldNote("partition, qos, resv_name", "partition, qos, queue"),
         FieldNote("job_state", "running, pending; ended jobs as finished, or withdrawn where they never started"),
         FieldNote("submit_time, start_time, end_time", "the times, seconds since 1970"),
+        FieldNote("resize_time", "submit and start of a resized job's part that runs, as in accounting"),
         FieldNote(
             "tres_alloc_str (tres_req_str while it waits), cpus, node_count", "cpus, gpus, mem_mb, nodes, billing"
         ),
@@ -73,9 +76,16 @@ class SlurmQueue:
 
 
 def _read_job(job: dict[str, Any]) -> JsonJob:
-    meaning = meaning_of_states(job.get("job_state"))
-    start_s, end_s = seconds_of("start_time", job.get("start_time")), seconds_of("end_time", job.get("end_time"))
-    allocated, requested = _tres("tres_alloc_str", job), _tres("tres_req_str", job)
+    meaning = listed_meaning(job.get("job_state"))
+    needed = times_needed(meaning)
+    start_s = seconds_of("start_time", job.get("start_time"), is_needed=needed.start)
+    end_s = seconds_of("end_time", job.get("end_time"), is_needed=needed.end)
+    submit_s = seconds_of("submit_time", job.get("submit_time"))
+    resized_s = seconds_of("resize_time", job.get("resize_time"), is_needed=False)
+    if needed.start and start_s and resized_s is not None and resized_s > start_s:
+        submit_s = start_s = resized_s  # as slurmdbd stores the part that runs since then
+    allocated = _tres("tres_alloc_str", job, is_needed=needed.start)
+    requested = _tres("tres_req_str", job, is_needed=False)
     has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
     return JsonJob(
@@ -88,7 +98,8 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
             text_of("qos", job.get("qos")),
         ),
         meaning=meaning,
-        submit_s=seconds_of("submit_time", job.get("submit_time")),
+        submit_s=submit_s,
+        eligible_s=None,
         start_s=start_s,
         end_s=end_s,
         elapsed_s=None,
@@ -111,11 +122,13 @@ def _user(job: dict[str, Any]) -> str:
     return user
 
 
-def _tres(name: str, job: dict[str, Any]) -> Tres:
+def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> Tres:
     text = job.get(name)
     try:
         return read_tres(text) if isinstance(text, str) else Tres()
     except ValueError as error:
+        if not is_needed:
+            return Tres()
         raise RejectedJob("bad_tres", f"{name} is not a list like cpu=2,mem=4000M,node=1.") from error
 
 

@@ -1,4 +1,4 @@
-"""Parse Slurm's states, durations, limits and trackable resources (TRES), in text and in JSON."""
+"""Parse Slurm's times, durations, limits and trackable resources (TRES), in text and in JSON."""
 
 from __future__ import annotations
 
@@ -149,26 +149,9 @@ def _parse_offset_time(name: str, row: int, text: bytes, times: Times, problems:
     times.first_us[row] = times.second_us[row] = (since.days * _DAY_S + since.seconds) * 1_000_000
 
 
-# Meaning of a state. BY_TIMES: the job's times decide.
-ENDED, RUNNING_NOW, WAITING, BY_TIMES = range(4)
-
-_ENDED = (
-    *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"),
-    *("OUT_OF_MEMORY", "REQUEUED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"),
-)
-_RUNNING = ("RUNNING", "SUSPENDED", "RESIZING", "CONFIGURING", "SIGNALING", "STOPPED", "POWER_UP_NODE")
-_WAITING = ("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-_BY_TIMES = ("COMPLETING", "STAGE_OUT")  # ended if the job has an end
-_MEANINGS = {
-    **dict.fromkeys(_ENDED, ENDED),
-    **dict.fromkeys(_RUNNING, RUNNING_NOW),
-    **dict.fromkeys(_WAITING, WAITING),
-    **dict.fromkeys(_BY_TIMES, BY_TIMES),
-}
-
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2})(?:\.\d{1,6})?")
 _AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)([KMGTPE]?)")
-_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # exponents of 1024
+_SCALE = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # exponents of 1024; Slurm prints none over P
 _NO_LIMIT = frozenset(("", "UNLIMITED", "Partition_Limit", "INVALID", "Invalid", "None", "Unknown"))
 
 
@@ -180,21 +163,6 @@ class Tres(NamedTuple):
     mem_mb: float = math.nan
     nodes: float = math.nan
     billing: float = math.nan
-
-
-def meaning_of(state: str) -> int | None:
-    """Meaning of a state such as `CANCELLED by 1000`; None for unknown states."""
-    words = state.split()
-    return _MEANINGS.get(words[0].rstrip("+").upper()) if words else None
-
-
-def meaning_of_states(value: Any) -> int | None:
-    """Meaning of JSON states and flags, which newer versions give as a list."""
-    states = value if isinstance(value, list) else [value]
-    meanings = [meaning_of(state) for state in states if isinstance(state, str)]
-    if BY_TIMES in meanings:
-        return ENDED if ENDED in meanings else BY_TIMES
-    return meanings[0] if meanings else None
 
 
 def read_duration_s(text: str) -> float:
@@ -272,9 +240,14 @@ def number_of(value: Any) -> float | None:
         value = value.get("number")
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
         return float(value)
-    if type(value) not in (int, float) or not math.isfinite(value) or value in _NO_VALUES:
+    if type(value) not in (int, float) or not math.isfinite(value) or is_no_value(value):
         return None
     return float(value)
+
+
+def is_no_value(value: Any) -> bool:
+    """Whether a value stands for none: Slurm's numbers for "unset" and "infinite", and the word of the latter."""
+    return value == "Infinity" or (type(value) in (int, float) and value in _NO_VALUES)
 
 
 def count_tasks(text: Any) -> int:
@@ -299,11 +272,18 @@ _COUNTED = frozenset(("cpu", "mem", "node", "billing", "gres/gpu"))
 _TYPED_GPU = "gres/gpu:"
 
 
-def _amount(name: str, text: str) -> float:
+def read_amount(text: str, *, base: str = "") -> float:
+    """A number of Slurm's unit printer: `1000`, `1K` = 1024, `1.50K` = 1536; without a letter in units of `base`.
+
+    Raises:
+        ValueError: other text.
+    """
     found = _AMOUNT.fullmatch(text)
     if not found:
-        raise ValueError(f"{name}={text}")
-    number, suffix = float(found[1]), found[2]
-    if name.startswith(IN_MEGABYTES):  # megabytes without a unit
-        return number if not suffix else number * 1024.0 ** (_SCALE[suffix] - 2)
-    return number * 1024.0 ** _SCALE[suffix]
+        raise ValueError(text)
+    number, suffix = float(found[1]), found[2] or base
+    return number * 1024.0 ** (_SCALE[suffix] - _SCALE[base])
+
+
+def _amount(name: str, text: str) -> float:
+    return read_amount(text, base="M" if name.startswith(IN_MEGABYTES) else "")
