@@ -1,4 +1,4 @@
-"""The same jobs as five releases of Slurm list and account for them (tests/golden/slurm/README.md)."""
+"""The same jobs as nine outputs of Slurm's releases list and account for them (tests/golden/slurm/README.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from apps.core.errors import Unavailable
 from apps.usage.parsers.registry import AUTO, format_of
 from tests.usage.parsers.slurm_files import READING, facts, read
-from tests.usage.parsers.slurm_releases import RELEASES, built, written
+from tests.usage.parsers.slurm_releases import RELEASES, built, jobs_of_22_05, written
 
 KINDS = {"squeue": "squeue-json", "sacct": "sacct-json"}
 
@@ -27,11 +27,20 @@ def jobs_of(text: bytes) -> list[Any]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_release_gives_the_records_of_a_real_22_05(golden_dir: Path, release: str, kind: str) -> None:
-    real = (golden_dir / f"slurm/site/{kind}.json").read_bytes()
+    real = json.dumps({"jobs": jobs_of_22_05(kind), "errors": []}).encode()
     text = (golden_dir / f"slurm/releases/{release}-{kind}.json").read_bytes()
     assert format_of(AUTO, text).name == KINDS[kind]
     assert jobs_of(text) == jobs_of(real) != []
     assert text.decode() == written(built(release, kind))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_ended_rows_without_a_base_are_flagged_pending(golden_dir: Path, release: str) -> None:
+    jobs = json.loads((golden_dir / f"slurm/releases/{release}-sacct.json").read_text(encoding="utf-8"))["jobs"]
+    found = [job["state"]["current"] for job in jobs if "RE" in str(job["state"]["current"])]
+    words = ["REQUEUED", "RESIZING", "RESIZING", "REVOKED"]
+    lists = [["PENDING", word] for word in words]
+    assert found == (words if RELEASES[release] < 40 else lists)
 
 
 @pytest.mark.parametrize("kind", KINDS)

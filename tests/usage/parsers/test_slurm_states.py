@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,11 @@ def _listed(number: int, state: Any, *, ended: bool) -> dict[str, Any]:
 
 def test_every_state_of_every_release_means_what_its_source_says(golden_dir: Path) -> None:
     rows = json.loads((golden_dir / "slurm/states.json").read_text(encoding="utf-8"))["rows"]
-    readers = {"sacct-text": accounted_in_text, "sacct-json": accounted_in_json, "squeue-json": listed}
+    readers: dict[str, Callable[..., Any]] = {
+        "sacct-text": accounted_in_text,
+        "sacct-json": accounted_in_json,
+        "squeue-json": listed,
+    }
     wrong = []
     for row in rows:
         expected = OPEN if not row["ended"] else OVER if row["usage_counts"] else NEVER
