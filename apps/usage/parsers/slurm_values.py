@@ -246,7 +246,7 @@ def number_of(value: Any) -> float | None:
 
 
 def is_no_value(value: Any) -> bool:
-    """Whether a value stands for none: Slurm's numbers for "unset" and "infinite", and the word of the latter."""
+    """Whether a value means none: Slurm's numbers for "unset" and "infinite", and the word of the latter."""
     return value == "Infinity" or (type(value) in (int, float) and value in _NO_VALUES)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from apps.dashboard.imports.reports import Note, note_lines
+from apps.usage.import_notes import Note, note_lines
 
 COLLECTORS = Path(settings.BASE_DIR) / "apps" / "usage" / "parsers"
 
