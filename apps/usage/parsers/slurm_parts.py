@@ -21,7 +21,7 @@ Keys = Sequence[tuple[bytes, ...]]
 def begin_of_rows(submit_us: I8, eligible_us: I8, start_us: I8, end_us: I8) -> I8:
     """When each row's own part began, by the row alone: a job that starts before its submission was resized then.
 
-    Eligible replaces a missing Submit. Where the end is before both, they tell nothing, and Start counts.
+    Eligible replaces a missing Submit. Where the end is before both, Start counts.
     """
     since_us = np.where(submit_us != NO_TIME, submit_us, eligible_us)
     last_us = np.where(end_us != NO_TIME, end_us, _NEVER)

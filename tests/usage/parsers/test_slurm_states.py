@@ -93,7 +93,7 @@ def test_every_state_of_every_release_means_what_its_source_says(golden_dir: Pat
     assert len(rows) == 116
 
 
-def test_waiting_jobs_are_told_from_running_ones(golden_dir: Path) -> None:
+def test_waiting_and_running_jobs_are_distinguished(golden_dir: Path) -> None:
     rows = json.loads((golden_dir / "slurm/states.json").read_text(encoding="utf-8"))["rows"]
     for row in rows:
         if row["source"] != "squeue-json" or row["ended"]:
