@@ -550,10 +550,7 @@ def print_waiting(page: Page, found: Json) -> None:
         page.table(["term of the priority", "value", "share"], rows, numbers=[1, 2], grows=0)
     if found["ahead"] is not None:
         page.line()
-        text = "{} jobs are ahead of it in {}.".format(whole(found["ahead"]), clean(str(job["partition"])))
-        if reason["is_order"] and found["by_fairshare"] is not None:
-            text += " {} of them only because of fair share.".format(whole(found["by_fairshare"]))
-        page.paragraph(text)
+        page.paragraph(clean(str(found["ahead_text"])))
         rows = [[clean(str(one["path"])) or "other groups", whole(one["jobs"])] for one in found["groups"]]
         if rows:
             page.table(["group", "jobs"], rows, numbers=[1], grows=0)

@@ -5,10 +5,12 @@ Accounts are distinct (user, group) pairs; permissions are checked by account, n
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +55,12 @@ class QueueTable:
     terms: F8  # (jobs, len(TERMS))
     taken_at: datetime | None = None
     _by_job: dict[str, int] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def number(self) -> F8:
+        """Numbers of the jobs; infinite for a name that begins with no number."""
+        found = (re.match(r"[0-9]{1,15}", name) for name in self.job)
+        return np.array([np.inf if match is None else float(match[0]) for match in found], np.float64)
 
     def __len__(self) -> int:
         return len(self.job)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, NotFound
@@ -118,9 +118,10 @@ class Waiting:
     job: QueuedJob
     reason: Reason
     terms: tuple[TermPart, ...]
-    ahead: Annotated[int | None, "Waiting jobs of its partition with a higher priority"]
+    ahead: Annotated[int | None, "Jobs that start before it by priority; null: it is held, or has no priority"]
     by_fairshare: Annotated[int | None, "Of these, ahead only because of fair share"]
     kept_behind: Annotated[int | None, "Jobs behind it only because of fair share"]
+    ahead_text: Annotated[str, "The numbers of jobs ahead as a sentence; empty without them"]
     groups: tuple[GroupAhead, ...]
     fairshare_decides: bool
     factor: float | None
@@ -181,14 +182,15 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     """Explain the job at an index of the listing, which the reader may see."""
     table, scheduler = queue.table, queue.scheduler
     job = queue.job(i)
+    reason = reason_of(scheduler.kind, job.reason, is_held=job.state == "held")
     ahead = _jobs_ahead(queue, i)
-    fair = _fair_share_part(queue)
+    fair = _fair_share_part(queue, i)
     by_fairshare = kept_behind = None
     if ahead is not None and fair is not None:
-        rivals, without = _competing_jobs(queue, i), _jobs_with_higher_value(table, table.priority - fair, i)
+        rivals, without = _competing_jobs(queue, i), _starts_before(queue, table.priority - fair, i)
         by_fairshare = int((ahead & ~without).sum())
         kept_behind = int((rivals & ~ahead & without).sum())
-    reason = reason_of(scheduler.kind, job.reason, is_held=job.state == "held")
+    n_ahead = None if ahead is None else int(ahead.sum())
     shown = _entry_of(queue, int(table.account[i]))
     assert table.taken_at is not None  # noqa: S101 - it is stored
     return Waiting(
@@ -201,9 +203,10 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
         job=job,
         reason=reason,
         terms=_terms(job, scheduler.knob),
-        ahead=None if ahead is None else int(ahead.sum()),
+        ahead=n_ahead,
         by_fairshare=by_fairshare,
         kept_behind=kept_behind,
+        ahead_text=_ahead_text(n_ahead, by_fairshare if reason.is_order else None, job.partition),
         groups=() if ahead is None else tuple(_groups(queue, ahead)),
         fairshare_decides=reason.is_order and bool(by_fairshare or kept_behind),
         **shown,
@@ -211,37 +214,76 @@ def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
     )
 
 
+def _ahead_text(ahead: int | None, by_fairshare: int | None, partition: str) -> str:
+    if ahead is None:
+        return ""
+    values = {"n": f"{ahead:,}", "partition": partition, "fair": f"{by_fairshare or 0:,}"}
+    if not ahead:
+        return _("No job is ahead of it.")
+    text = ngettext("%(n)s job is ahead of it in %(partition)s.", "%(n)s jobs are ahead of it in %(partition)s.", ahead)
+    if by_fairshare is not None:
+        text = ngettext(
+            "%(n)s job is ahead of it in %(partition)s, %(fair)s because of fair share.",
+            "%(n)s jobs are ahead of it in %(partition)s, %(fair)s because of fair share.",
+            ahead,
+        )
+    return text % values
+
+
+# Reasons for which a job would not start now whatever its priority, by its own order and not by the others'.
+_NOT_COMPETING = ("dependency", "time", "held")
+
+
 def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
-    """Mask of other jobs that wait, are not held, and share a partition with this one."""
-    table, own = queue.table, set(queue.table.partition[i].split(","))
+    """Mask of other jobs that may start now, by the order of jobs, in a partition of this one.
+
+    Not among them: held jobs (also with Slurm's priority 0), and jobs that wait for another job, for their begin time or
+    for the limit of their array.
+    """
+    table, kind, own = queue.table, queue.scheduler.kind, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
-    here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & (table.state == _PENDING)
+    waits = {code: reason_of(kind, code, is_held=False).key in _NOT_COMPETING for code in set(table.reason)}
+    here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & ~_is_held(queue)
+    here &= ~np.array([waits[code] for code in table.reason], np.bool_)
+    if table.taken_at is not None:
+        here &= table.eligible_us <= round(table.taken_at.timestamp() * 1e6)
     here[i] = False
     return here
 
 
+def _is_held(queue: VisibleQueue) -> Flags:
+    held: Flags = queue.table.state != _PENDING
+    return held | (queue.table.priority == 0) if queue.scheduler.kind == Scheduler.Kind.SLURM else held
+
+
 def _jobs_ahead(queue: VisibleQueue, i: int) -> Flags | None:
-    """Mask of the jobs ahead; None if the scheduler reports no priority for this job."""
-    if np.isnan(queue.table.priority[i]):
+    """Mask of the jobs ahead; None if this job is held, or the scheduler reports no priority for it."""
+    if np.isnan(queue.table.priority[i]) or _is_held(queue)[i]:
         return None
-    ahead: Flags = _competing_jobs(queue, i) & _jobs_with_higher_value(queue.table, queue.table.priority, i)
+    ahead: Flags = _competing_jobs(queue, i) & _starts_before(queue, queue.table.priority, i)
     return ahead
 
 
-def _jobs_with_higher_value(table: QueueTable, values: npt.NDArray[np.float64], i: int) -> Flags:
-    """Mask of jobs with a higher value; ties are ordered by submission, then by their index in the listing."""
-    submitted, index = table.submit_us, np.arange(len(table))
-    earlier = (submitted < submitted[i]) | ((submitted == submitted[i]) & (index < i))
-    before: Flags = (values > values[i]) | ((values == values[i]) & earlier)
-    return before
+def _starts_before(queue: VisibleQueue, values: npt.NDArray[np.float64], i: int) -> Flags:
+    """Mask of jobs with a higher value, and of those of equal value that the scheduler takes first.
+
+    Slurm takes the lower job number (job_scheduler.c, sort_job_queue2), Grid Engine the earlier submission.
+    """
+    table = queue.table
+    before: Flags = table.number < table.number[i]
+    if queue.scheduler.kind == Scheduler.Kind.GRIDENGINE:
+        submitted = table.submit_us
+        before = (submitted < submitted[i]) | ((submitted == submitted[i]) & before)
+    first: Flags = (values > values[i]) | ((values == values[i]) & before)
+    return first
 
 
-def _fair_share_part(queue: VisibleQueue) -> npt.NDArray[np.float64] | None:
-    """The part of each job's priority that fair share contributes; None if the scheduler doesn't report it."""
+def _fair_share_part(queue: VisibleQueue, i: int) -> npt.NDArray[np.float64] | None:
+    """The part of each job's priority that fair share contributes; None if the scheduler doesn't report this job's."""
     terms, knob = queue.table.terms, queue.scheduler.knob
     if knob == "priority":
         return queue.table.priority
-    if np.isnan(terms).all():
+    if np.isnan(terms[i]).all():
         return None
     signs = np.array([(-1.0 if name == "nice" else 1.0) * (name in _fair_names(knob)) for name in TERMS])
     fair: npt.NDArray[np.float64] = np.nan_to_num(terms) @ signs

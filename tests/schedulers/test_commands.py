@@ -55,7 +55,7 @@ def test_errors_found_by_the_agent_give_check_an_exit_status(agent: Caller) -> N
 
 
 def test_why_names_reason_terms_and_jobs_ahead(agent: Caller) -> None:
-    agent.post("schedulers/c1/passes", report(queue=[job("101", site=10), job("1", "bob", site=60)]))
+    agent.post("schedulers/c1/passes", report(queue=[job("101", site=10), job("201", "bob", site=60)]))
     found = json.loads(run("why", "101", "--json"))
     assert (found["ahead"], found["by_fairshare"], found["reason"]["key"]) == (1, 1, "priority")
     assert "/physics" in run("why", "101")

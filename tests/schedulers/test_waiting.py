@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client, override_settings
 
 from apps.accounts.actor import SYSTEM, Actor
@@ -54,17 +56,102 @@ def test_jobs_ahead_are_unheld_jobs_of_the_partition_with_higher_priority(agent:
     send(
         agent,
         job("101", site=50_000),
-        job("1", "bob", site=60_000),
+        job("301", "bob", site=60_000),
         job("2", "bob", site=40_000),
         job("3", "carol", "biology", site=60_000, partition="gpu"),
-        job("4", "carol", "biology", site=60_000, partition="gpu,batch"),
+        job("304", "carol", "biology", site=60_000, partition="gpu,batch"),
         job("5", "bob", site=60_000, state="held"),
-        job("6", "bob", site=50_000, submit_at=early),
-        job("7", "bob", site=50_000),
+        job("60", "bob", site=50_000),
+        job("600", "bob", site=50_000, submit_at=early),
     )
     found = why(manager)
-    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (3, 2, 0)
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (3, 2, 1)
     assert {one["path"]: one["jobs"] for one in found["groups"]} == {"/physics": 2, "/biology": 1}
+
+
+def test_jobs_of_equal_priority_go_by_their_number_in_slurm_wherever_they_are_listed(
+    agent: Caller, manager: Caller
+) -> None:
+    """The review's case: nine jobs of one second, whose listing is sorted by priority."""
+    ties = [job(str(number), "bob", site=9) for number in (108, 104, 99, 101, 102)]
+    send(agent, *ties, job("100", site=9), job("103", "carol", "biology", site=20, submit_at=instant(AT)))
+    found = why(manager, "103")
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (0, 0, 4)
+    found = why(manager, "102")
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (4, 1, 0)
+
+
+def test_jobs_of_equal_priority_go_by_submission_in_grid_engine(connected: Site, agent: Caller) -> None:
+    given = {"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"}
+    connect_scheduler(policy_slug="grid", name="c2", given=given, at=AT, actor=SYSTEM)
+    plain = {"terms": None, "priority": 5, "reason": "qw"}
+    early = instant(AT - timedelta(hours=2))
+    queue = [job("101", **plain), job("200", "bob", submit_at=early, **plain), job("9", "bob", **plain)]
+    assert agent.post("schedulers/c2/passes", report(queue=queue)).status_code == 200
+    actor = Actor(user=connected.admin, via="page")
+    assert find_waiting(job="101", at=AT, actor=actor).ahead == 2
+    assert find_waiting(job="9", at=AT, actor=actor).ahead == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reason": "Dependency"},
+        {"reason": "DependencyNeverSatisfied"},
+        {"reason": "BeginTime"},
+        {"reason": "JobArrayTaskLimit", "array_task": "3-99%2"},
+        {"reason": "JobHeldUser"},
+        {"state": "held"},
+        {"priority": 0},
+        {"eligible_at": instant(AT + timedelta(hours=1))},
+    ],
+    ids=str,
+)
+def test_a_job_that_does_not_wait_for_the_order_is_not_ahead(
+    agent: Caller, manager: Caller, change: dict[str, Any]
+) -> None:
+    send(agent, job("101", site=10), job("1", "bob", site=60) | change, job("2", "bob", site=5) | change)
+    found = why(manager)
+    assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == (0, 0, 0)
+    assert found["groups"] == []
+
+
+def test_a_pending_array_is_one_job_ahead(agent: Caller, manager: Caller) -> None:
+    send(agent, job("101", site=10), job("1", "bob", site=60, array_task="0-99"))
+    assert why(manager)["ahead"] == 1
+
+
+@pytest.mark.parametrize("change", [{"state": "held"}, {"priority": 0, "reason": "JobHeldAdmin"}], ids=str)
+def test_no_job_is_ahead_of_a_held_one(agent: Caller, manager: Caller, change: dict[str, Any]) -> None:
+    send(agent, job("101", site=10) | change, job("1", "bob", site=60))
+    found = why(manager)
+    assert (found["ahead"], found["ahead_text"]) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "change", "text"),
+    [
+        (0, {}, "No job is ahead of it."),
+        (1, {}, "1 job is ahead of it in batch, 1 because of fair share."),
+        (2, {}, "2 jobs are ahead of it in batch, 2 because of fair share."),
+        (2, {"reason": "Dependency"}, "2 jobs are ahead of it in batch."),
+        (2, {"terms": None}, "2 jobs are ahead of it in batch."),
+    ],
+)
+def test_every_face_says_one_sentence_on_the_jobs_ahead(
+    connected: Site, agent: Caller, manager: Caller, client: Client, ahead: int, change: dict[str, Any], text: str
+) -> None:
+    others = [job(str(n), "bob", site=60) for n in range(201, 201 + ahead)]
+    send(agent, job("101", site=10) | change, *others)
+    assert why(manager)["ahead_text"] == text
+    out = StringIO()
+    call_command("why", "101", stdout=out)
+    assert (text in out.getvalue()) is bool(text)
+    sign_in(client, connected.admin)
+    page = read(client.get("/policy/grid/jobs/why/101/"))
+    assert page.texts("#ahead") == [f"Jobs ahead: {ahead}"] * (ahead > 0)
+    if "because" in text:
+        assert page.texts("[data-testid=verdict]") == [text]
 
 
 def test_fair_share_decides_if_the_order_would_differ_without_it(agent: Caller, manager: Caller) -> None:
@@ -171,7 +258,7 @@ def test_an_unmapped_job_is_explained_without_a_rank(agent: Caller, manager: Cal
 def test_what_the_scheduler_does_not_report_is_not_counted(
     agent: Caller, manager: Caller, change: dict[str, Any], counts: tuple[int | None, ...]
 ) -> None:
-    send(agent, job("101", site=10) | change, job("1", "bob", site=60) | change)
+    send(agent, job("101", site=10) | change, job("201", "bob", site=60) | change)
     found = why(manager)
     assert (found["ahead"], found["by_fairshare"], found["kept_behind"]) == counts
     assert len(found["terms"]) == (0 if "terms" in change else 8)
@@ -185,7 +272,7 @@ def test_where_the_priority_is_ours_alone_fair_share_decides_every_order(connect
         at=AT,
         actor=SYSTEM,
     )
-    queue = [job("101", "alice", terms=None, priority=-100), job("1", "bob", terms=None, priority=5)]
+    queue = [job("101", "alice", terms=None, priority=-100), job("201", "bob", terms=None, priority=5)]
     assert agent.post("schedulers/c2/passes", report(queue=queue)).status_code == 200
     actor = Actor(user=connected.admin, via="page")
     found = find_waiting(job="101", at=AT, actor=actor)
@@ -195,8 +282,8 @@ def test_where_the_priority_is_ours_alone_fair_share_decides_every_order(connect
         for n_ahead, n_behind in ((1, 0), (2, 1), (0, 1), (0, 3))
     )
     numbers = [re.findall(r"\d+", text) for text in (ahead, both, behind, many)]
-    assert numbers == [["1", "0"], ["2", "1"], ["1"], ["3"]]
-    assert behind.replace("1 job ", "3 jobs ") == many
+    assert numbers == [["1", "1"], ["1", "1", "1"], ["1", "1", "1"], ["1", "1", "3"]]
+    assert behind.replace("1 job behind", "3 jobs behind") == many
 
 
 def test_a_number_of_several_schedulers_is_a_question_back(connected: Site, agent: Caller) -> None:

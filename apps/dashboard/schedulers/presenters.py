@@ -350,18 +350,9 @@ def verdict(found: Waiting) -> str:
         return _("The scheduler doesn’t split this priority, so the effect of fair share is unknown.")
     if not found.by_fairshare and not found.kept_behind:
         return _("Fair share changes nothing here: without it the order would be the same.")
-    ahead, behind = found.by_fairshare, found.kept_behind or 0
-    given = {"ahead": presentation.count(ahead), "behind": presentation.count(behind)}
-    if ahead:
-        text = ngettext(
-            "Fair share puts %(ahead)s job ahead of this one and %(behind)s behind it.",
-            "Fair share puts %(ahead)s jobs ahead of this one and %(behind)s behind it.",
-            ahead,
-        )
-    else:
-        text = ngettext(
-            "Fair share puts %(behind)s job behind this one.",
-            "Fair share puts %(behind)s jobs behind this one.",
-            behind,
-        )
-    return text % given
+    if not found.kept_behind:
+        return found.ahead_text
+    behind = ngettext(
+        "Fair share keeps %(n)s job behind it.", "Fair share keeps %(n)s jobs behind it.", found.kept_behind
+    )
+    return f"{found.ahead_text} {behind % {'n': presentation.count(found.kept_behind)}}"

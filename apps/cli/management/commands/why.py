@@ -11,7 +11,6 @@ import orjson
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
-from apps.core.counts import counted
 from apps.priorities.serving import store
 from apps.schedulers.waiting import find_waiting
 
@@ -41,8 +40,7 @@ class Command(OperatorCommand):
         for part in found.terms:
             share = "" if part.share is None else f"{100 * part.share:6.1f} %"
             self.stdout.write(f"  {part.name:<12}{part.value:>14,.0f}  {share}".rstrip())
-        if found.ahead is not None:
-            decided = "" if found.by_fairshare is None else f", {found.by_fairshare} of them because of fair share"
-            self.stdout.write(f"{counted(found.ahead, 'job')} ahead{decided}")
+        if found.ahead_text:
+            self.stdout.write(found.ahead_text)
         for group in found.groups:
             self.stdout.write(f"  {group.path or 'others':<40}{group.jobs:>8}")
