@@ -21,7 +21,7 @@ from apps.core.errors import Conflict, FieldProblem, NotFound
 from apps.policies.selectors import list_policies
 from apps.priorities.serving.lookup import AccountQuery
 from apps.schedulers.models import Scheduler
-from apps.schedulers.queue_table import STATES, TERMS, QueueTable, Term
+from apps.schedulers.queue_table import STATES, TERMS, Term
 from apps.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
 
 
@@ -237,8 +237,8 @@ _NOT_COMPETING = ("dependency", "time", "held")
 def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
     """Mask of other jobs that may start now, by the order of jobs, in a partition of this one.
 
-    Not among them: held jobs (also with Slurm's priority 0), and jobs that wait for another job, for their begin time or
-    for the limit of their array.
+    Not among them: held jobs (also with Slurm's priority 0), and jobs that wait for another job, for their begin time
+    or for the limit of their array.
     """
     table, kind, own = queue.table, queue.scheduler.kind, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
