@@ -125,6 +125,8 @@ def _kind_of(value: object) -> str:
         return "nothing"
     if isinstance(value, bool):
         return "true or false"
+    if value == "null":  # how requests and documents pass on a null, which must not become *inherit*
+        return "null"
     return {int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}.get(
         type(value), type(value).__name__
     )

@@ -124,6 +124,7 @@ def test_a_locked_sibling_does_not_give_shares_for_a_percentage(tree: TreeColumn
         (10**400, "from 0 to 1e+15"),
         (True, "not true or false"),
         ("20", "not text"),
+        (None, "not null"),
         (None, "number"),
         ([20], "not a list"),
     ],
