@@ -82,17 +82,19 @@ def operators() -> str:
 
 
 def _operator(operator: Operator) -> str:
-    used = f" {', '.join(operator.used_by)} orders alike." if operator.used_by else ""
     absent = [words for name, words in _PROPERTIES.items() if not getattr(operator.properties, name)]
     holds = f"Does not hold: {', '.join(absent)}." if absent else "All properties hold."
     picture = f"![{operator.label}: priority over the actual share](pictures/operators/{operator.name}.svg)"
     return "\n\n".join(
-        [
+        part
+        for part in (
             f"### {code(operator.name)}: {operator.label}",
             picture,
-            f"F(t, s) = {code(operator.formula)}. {operator.resolves}{used} {holds}",
+            f"F(t, s) = {code(operator.formula)}. {operator.resolves} {holds}",
+            operator.schedulers,
             f"*{operator.reference}*",
-        ]
+        )
+        if part
     )
 
 

@@ -50,7 +50,7 @@ class Operator:
 
     off_target(t, s): float64 arrays in 0..1 → −1..1. inverse(p, t): the s with F(t, s) = p for t > 0, by the formula
     alone; outside 0..1 if no real state has this priority. resolves: a sentence about where it distinguishes entries
-    best. used_by: schedulers whose fairshare orders like it.
+    best. schedulers: which schedulers compute alike, and by which source; where paper and manual differ, both.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Operator:
     range: tuple[float, float] = (-1.0, 1.0)
     parameters: Mapping[str, float] = field(default_factory=dict)
     resolves: str = ""
-    used_by: tuple[str, ...] = ()
+    schedulers: str = ""
 
     def __call__(self, target: FloatArray, actual: FloatArray) -> FloatArray:
         """Priorities of entries with these targets and actuals; exactly 0 on target, never NaN."""
@@ -130,7 +130,7 @@ def _absolute() -> Operator:
         off_target=lambda t, s: t - s,
         inverse=lambda p, t: t - p,
         resolves="Equally precise everywhere, but never reaches the highest priorities of small targets.",
-        used_by=("LSF",),
+        schedulers="The paper (section 6) names LSF. The manuals of Maui and Moab describe it: target − usage.",
     )
 
 
@@ -144,7 +144,8 @@ def _relative() -> Operator:
         off_target=relative_gap,
         inverse=_state_of_gap,
         resolves="Equally fine at every priority.",
-        used_by=("Maui",),
+        schedulers="The paper (section 6) names Maui. The manual of LSF divides shares by usage and job slots; by "
+        "usage alone siblings are ordered alike.",
     )
 
 
@@ -214,7 +215,7 @@ def _slurm() -> Operator:
         off_target=lambda t, s: np.exp2(1.0 - s / t) - 1.0,
         inverse=inverse,
         resolves="Finer than relative far under target, coarser around balance.",
-        used_by=("Slurm",),
+        schedulers="Slurm's classic factor is 2^(−s/t), so that siblings are ordered alike.",
     )
 
 

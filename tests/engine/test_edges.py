@@ -285,3 +285,12 @@ def test_ten_thousand_equal_siblings_tie(name: str) -> None:
         assert (result.rank[1:] == 1).all()
         assert math.isclose(result.factor[1], result.factor[-1])
     assert time.process_time() - before < 5
+
+
+def test_the_order_of_lsf_is_that_of_relative_and_the_order_of_maui_that_of_absolute() -> None:
+    """LSF's manual divides shares by usage, Maui's subtracts usage from the target (docs/recipe-others.md)."""
+    shares, usage = np.array([60.0, 10.0, 30.0]), np.array([54.0, 5.0, 41.0])
+    target, actual = shares / shares.sum(), usage / usage.sum()
+    by_lsf, by_maui = np.argsort(-(shares / usage)), np.argsort(-(target - actual))
+    assert np.argsort(-get_operator("relative")(target, actual)).tolist() == by_lsf.tolist() == [1, 0, 2]
+    assert np.argsort(-get_operator("absolute")(target, actual)).tolist() == by_maui.tolist() == [0, 1, 2]

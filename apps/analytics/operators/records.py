@@ -127,7 +127,7 @@ class OperatorChoice:
     is_proportional: Annotated[bool, "Idle share goes to active siblings in proportion to their shares"]
     is_fixed_at_ends: Annotated[bool, "Zero shares give −1 and zero usage gives 1"]
     orders_like_relative: Annotated[bool, "It orders entries as relative does and differs by rounding only"]
-    used_by: Annotated[str, "Schedulers that order alike"]
+    schedulers: Annotated[str, "Which schedulers compute alike, and by which source"]
     is_current: Annotated[bool, "The policy's own"]
 
 

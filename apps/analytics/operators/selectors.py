@@ -340,7 +340,7 @@ def _choice(operator: Operator, current: str) -> OperatorChoice:
         is_proportional=operator.properties.proportional_redistribution,
         is_fixed_at_ends=operator.properties.boundaries,
         orders_like_relative=_orders_like_relative(operator.name),
-        used_by=", ".join(operator.used_by),
+        schedulers=operator.schedulers,
         is_current=operator.name == current,
     )
 

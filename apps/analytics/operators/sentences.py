@@ -13,7 +13,7 @@ from apps.priorities.sentences.numbers import count, job_hours, number, percent,
 
 
 def chooser_sentence(operator: Operator) -> str:
-    """Describe who gets idle share, where the operator is precise, and which schedulers order alike."""
+    """Describe who gets idle share, where the operator is precise, and which schedulers compute alike."""
     idle = (
         _("Idle share goes to active siblings in proportion to their shares.")
         if operator.properties.proportional_redistribution
@@ -21,8 +21,7 @@ def chooser_sentence(operator: Operator) -> str:
         if operator.name == "absolute"
         else _("Idle share does not go to active siblings in proportion to their shares.")
     )
-    used_by = _("As in %(names)s.") % {"names": ", ".join(operator.used_by)} if operator.used_by else ""
-    return " ".join(part for part in (idle, operator.resolves, used_by) if part)
+    return " ".join(part for part in (idle, operator.resolves, operator.schedulers) if part)
 
 
 def verdict() -> str:
