@@ -244,7 +244,18 @@ def policy_profile_figure(algorithm: Mapping[str, Any], policy: str, query: Quer
     """Draw the figure for these algorithm settings; `relative` if the algorithm has no operator."""
     own = str(algorithm.get("operator", "relative"))
     options = read_profile(query, own)
-    return profile_figure(own, options, query, policy=policy, k=float(algorithm.get("k", DEFAULT_K)))
+    return profile_figure(own, options, query, policy=policy, k=_k(algorithm.get("k", DEFAULT_K)))
+
+
+def _k(value: Any) -> float:
+    try:
+        k = float(value)
+    except ValueError:
+        k = -1.0
+    if not 0 <= k <= 1:  # also rejects NaN
+        message = _("“%(text)s” is not a valid k: enter a number from 0 to 1.") % {"text": str(value)[:40]}
+        raise Invalid(message, fields=[FieldProblem("k", message)])
+    return k
 
 
 def _target(text: str) -> float:

@@ -277,6 +277,7 @@ def check_tree(query: OperatorQuery) -> TreeCheck:
         same_ranks_bits=safe.same_ranks,
         job_bits=bits.bits or None,
         n_unseen=sum(one.n_unseen for one in bits.levels),
+        n_fixed=sum(one.n_fixed for one in bits.levels),
         smallest_job_h=_finite(anywhere.min(initial=inf)),
         median_job_h=_finite(_median(anywhere)),
     )

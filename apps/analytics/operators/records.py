@@ -251,6 +251,7 @@ class TreeCheck:
     job_h: Annotated[float, "The queried job, in hours of the metric"]
     job_bits: Annotated[int | None, "Fewest bits at which this job is visible on every level; empty: never"] = None
     n_unseen: Annotated[int, "Entries at which this job is visible at no number of bits"] = 0
+    n_fixed: Annotated[int, "Of these, entries without shares, or with all usage of their group"] = 0
     smallest_job_h: Annotated[float | None, "A larger job than this is visible for some leaf; empty: none is"] = None
     median_job_h: Annotated[
         float | None, "A larger job than this is visible for half of the leaves; empty: none is"

@@ -103,11 +103,11 @@ def _aggregation_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
     )
 
 
-def _steps_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
-    own = [row.component for row in _rows_of(Step, rows) if row.operator == query.operator.name]
-    widest = max(set(own), key=own.count)
-    part = own.count(widest) / len(own)
-    return sentences.steps_sentence(query.operator.name, query.query.bits, widest, part)
+def _steps_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+    """Of all pairs, not of those that the picture samples."""
+    parts = {row.component: row.density for row in figures.input_densities([query.operator], query.query.bits)}
+    widest = max(parts, key=parts.__getitem__)
+    return sentences.steps_sentence(query.operator.name, query.query.bits, widest, parts[widest])
 
 
 def _job_size_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:

@@ -95,15 +95,27 @@ def _job_sentence(check: TreeCheck) -> str:
     job = {"job": job_hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
     if check.job_bits is None:
         return _("A job of %(job)s %(unit)s is visible on no level.") % job
-    text = _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
-    if not check.n_unseen:
-        return text
-    rest = ngettext(
-        "No job of this size is visible for %(n)s entry: it has no shares, or all the usage.",
-        "No job of this size is visible for %(n)s entries: they have no shares, or all the usage.",
-        check.n_unseen,
-    )
-    return f"{text} {rest % {'n': count(check.n_unseen)}}"
+    texts = [
+        _("A job of %(job)s %(unit)s is visible from %(bits)s bits on every level where it is visible at all.") % job
+        if check.n_unseen
+        else _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
+    ]
+    n_too_fine = check.n_unseen - check.n_fixed
+    if check.n_fixed:
+        text = ngettext(
+            "No job of this size is visible for %(n)s entry: it has no shares, or all the usage.",
+            "No job of this size is visible for %(n)s entries: they have no shares, or all the usage.",
+            check.n_fixed,
+        )
+        texts.append(text % {"n": count(check.n_fixed)})
+    if n_too_fine:
+        text = ngettext(
+            "For %(n)s entry with shares the operator changes the priority too little for any resolution.",
+            "For %(n)s entries with shares the operator changes the priority too little for any resolution.",
+            n_too_fine,
+        )
+        texts.append(text % {"n": count(n_too_fine)})
+    return " ".join(texts)
 
 
 def operator_text(name: str, k: float | None) -> str:

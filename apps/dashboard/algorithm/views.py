@@ -48,6 +48,7 @@ from apps.figures.operators import DRAWN, FigureContext
 
 # --- Algorithms -------------------------------------------------------------------------------------------------------
 _SHOWN_MOVERS = 8
+_OPERATOR_SETTINGS = ("operator", "k")
 
 
 def page_url(policy: str) -> str:
@@ -66,9 +67,10 @@ def algorithm(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
-    """Figure of operators over the actual share, for the page's query."""
-    current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
-    return answer_figure(request, policy_profile_figure(current.settings.algorithm, policy, request.GET), form)
+    """Figure of operators over the actual share, for the page's query; `?operator=&k=` of a preview."""
+    active = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
+    previewed = {name: request.GET[name] for name in _OPERATOR_SETTINGS if request.GET.get(name)}
+    return answer_figure(request, policy_profile_figure({**active, **previewed}, policy, request.GET), form)
 
 
 @require_safe
@@ -129,7 +131,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
         "is_preview": shown is not None and shown != active,
         "others": [algorithm_text.describe(each) for each in all_algorithms()],
         "misfit": current.misfits.get(name, "") if name != active["name"] else "",
-        "profile": _profile(request, current, chosen),
+        "profile": _profile(request, current, chosen, shown),
         "form": None if chosen is None else choice.unbound(chosen, active),
         "may_change": current.may_change,
         "policy": current.policy_slug,
@@ -163,13 +165,19 @@ def _resolution_check(
     }
 
 
-def _profile(request: HttpRequest, current: PolicyAlgorithm, chosen: Any) -> FigureFrame | None:
-    """Figure of the operator; None for algorithms without one."""
+def _profile(
+    request: HttpRequest, current: PolicyAlgorithm, chosen: Any, shown: Mapping[str, Any] | None
+) -> FigureFrame | None:
+    """Figure of the shown operator, previewed or active; None for algorithms without one."""
     if chosen is None or all(parameter.name != "operator" for parameter in chosen.parameters):
         return None
-    policy = current.policy_slug
+    policy, active = current.policy_slug, current.settings.algorithm
+    settings = active if shown is None else shown
     source = reverse("dashboard:algorithm-operator", kwargs={"policy": policy})
-    return framed(request, source, lambda: policy_profile_figure(current.settings.algorithm, policy, request.GET))
+    if settings != active:
+        previewed = {name: settings[name] for name in _OPERATOR_SETTINGS if settings.get(name) is not None}
+        source = f"{source}?{urlencode(previewed)}"
+    return framed(request, source, lambda: policy_profile_figure(settings, policy, request.GET))
 
 
 def _shown_settings(more: dict[str, Any], active: dict[str, Any], name: str) -> Any:

@@ -261,13 +261,15 @@ _FINEST_BITS = 31  # codecs.MAX_RESOLUTION
 class LevelBits:
     """One level. bits: the most that any of its entries needs. n_unseen: entries for which no number of bits is enough.
 
-    An entry without shares, or one with all usage, doesn't change whatever it runs.
+    Of these n_fixed have no shares, or all usage: their priority doesn't change whatever they run. At the others the
+    operator changes it by less than the finest resolution shows.
     """
 
     level: int
     n_entries: int
     bits: int
     n_unseen: int
+    n_fixed: int
 
 
 @dataclass(frozen=True)
@@ -307,7 +309,8 @@ def bits_now(
     needed = np.zeros(contest.n_entries, dtype=np.int64)
     for bits in range(_FINEST_BITS, 0, -1):
         needed[codecs.scalar(now, 2**bits) != codecs.scalar(then, 2**bits)] = bits
-    return _by_level(contest, needed, counts, prepared.depth)
+    is_fixed = (prepared.target <= 0) | ((usage == group) & (group > 0))
+    return _by_level(contest, needed, counts, is_fixed, prepared.depth)
 
 
 def bits_planned(
@@ -336,7 +339,7 @@ def bits_planned(
     for target in np.unique(rounded[counts & (rounded > 0)]).tolist():
         alike = np.flatnonzero(counts & (rounded == target))
         needed[alike] = _fewest_bits(operator, target, allowed[alike], reading)
-    return _by_level(contest, needed, counts, prepared.depth)
+    return _by_level(contest, needed, counts, prepared.target <= 0, prepared.depth)
 
 
 def _fewest_bits(operator: Operator, target: float, allowed: FloatArray, reading: Reading) -> IntArray:
@@ -364,10 +367,12 @@ def _has_leaves(contest: FairshareTree, ends: IntArray) -> BoolArray:
     return below > 0
 
 
-def _by_level(contest: FairshareTree, needed: IntArray, counts: BoolArray, depth: int) -> TreeBits:
+def _by_level(contest: FairshareTree, needed: IntArray, counts: BoolArray, is_fixed: BoolArray, depth: int) -> TreeBits:
     def levels() -> Iterable[LevelBits]:
         for number, level in enumerate(contest.levels[:depth], start=1):
-            here = needed[level.lo : level.hi][counts[level.lo : level.hi]]
-            yield LevelBits(number, len(here), int(here.max(initial=0)), int((here == 0).sum()))
+            at = np.flatnonzero(counts[level.lo : level.hi]) + level.lo
+            here, is_unseen = needed[at], needed[at] == 0
+            n_unseen, n_fixed = int(is_unseen.sum()), int((is_unseen & is_fixed[at]).sum())
+            yield LevelBits(number, len(at), int(here.max(initial=0)), n_unseen, n_fixed)
 
     return TreeBits(tuple(levels()))

@@ -137,6 +137,13 @@ def test_figure_6_and_9_are_components_and_densities(open_grid: Grid) -> None:
         assert densities == properties.local_density(get_operator("absolute"), target, 8).tolist()
 
 
+@pytest.mark.parametrize(("operator", "share"), [("relative", "12.5"), ("absolute", "21.9")])
+def test_figure_6_says_the_same_as_figure_8_about_all_pairs(open_grid: Grid, operator: str, share: str) -> None:
+    densities = [row.density for row in figure("input-density", operator=operator).rows if row.operator == operator]
+    assert f"{max(densities) * 100:.1f}" == share
+    assert f"{share}\xa0% of all pairs" in figure("steps", operator=operator).sentence
+
+
 def test_exponents_equal_those_of_the_algorithm_and_are_on_the_curve(open_grid: Grid) -> None:
     rows = figure("exponent").rows
     points = [row for row in rows if row.entry]

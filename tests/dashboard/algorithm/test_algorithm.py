@@ -116,6 +116,21 @@ def test_a_preview_shows_its_own_parameters(admin: Client) -> None:
     assert read(send(admin, algorithm="flux", step="preview")).all('[data-testid="parameter"]') == []
 
 
+def test_a_preview_draws_and_words_its_own_operator(admin: Client) -> None:
+    shown = read(send(admin, algorithm="aequus", operator="combined", resolution="50", k="0", step="preview"))
+    assert shown.one("#fig-operator .fig-say").text().startswith("At a target of 20.0\xa0%, combined gives")
+    source = shown.one("#fig-operator").attributes["data-src"] or ""
+    assert source.endswith("?operator=combined&k=0.0")
+    drawn = admin.get(source, headers={"Accept": "application/json"}).json()
+    assert drawn["sentence"] == shown.one("#fig-operator .fig-say").text()
+    for wrong in ("operator=cosine", "operator=combined&k=2", "operator=combined&k=x"):
+        assert (
+            admin.get(f"{source.partition('?')[0]}?{wrong}", headers={"Accept": "application/json"}).status_code == 422
+        )
+    active = read(admin.get(ALGORITHM))
+    assert "combined" not in active.one("#fig-operator .fig-say").text()
+
+
 def test_publishing_needs_a_preview_and_a_reason(admin: Client) -> None:
     assert send(admin, algorithm="gridwide", step="publish").status_code == 200
     shown = send(admin, algorithm="gridwide", step="preview")
