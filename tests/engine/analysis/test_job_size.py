@@ -185,11 +185,11 @@ def test_current_bits_are_the_fewest_at_which_a_recompute_shows_the_job(name: st
     assert found.depth == result.depth == 3
 
 
-@pytest.mark.parametrize(("name", "n_too_fine"), [("relative", 0), ("relative-1000", 2)])
+@pytest.mark.parametrize(("name", "n_too_fine"), [("relative", 0), ("relative-1000", 3)])
 def test_entries_that_no_job_changes_are_told_apart_from_those_that_the_operator_flattens(
     name: str, n_too_fine: int
 ) -> None:
-    """Below the root: a and b off target, one without shares but with usage, and a group of which one child has all the usage."""
+    """Entries below the root are off target; one has no shares, and of a group one child has all the usage."""
     parent = [-1, 0, 0, 0, 0, 4, 4]
     tree, order = FairshareTree.from_columns(parent, np.array([1.0, 1, 1, 0, 1, 1, 1]))
     usage = np.array([0.0, 10, 50, 5, 0, 30, 0])[order]
