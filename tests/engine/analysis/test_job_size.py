@@ -186,9 +186,7 @@ def test_current_bits_are_the_fewest_at_which_a_recompute_shows_the_job(name: st
 
 
 @pytest.mark.parametrize(("name", "n_too_fine"), [("relative", 0), ("relative-1000", 3)])
-def test_entries_that_no_job_changes_are_told_apart_from_those_that_the_operator_flattens(
-    name: str, n_too_fine: int
-) -> None:
+def test_entries_without_any_effect_differ_from_those_that_the_operator_flattens(name: str, n_too_fine: int) -> None:
     """Entries below the root are off target; one has no shares, and of a group one child has all the usage."""
     parent = [-1, 0, 0, 0, 0, 4, 4]
     tree, order = FairshareTree.from_columns(parent, np.array([1.0, 1, 1, 0, 1, 1, 1]))
