@@ -265,7 +265,7 @@ class World:
         Grant.objects.filter(people="oidc:team").delete()
 
     def _run(self) -> int:
-        run = Run.objects.create(kind="test", subject="matrix", owner=self.site.pia, due_at=AT, created_at=AT)
+        run = Run.objects.create(kind="test", subject="policy:grid", owner=self.site.pia, due_at=AT, created_at=AT)
         return run.pk
 
     def _change_set(self) -> int:

@@ -94,6 +94,7 @@ class Source:
     classes: list[str] = field(default_factory=list)
     reads_time: list[int] = field(default_factory=list)  # lines
     makes_signals: bool = False
+    reads_rights: list[str] = field(default_factory=list)  # line and field
 
 
 @cache
@@ -112,9 +113,21 @@ def _read(path: Path) -> Source:
             found.classes.append(node.name)
         elif isinstance(node, ast.Call):
             found.makes_signals |= isinstance(node.func, ast.Name) and node.func.id == "Signal"
-        elif isinstance(node, ast.Attribute) and _reads_time(node):
-            found.reads_time.append(node.lineno)
+        elif isinstance(node, ast.Attribute):
+            if _reads_time(node):
+                found.reads_time.append(node.lineno)
+            if _reads_rights(node):
+                found.reads_rights.append(node.attr)
     return found
+
+
+# Fields that say what a token is bound to, and who is an administrator; `accounts/actor.py` decides by them.
+RIGHTS = {"policy_slug", "subtree_uid", "source_slug", "is_superuser"}
+
+
+def _reads_rights(node: ast.Attribute) -> bool:
+    holder = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    return node.attr == "is_superuser" or (node.attr in RIGHTS and holder in {"token", "bounds", "auth"})
 
 
 def _reads_time(node: ast.Attribute) -> bool:
@@ -221,6 +234,28 @@ def test_the_clock_is_read_in_one_module() -> None:
         for line in _read(path).reads_time
     ]
     assert readers == []
+
+
+READS_RIGHTS = {
+    "apps/accounts/actor.py": RIGHTS,
+    "apps/accounts/services.py": RIGHTS,  # makes and verifies tokens
+    "apps/accounts/sign_in/second_factor.py": {"is_superuser"},  # who has to have one
+    "apps/policies/access/authority.py": {"is_superuser"},  # of those who gave a grant
+    "apps/policies/access/holders.py": {"is_superuser"},  # of a person who is asked about
+    "apps/policies/access/reader_grants.py": RIGHTS,  # of a token that is being made
+    "apps/dashboard/tokens/views.py": RIGHTS,
+    "apps/explain/account_walk.py": RIGHTS,  # shows the caller the token's own bounds
+}
+
+
+def test_bounds_and_administrators_are_decided_by_the_actor() -> None:
+    readers = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in OUR_MODULES
+        for name in _read(path).reads_rights
+        if name not in READS_RIGHTS.get(str(path.relative_to(ROOT)), set())
+    }
+    assert readers == set()
 
 
 def test_there_is_one_custom_signal() -> None:

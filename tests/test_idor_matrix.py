@@ -436,7 +436,7 @@ ROWS = [
         "401 403 403 403 403 200 403 403 403 401 401", "post", []),
     Row(API + "usage/sources", "/api/v1/usage/sources", "401 200 200 200 200 200 200 200 200 401 401"),
     Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a",
-        "401 200 200 200 200 200 200 200 200 401 401"),
+        "401 200 200 200 200 200 404 404 404 401 401"),  # these tokens are bound to a policy
     Row(API + "usage/sources", "/api/v1/usage/sources",
         "401 403 403 403 403 409 403 403 403 401 401", "post", {"slug": "cluster-a", "name": "again"}),
     Row(API + "usage/sources/<slug:source>", "/api/v1/usage/sources/cluster-a",

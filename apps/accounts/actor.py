@@ -1,7 +1,12 @@
-"""The actor of a service or selector call: a person or the system, the channel, and the bounds of a token."""
+"""The actor of a service or selector call: a person or the system, the channel, and the bounds of a token.
+
+What lies within the bounds of a token is decided here and nowhere else: services ask the actor, and read neither the
+fields of the token nor whether the person is an administrator (`tests/test_architecture.py`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,6 +22,19 @@ class TokenBounds:
     policy_slug: str = ""
     subtree_uid: UUID | None = None
     source_slug: str = ""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the token is limited to a policy, subtree or source; then no act on the whole site is within it."""
+        return bool(self.policy_slug or self.subtree_uid or self.source_slug)
+
+    def reaches_policy(self, slug: str) -> bool:
+        """Whether the policy, or a subtree of it, is within the bounds; bound to a source alone, none is."""
+        return self.policy_slug == slug if self.policy_slug else not self.source_slug
+
+    def reaches_source(self, slug: str) -> bool:
+        """Whether the usage source is within the bounds; bound to a policy alone, none is."""
+        return self.source_slug == slug if self.source_slug else not (self.policy_slug or self.subtree_uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +53,15 @@ class Actor:
 
     @property
     def is_admin(self) -> bool:
-        """Whether the actor has all rights: the system or an administrator, through a token only with scope `admin`."""
-        if self.user is None:
-            return True
-        return bool(self.user.is_active and self.user.is_superuser and self.has_scope(Token.Scope.ADMIN))
+        """Whether the actor has all rights on the whole site: the system or an administrator, through a token only
+        with scope `admin` and without bounds.
+        """
+        return not self.is_bound and self.administers and self.has_scope(Token.Scope.ADMIN)
+
+    @property
+    def administers(self) -> bool:
+        """Whether it is the system or an administrator; scopes and bounds of a token are asked besides."""
+        return self.user is None or bool(self.user.is_active and self.user.is_superuser)
 
     @property
     def name(self) -> str:
@@ -47,6 +70,25 @@ class Actor:
     def has_scope(self, scope: str) -> bool:
         """True for a signed-in person; for a token, if it has the scope or `admin`."""
         return self.token is None or scope in self.token.scopes or Token.Scope.ADMIN in self.token.scopes
+
+    @property
+    def is_bound(self) -> bool:
+        return self.token is not None and self.token.is_bound
+
+    @property
+    def top_uid(self) -> UUID | None:
+        """The entry to whose subtree the token is bound; None for whole policies."""
+        return None if self.token is None else self.token.subtree_uid
+
+    def reaches_policy(self, slug: str) -> bool:
+        return self.token is None or self.token.reaches_policy(slug)
+
+    def reaches_source(self, slug: str) -> bool:
+        return self.token is None or self.token.reaches_source(slug)
+
+    def reaches_entry(self, lineage: Collection[UUID]) -> bool:
+        """Whether an entry of a reached policy is within the bounds; lineage: its ancestors and itself."""
+        return self.top_uid is None or self.top_uid in lineage
 
 
 SYSTEM = Actor(user=None, via="worker")

@@ -184,11 +184,8 @@ def _require_token_rights(actor: Actor, user: User) -> None:
     """Check that the actor may create tokens for the user: not through a token, except an unbound one with scope
     `admin`.
     """
-    bounds = actor.token
-    if bounds is not None:
-        is_bound = bounds.policy_slug or bounds.subtree_uid or bounds.source_slug
-        if is_bound or not actor.has_scope(Token.Scope.ADMIN):
-            raise NotAllowed(_("Sign in to create tokens: a token can’t."))
+    if actor.is_bound or not actor.has_scope(Token.Scope.ADMIN):
+        raise NotAllowed(_("Sign in to create tokens: a token can’t."))
     if not actor.is_admin and (actor.user is None or actor.user.pk != user.pk):
         raise NotAllowed(_("You can create tokens for yourself only."))
 

@@ -70,7 +70,7 @@ class ScopePermission(BasePermission):
             raise MethodNotAllowed(method)
         if isinstance(request.auth, TokenBounds):
             require_scope(request.auth, _scopes_for(view, method))
-            require_policy(request.auth, view.kwargs.get("policy"))
+            require_reach(request.auth, view)
         return True
 
 
@@ -91,9 +91,24 @@ def require_scope(bounds: TokenBounds, scopes: frozenset[str]) -> None:
     raise NotAllowed(f"The token lacks the scope {wanted}.", code="insufficient_scope")
 
 
-def require_policy(bounds: TokenBounds, policy_slug: str | None) -> None:
-    """404 for a token that is limited to another policy."""
-    if bounds.policy_slug and policy_slug is not None and bounds.policy_slug != policy_slug:
+def require_reach(bounds: TokenBounds, view: APIView) -> None:
+    """Refuse a bound token where the route is about another policy or source, or about the whole site.
+
+    Services ask again, for each object; a view whose services don't has the reach `site`.
+    """
+    if "policy" in view.kwargs:
+        require_policy(bounds, view.kwargs["policy"])
+    elif "source" in view.kwargs:
+        if not bounds.reaches_source(view.kwargs["source"]):
+            raise NotFound("There is no such usage source.")
+    elif bounds.is_bound and getattr(view, "reach", "site") != "objects":
+        message = "This is about the whole site, but the token is limited: make one without policy, subtree and source."
+        raise NotAllowed(message, code="token_bound")
+
+
+def require_policy(bounds: TokenBounds, policy_slug: str) -> None:
+    """404 for a token that is limited to another policy or to a source."""
+    if not bounds.reaches_policy(policy_slug):
         raise NotFound("There is no such policy.")
 
 

@@ -61,13 +61,13 @@ class TokenVisibility:
             OperationalError: the database is down, and nothing is cached for this token and tree.
         """
         row = store.state().policies[snapshot.policy_slug]
-        if _reads_all(user, row.visibility):
-            return None if bounds.subtree_uid is None else snapshot.subtree_mask(bounds.subtree_uid)
+        actor = Actor(user=user, via="api", token=bounds)
+        if _reads_all(actor, row.visibility):
+            return None if actor.top_uid is None else snapshot.subtree_mask(actor.top_uid)
         key = _key(bounds, snapshot)
         known = self._known.get(key)
         if known is not None and known.user is user:
             return known.mask
-        actor = Actor(user=user, via="api", token=bounds)
         policy = Policy(pk=row.id, slug=row.slug, visibility=row.visibility)  # an unsaved object: no query
         try:
             mask = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
@@ -83,7 +83,7 @@ class TokenVisibility:
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
         """Whether `mask` needs no query."""
-        if _reads_all(user, store.state().policies[snapshot.policy_slug].visibility):
+        if _reads_all(Actor(user=user, via="api", token=bounds), store.state().policies[snapshot.policy_slug].visibility):
             return True
         known = self._known.get(_key(bounds, snapshot))
         return known is not None and known.user is user
@@ -97,9 +97,9 @@ def _key(bounds: TokenBounds, snapshot: ServedSnapshot) -> _Key:
     return bounds.prefix, snapshot.policy_slug, snapshot.tree.digest
 
 
-def _reads_all(user: User, visibility: str) -> bool:
-    """Whether the user may read all entries, apart from the token's limit to a subtree."""
-    return user.is_superuser or visibility == Policy.Visibility.TREE
+def _reads_all(actor: Actor, visibility: str) -> bool:
+    """Whether the actor may read all entries within the bounds of the token."""
+    return actor.administers or visibility == Policy.Visibility.TREE
 
 
 visibility = TokenVisibility()
@@ -190,7 +190,7 @@ def _is_in_memory(policy_slug: str, suffix: str, token_text: str) -> bool:
 
 
 def may_look_up(user: User, bounds: TokenBounds) -> bool:
-    return PRIORITIES_READ in bounds.scopes or ("admin" in bounds.scopes and user.is_superuser)
+    return PRIORITIES_READ in bounds.scopes or ("admin" in bounds.scopes and Actor(user, via="api").administers)
 
 
 def look_up(request: HttpRequest, policy_slug: str, suffix: str, user: User, bounds: TokenBounds) -> HttpResponseBase:

@@ -38,9 +38,13 @@ class APIView(views.APIView):
 
     on_repeat: what happens to a POST or PUT with a known key. `answer` returns the stored answer. `refuse` is for
     answers with a secret, which are not stored. `work` runs the view again: it stores nothing, or uses the key itself.
+
+    reach: what a route without a policy or source in its path is about. `site`: the whole site, which is outside the
+    bounds of every bound token. `objects`: the services ask the bounds for each object, or there is none.
     """
 
     on_repeat: ClassVar[Literal["answer", "refuse", "work"]] = "answer"
+    reach: ClassVar[Literal["site", "objects"]] = "site"
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -188,7 +188,7 @@ def _open(policy: Policy, actor: Actor, at: int | datetime | None) -> _OpenPolic
         snapshot = None
     fresh = freshness(policy_slug=policy.slug, actor=actor)
     problems = () if fresh.state == "ok" else tuple(fresh.problems)
-    if snapshot is None or actor.token is None or actor.token.subtree_uid is None:
+    if snapshot is None or actor.top_uid is None:
         return _OpenPolicy(policy, snapshot, problems=problems)
     visible = open_snapshot(policy_slug=policy.slug, actor=actor, scope=Token.Scope.SELF_READ)
     return _OpenPolicy(policy, visible.snapshot, visible.shows_numbers, problems=problems)

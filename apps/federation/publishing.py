@@ -19,11 +19,14 @@ from django.db import transaction
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
+from apps.accounts.models import Token
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import digest_of, sign_document
 from apps.federation.documents.trust import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey, UsageFeed
+from apps.policies.access.authority import Lineages
+from apps.policies.access.scope import rules_within
 from apps.policies.changesets.checks import confusable_form
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -60,7 +63,7 @@ def entry_to_publish(
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
     tree = load_tree(policy)
     i = tree.index_of_path(entry)
-    if i is None:
+    if i is None or not is_within_bounds(policy, tree.uuid(i), actor):
         raise NotFound(f"There is no entry {entry[:200]!r} in {policy.slug}.")
     place = {"policy": policy, "entry_uid": tree.uuid(i)}
     if table.all_objects.filter(name=name).exclude(**place).exists():
@@ -197,7 +200,7 @@ def drop_publication(*, name: str, reason: str, at: datetime, actor: Actor) -> N
     require_publisher(actor)
     named = Publication.all_objects.select_for_update(of=("self",)).select_related("policy")
     found = None if "\0" in name else named.filter(name=name).first()
-    if found is None:
+    if found is None or not is_within_bounds(found.policy, found.entry_uid, actor):
         raise NotFound(f"There is no publication {name[:128]!r}.")
     audit.record(
         actor=actor,
@@ -227,8 +230,10 @@ def write_documents(
 
 
 def list_publications(*, actor: Actor) -> list[Publication]:
+    """Those within the bounds of the actor's token, by name."""
     require_publisher(actor)
-    return list(Publication.objects.select_related("policy").order_by("name"))
+    rows = Publication.objects.select_related("policy").order_by("name")
+    return [row for row in rows if is_within_bounds(row.policy, row.entry_uid, actor)]
 
 
 def own_name() -> str:
@@ -295,5 +300,13 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def require_publisher(actor: Actor) -> None:
-    if not actor.is_admin:
+    """Require an administrator; `is_within_bounds` asks what lies within the bounds of a token."""
+    if not rules_within(actor, Token.Scope.ADMIN):
         raise NotAllowed("Only administrators decide what this site publishes.")
+
+
+def is_within_bounds(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
+    """Whether the bounds of the actor's token include the entry; of an archived one, its last parents decide."""
+    if not actor.reaches_policy(policy.slug):
+        return False
+    return actor.top_uid is None or actor.reaches_entry(Lineages(policy, load_tree(policy)).of(entry_uid))

@@ -14,7 +14,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import NotFound
 from apps.federation.models import Publication, Reading, UsageFeed
-from apps.policies.access.scope import Rights, Verb
+from apps.federation.publishing import is_within_bounds
+from apps.policies.access.scope import Rights, Verb, rules_within
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import clean_authority
@@ -102,13 +103,8 @@ def _reading_key(of: Publication | UsageFeed) -> dict[str, Any]:
 def _may_read(policy: Policy, entry_uid: UUID, actor: Actor) -> bool:
     """Whether the actor is an administrator, or has a token with the scope `federation` that includes the entry."""
     token = actor.token
-    if not actor.is_admin and (token is None or Token.Scope.FEDERATION not in token.scopes):
-        return False
-    if token is None:
-        return True
-    if token.policy_slug not in ("", policy.slug):
-        return False
-    return token.subtree_uid in (None, entry_uid) or _lies_below(policy, entry_uid, token.subtree_uid)
+    is_reader = token is not None and Token.Scope.FEDERATION in token.scopes
+    return (is_reader or rules_within(actor, Token.Scope.ADMIN)) and is_within_bounds(policy, entry_uid, actor)
 
 
 def _lies_below(policy: Policy, entry_uid: UUID, top: UUID | None) -> bool:

@@ -12,11 +12,15 @@ from apps.policies.selectors import get_policy
 
 
 def may_use(actor: Actor) -> bool:
-    """Whether the actor may have jobs decided: administrators, and tokens of scope schedulers without a subtree."""
-    if actor.is_admin:
-        return True
+    """Whether the actor may have jobs of reached policies decided: administrators, and tokens of scope schedulers.
+
+    None bound to a subtree: each decision weighs all groups, and books for any of them.
+    """
+    if actor.top_uid is not None:
+        return False
     token = actor.token
-    return token is not None and Token.Scope.SCHEDULERS in token.scopes and token.subtree_uid is None
+    is_scheduler = token is not None and Token.Scope.SCHEDULERS in token.scopes
+    return is_scheduler or rules_all(actor, Token.Scope.ADMIN)
 
 
 def policy_to_use(actor: Actor, slug: str) -> Policy:
@@ -41,7 +45,7 @@ def policy_to_manage(actor: Actor, slug: str) -> Policy:
         NotAllowed: the actor is not an administrator of all of it.
     """
     policy = get_policy(slug=slug, actor=actor, scope=Token.Scope.POLICIES_WRITE)
-    if not rules_all(actor) or (actor.token is not None and actor.token.subtree_uid is not None):
+    if not rules_all(actor):
         raise NotAllowed("Only administrators may set the rules of a SAM ledger.")
     return policy
 

@@ -10,12 +10,14 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
+from apps.accounts.models import Token
 from apps.core.errors import NotAllowed
 from apps.mapping.changes import refuse_invalid_rules, with_reach, write_rules
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.mapping.versions import sort_by_tier, store_version, version_of
+from apps.policies.access.scope import rules_within
 from apps.policies.publishing.revisions import lock_policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
@@ -30,7 +32,7 @@ def set_rules(*, policy_slug: str, rules: Sequence[Rule], reason: str = "", at: 
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     policy = lock_policy(policy.pk)
     rights = MapRights(policy, load_tree(policy), actor, at)
-    if not (actor.is_admin and rights.may_map(0)):  # tokens may be limited to a subtree
+    if not (rules_within(actor, Token.Scope.ADMIN) and rights.may_map(0)):
         raise NotAllowed(_("Only an administrator can replace all mapping rules."))
     stored = sort_by_tier(list(load_rules(policy)))
     refuse_invalid_rules(rights, rules)

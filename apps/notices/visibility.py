@@ -11,7 +11,7 @@ import numpy as np
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, NotFound
 from apps.policies.access.holders import GrantLine, get_grant_line
-from apps.policies.access.scope import Rights, Verb, require_policy, rules_all
+from apps.policies.access.scope import Rights, Verb, require_policy, rules_all, rules_within
 from apps.policies.models import Policy
 from apps.policies.requests.inbox import Decider
 from apps.policies.tree.columns import Mask
@@ -24,7 +24,7 @@ class PolicyVisibility:
     def __init__(self, policy: Policy, actor: Actor, at: datetime) -> None:
         self.policy, self._actor, self._at = policy, actor, at
         self.rights = Rights(policy, actor, at)
-        self.rules = rules_all(actor, "policies:read")
+        self._rules = rules_within(actor, "policies:read")
 
     @cached_property
     def view(self) -> PolicyView:
@@ -45,7 +45,7 @@ class PolicyVisibility:
     def _concerned(self) -> Mask:
         """Mask of entries at or below a grant of the reader, and of the path to their own entries."""
         tree = self.view.tree
-        mask: Mask = np.full(len(tree), self.rules, dtype=np.bool_)
+        mask: Mask = np.full(len(tree), self._rules, dtype=np.bool_)
         for uid in self.rights.anywhere:
             i = tree.index_of_uid(uid)
             if i is not None:
@@ -84,7 +84,7 @@ class PolicyVisibility:
         return sees.may_see(i) and (sees.may_divide(i) or (parent >= 0 and sees.may_divide(parent)))
 
     def holds_over_all(self, verb: Verb) -> bool:
-        return self.rules or self.view.tree.uuid(0) in self.rights.at(verb)
+        return rules_all(self._actor, "policies:read") or self.view.tree.uuid(0) in self.rights.at(verb)
 
 
 class Reader:
@@ -96,17 +96,11 @@ class Reader:
 
     @property
     def is_admin(self) -> bool:
-        return self.actor.is_admin and not self._is_bound
+        return self.actor.is_admin
 
     @property
     def user_id(self) -> int | None:
         return self.actor.user.pk if self.actor.user else None
-
-    @property
-    def _is_bound(self) -> bool:
-        """Whether a token is limited to a policy, entry or source; it gets no notices of the whole site."""
-        token = self.actor.token
-        return token is not None and bool(token.policy_slug or token.subtree_uid or token.source_slug)
 
     def of(self, policy: Policy | None) -> PolicyVisibility | None:
         """None if the reader may not see the policy."""

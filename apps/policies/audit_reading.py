@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -20,7 +19,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotAllowed, NotFound
-from apps.policies.access.scope import Rights, rules_all
+from apps.policies.access.scope import Rights, rules_within
+from apps.policies.changesets.change_sets import named_uids
 from apps.policies.models import ChangeSet, Entry, Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
@@ -58,9 +58,9 @@ class Reach:
         self._policy, tree = policy, load_tree(policy)
         rights = Rights(policy, actor, at)
         by_name = rights.at(*(verb for verb in Grant.Verb if verb != Grant.Verb.VIEW_AGGREGATE))
-        tops = {tree.uuid(0)} if rules_all(actor, "policies:read") else by_name
+        tops = {tree.uuid(0)} if rules_within(actor, "policies:read") else by_name
         part = Part.below(tree, tops)
-        bound = actor.token.subtree_uid if actor.token else None
+        bound = actor.top_uid
         if bound is not None:
             tops = {uid for uid in {*tops, bound} if part.has(uid)}
             within = Part.below(tree, {bound})
@@ -177,9 +177,7 @@ class AuditReader:
 
     @cached_property
     def reads_all(self) -> bool:
-        """Whether the reader is an administrator whose token, if any, isn't limited to a policy or subtree."""
-        token = self._actor.token
-        return self._actor.is_admin and (token is None or not (token.policy_slug or token.subtree_uid))
+        return self._actor.is_admin
 
     def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         found: list[AuditEvent] = []
@@ -274,9 +272,8 @@ class AuditReader:
         return self._reaches[slug]
 
     def _reach_into(self, slug: str) -> Reach | None:
-        actor, token = self._actor, self._actor.token
-        outside = token is not None and token.policy_slug not in ("", slug)
-        if outside or not any(actor.has_scope(scope) for scope in _READS_POLICIES):
+        actor = self._actor
+        if not actor.reaches_policy(slug) or not any(actor.has_scope(scope) for scope in _READS_POLICIES):
             return None
         policy = Policy.all_objects.filter(slug=slug).first()
         reach = None if policy is None else Reach(policy, actor, self._at)
@@ -301,8 +298,7 @@ class AuditReader:
                 reach.load_parents(uids)
 
     def _may_read(self, event: AuditEvent, named: set[UUID] | None, change_sets: dict[int, ChangeSet]) -> bool:
-        bound = self._actor.token is not None and self._actor.token.policy_slug not in ("", event.policy_slug)
-        if self.is_own(event) and self._actor.has_scope("self:read") and not bound:
+        if self.is_own(event) and self._actor.has_scope("self:read") and self._is_within_bounds(event):
             return True
         reach = self._reach(event.policy_slug) if event.policy_slug else None
         if reach is None:
@@ -313,6 +309,11 @@ class AuditReader:
         if named is None or is_others_draft:
             return reach.is_whole
         return reach.covers(named)
+
+    def _is_within_bounds(self, event: AuditEvent) -> bool:
+        """Whether a bound token includes the policy of the event; one of a subtree reads by `Reach` alone."""
+        is_of_policy = bool(event.policy_slug) and self._actor.reaches_policy(event.policy_slug)
+        return not self._actor.is_bound or (is_of_policy and self._actor.top_uid is None)
 
     def _below(self, events: Iterable[AuditEvent], wanted: AuditFilter) -> list[AuditEvent]:
         found = list(events)
@@ -338,26 +339,10 @@ def named_entries(event: AuditEvent, change_sets: dict[int, ChangeSet]) -> set[U
     """Return the uids of the entries that an event is about; None if it is about the whole policy."""
     named = {event.entry_uid} if event.entry_uid else set()
     change_set = change_sets.get(_change_set_of(event) or 0)
-    operations: list[dict[str, Any]] = list(change_set.operations) if change_set else []
     if change_set is None and _is_of_change_sets(event) and not named:
         return None
-    for operation in operations:
-        keys = ("entry",) if operation.get("op") == "adjust_usage" else ("entry", "parent", "uid")
-        uids = [operation.get(key) for key in keys] + _givers(operation)
-        if operation.get("op") in ("set_policy", "document") or not any(uids):
-            return None
-        try:
-            named |= {UUID(str(uid)) for uid in uids if uid}
-        except ValueError:
-            return None
-    return named or None
-
-
-def _givers(operation: dict[str, Any]) -> list[Any]:
-    """Return the siblings that gave up shares in an operation."""
-    shares = operation.get("shares")
-    source = shares.get("from") if isinstance(shares, dict) else None
-    return source if isinstance(source, list) else []
+    by_operations = named_uids(change_set.operations) if change_set else set()
+    return None if by_operations is None else (named | by_operations) or None
 
 
 def _is_of_change_sets(event: AuditEvent) -> bool:

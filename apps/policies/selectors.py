@@ -78,17 +78,13 @@ class EntryChange:
 
 
 def list_policies(*, actor: Actor) -> list[Policy]:
-    """List policies by name; a token bound to one policy lists only that one."""
+    """List policies by name, within the bounds of a token."""
     if actor.user is not None and not actor.user.is_active:
         return []
-    policies = Policy.objects.order_by("name", "pk")
-    if actor.token is not None and actor.token.policy_slug:
-        policies = policies.filter(slug=actor.token.policy_slug)
-    bound = actor.token.policy_slug if actor.token is not None else ""
-    found = once_per_request(("policies", bound), lambda: list(policies))
+    found = once_per_request(("policies",), lambda: list(Policy.objects.order_by("name", "pk")))
     for policy in found:
         store_for_request(("policy", policy.slug), policy)  # for find_policy
-    return list(found)
+    return [policy for policy in found if actor.reaches_policy(policy.slug)]
 
 
 def find_policy(slug: str) -> Policy | None:

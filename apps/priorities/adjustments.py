@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.accounts.actor import Actor
+from apps.accounts.models import Token
 from apps.core.errors import Conflict, NotAllowed
 from apps.mapping.permissions import MapRights
-from apps.policies.access.scope import Verb
+from apps.policies.access.scope import Verb, rules_all
 from apps.policies.models import Adjustment
 from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.settings import tolerance_at
@@ -104,7 +105,7 @@ def may_adjust(view: PolicyView, i: int) -> bool:
     if view.tree.is_reserve[i] or not view.actor.has_scope("policies:write"):
         return False
     if parent < 0:
-        return view.actor.is_admin
+        return rules_all(view.actor, Token.Scope.ADMIN)
     return rights.holds(parent, Verb.MANAGE_USAGE) and rights.holds(parent, Verb.PUBLISH)
 
 

@@ -131,7 +131,14 @@ def request_effect(*, change_set_id: int, at: datetime, actor: Actor) -> Run:
     change_set = get_change_set(id=change_set_id, actor=actor, at=at)
     if change_set.state in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN):
         raise Conflict("The change set is decided: there is no effect to compute.", code="decided")
-    return enqueue_run(kind=KIND, subject=_subject(change_set), owner=actor.user, at=at, max_attempts=_ATTEMPTS)
+    return enqueue_run(
+        kind=KIND,
+        subject=_subject(change_set),
+        arguments={"policy": change_set.policy.slug},
+        owner=actor.user,
+        at=at,
+        max_attempts=_ATTEMPTS,
+    )
 
 
 def newest_run(change_set: ChangeSet) -> Run | None:

@@ -178,16 +178,15 @@ class _Reader:
 
     @cached_property
     def reads_all(self) -> bool:
-        bound = self.actor.token is not None and self.actor.token.subtree_uid is not None
-        return rules_all(self.actor, Token.Scope.POLICIES_READ) and not bound
+        return rules_all(self.actor, Token.Scope.POLICIES_READ)
 
     @cached_property
     def own(self) -> dict[int, Account]:
         """The actor's own accounts; none for a token bound to a subtree."""
         if self.actor.user is None or not self.actor.has_scope(Token.Scope.SELF_READ):
             return {}
-        bound = self.actor.token is not None and self.actor.token.subtree_uid is not None
-        return {} if bound else {account.pk: account for account in list_accounts_of(self.actor.user)}
+        is_part = self.actor.top_uid is not None
+        return {} if is_part else {account.pk: account for account in list_accounts_of(self.actor.user)}
 
     @cached_property
     def _rights(self) -> MapRights:

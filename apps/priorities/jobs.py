@@ -98,7 +98,7 @@ def list_waiting_jobs(*, policy_slug: str, actor: Actor, limit: int = 5) -> Wait
 
 
 def _own(actor: Actor) -> Sequence[Account]:
-    if actor.user is None or (actor.token is not None and actor.token.subtree_uid is not None):
+    if actor.user is None or actor.top_uid is not None:
         return []
     return list_accounts_of(actor.user)
 

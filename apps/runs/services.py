@@ -197,8 +197,14 @@ def cancel_run(*, run_id: int, at: datetime, actor: Actor) -> Run:
 
 
 def may_see(run: Run, actor: Actor) -> bool:
-    """Whether the actor is the owner of the run or an administrator."""
-    return actor.is_admin or (actor.user is not None and run.owner_id == actor.user.pk)
+    """Whether the actor is the owner of the run or an administrator, and the run is within the bounds of a token."""
+    kind, _, name = run.subject.partition(":")
+    if kind == "source":
+        is_reached = actor.reaches_source(name)
+    else:
+        is_reached = actor.reaches_policy(run.arguments.get("policy", "") if kind != "policy" else name)
+    own = actor.user is not None and run.owner_id == actor.user.pk
+    return actor.is_admin or (own and (is_reached or not actor.is_bound))
 
 
 def claim_run(

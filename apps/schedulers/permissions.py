@@ -20,14 +20,11 @@ READ, WRITE, AGENT = Token.Scope.POLICIES_READ.value, Token.Scope.POLICIES_WRITE
 
 def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
     """Whether the actor manages the whole policy of a scheduler. Scopes of tokens are checked separately."""
-    if actor.user is None:
-        return True
-    bounds = actor.token
-    if not actor.user.is_active or (bounds is not None and bounds.policy_slug not in ("", policy.slug)):
+    if not actor.reaches_policy(policy.slug) or (actor.user is not None and not actor.user.is_active):
         return False
-    if bounds is not None and bounds.subtree_uid is not None and bounds.subtree_uid != load_tree(policy).uuid(0):
+    if actor.top_uid is not None and actor.top_uid != load_tree(policy).uuid(0):
         return False
-    if actor.user.is_superuser:
+    if actor.administers:
         return True
     held = Rights(policy, actor, at).at(Verb.EDIT_STRUCTURE)
     return bool(held) and load_tree(policy).uuid(0) in held
@@ -35,7 +32,7 @@ def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
 
 def manages_any(*, at: datetime, actor: Actor) -> bool:
     """Whether the actor manages any policy; evaluated on every page."""
-    if actor.user is not None and actor.user.is_superuser:
+    if actor.user is not None and actor.administers and not actor.is_bound:
         return True
     return any(manages(policy, actor, at) for policy in list_policies(actor=actor))
 

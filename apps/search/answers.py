@@ -268,8 +268,8 @@ def _list_off_target(view: PolicyView, question: WhoIsOff) -> SearchAnswer:
 
 def _top_entry(view: PolicyView) -> int:
     """Return the root, or the subtree that the actor's token is restricted to."""
-    bound = view.actor.token.subtree_uid if view.actor.token else None
-    return view.require(bound) if bound else view.visibility.require(0)
+    top = view.actor.top_uid
+    return view.require(top) if top else view.visibility.require(0)
 
 
 def _off_target_sentence(question: WhoIsOff, where: str, n: int, off: off_target.OffTarget) -> tuple[str, str]:

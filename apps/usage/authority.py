@@ -9,13 +9,13 @@ from apps.usage.models import Source
 
 
 def may_write(actor: Actor, source_slug: str) -> bool:
-    """Whether the actor may send usage to this source: administrators, and tokens of scope usage:write for it or for
-    any.
+    """Whether the actor may send usage to this source: administrators, and tokens of scope usage:write, each within
+    the bounds of the token.
     """
-    if actor.is_admin:
-        return True
     token = actor.token
-    return token is not None and Token.Scope.USAGE_WRITE in token.scopes and token.source_slug in ("", source_slug)
+    is_sender = token is not None and Token.Scope.USAGE_WRITE in token.scopes
+    administers = actor.administers and actor.has_scope(Token.Scope.ADMIN)
+    return actor.reaches_source(source_slug) and (is_sender or administers)
 
 
 def may_read_all(actor: Actor) -> bool:
@@ -26,12 +26,12 @@ def require_write(actor: Actor, source_slug: str) -> None:
     """Check that the actor may send usage to this source.
 
     Raises:
-        NotFound: the actor's token is bound to another source and may not learn that this one exists.
+        NotFound: the source is outside the bounds of the actor's token, which may not learn that it exists.
         NotAllowed: the actor lacks the permission.
     """
     if may_write(actor, source_slug):
         return
-    if actor.token is not None and actor.token.source_slug not in ("", source_slug):
+    if not actor.reaches_source(source_slug):
         raise NotFound(f"There is no usage source {source_slug[:64]!r}.")
     raise NotAllowed("Only administrators and tokens of scope usage:write for this source may send usage.")
 

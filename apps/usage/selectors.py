@@ -231,11 +231,12 @@ def _place_after(after: list[Any], *, with_account: bool) -> dict[str, Any]:
 
 
 def _sources_of(actor: Actor, *, also_archived: bool = False) -> QuerySet[Source]:
-    """All sources, or the one that the actor's token is bound to."""
+    """The sources within the bounds of the actor's token."""
     sources = Source.all_objects.all() if also_archived else Source.objects.all()
-    if actor.token is not None and actor.token.source_slug:
-        sources = sources.filter(slug=actor.token.source_slug)
-    return sources
+    if not actor.is_bound:
+        return sources
+    reached = [slug for slug in sources.values_list("slug", flat=True) if actor.reaches_source(slug)]
+    return sources.filter(slug__in=reached)
 
 
 _N_ACCOUNTS = """

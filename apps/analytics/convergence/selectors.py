@@ -195,8 +195,8 @@ def open_entry(*, policy_slug: str, actor: Actor, uid: UUID | None, itself: bool
     A leaf is always shown alone.
     """
     view = open_view(policy_slug=policy_slug, actor=actor, scope=scope)
-    if uid is None and actor.token is not None:
-        uid = actor.token.subtree_uid
+    if uid is None:
+        uid = actor.top_uid
     at = view.visibility.require(0) if uid is None else view.require(uid)
     return OpenedEntry(view, at, itself or not len(view.tree.children(at)))
 

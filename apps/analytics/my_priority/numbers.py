@@ -109,7 +109,7 @@ def _job_waits(
 
 def _account_ids(snapshot: ServedSnapshot, entry: int, actor: Actor) -> list[int]:
     """List the actor's own accounts mapped to the entry; none for a token restricted to a subtree, as for charges."""
-    if actor.user is None or (actor.token is not None and actor.token.subtree_uid is not None):
+    if actor.user is None or actor.top_uid is not None:
         return []
     return [
         account.pk

@@ -163,7 +163,7 @@ def _address_refusal(request: HttpRequest) -> str:
 def _require_whole_site(bounds: TokenBounds) -> None:
     """Reject tokens that are limited to a policy, entry or source: metrics are of the whole site."""
     require_scope(bounds, frozenset({PRIORITIES_READ}))
-    if bounds.policy_slug or bounds.subtree_uid or bounds.source_slug:
+    if bounds.is_bound:
         message = "Metrics cover the whole site, but the token is limited: make one without policy, subtree and source."
         raise NotAllowed(message, code="token_bound")
 

@@ -116,6 +116,7 @@ class DecayFunctionSerializer(serializers.Serializer[Any]):
 
 
 class AlgorithmListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = READ
 
     @extend_schema(operation_id="list_algorithms", responses=list_schema(AlgorithmSerializer))
@@ -125,6 +126,7 @@ class AlgorithmListView(APIView):
 
 
 class OperatorListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = READ
 
     @extend_schema(operation_id="list_operators", responses=list_schema(OperatorSerializer))
@@ -134,6 +136,7 @@ class OperatorListView(APIView):
 
 
 class DecayFunctionListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = READ
 
     @extend_schema(operation_id="list_decay_functions", responses=list_schema(DecayFunctionSerializer))

@@ -94,6 +94,7 @@ class AuditFilterSerializer(serializers.Serializer[Any]):
 
 
 class AuditListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE, SELF_READ})}
 
     @extend_schema(operation_id="list_audit", parameters=[AuditFilterSerializer], responses=AuditPageSerializer)

@@ -214,6 +214,7 @@ class MyFigureFilterSerializer(FigureFilterSerializer):
 
 
 class MyFigureView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
 
     @extend_schema(
@@ -287,6 +288,7 @@ class CoverageFilterSerializer(FigureFilterSerializer):
 
 
 class CoverageFigureView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY}
 
     @extend_schema(operation_id="get_coverage_figure", parameters=[CoverageFilterSerializer], responses=FIGURE_ANSWERS)

@@ -144,6 +144,7 @@ class JobCaseParser(StrictJSONParser):
 
 
 class JobExplanationView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": ANY}
     on_repeat = "work"
     parser_classes = (JobCaseParser,)

@@ -115,6 +115,7 @@ class RuleChangeSerializer(serializers.Serializer[Any]):
 
 
 class NoticeListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": _READ}
 
     @extend_schema(
@@ -139,6 +140,7 @@ class NoticeListView(APIView):
 
 
 class NoticeDetailView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": _READ}  # marking is for sessions only: it is a person's own list
 
     @extend_schema(operation_id="read_notice", responses=NoticeSerializer)
@@ -160,6 +162,7 @@ class NoticeDetailView(APIView):
 
 
 class NoticeRuleListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": _READ, "POST": frozenset({POLICIES_WRITE})}
 
     @extend_schema(
@@ -190,6 +193,7 @@ class NoticeRuleListView(APIView):
 
 
 class NoticeRuleDetailView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {
         "GET": _READ,
         "PATCH": frozenset({POLICIES_WRITE}),
@@ -232,6 +236,7 @@ class NoticeRuleDetailView(APIView):
 
 
 class NoticeKindListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": _READ}
 
     @extend_schema(

@@ -42,6 +42,7 @@ class RunSerializer(serializers.Serializer[Any]):
 
 
 class RunDetailView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY}
 
     @extend_schema(operation_id="get_run", responses=RunSerializer)

@@ -92,6 +92,7 @@ FoundSerializer = record_serializer(
 
 
 class SearchView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
 
     @extend_schema(operation_id="search", parameters=[SearchFilterSerializer], responses=FoundSerializer)

@@ -35,7 +35,7 @@ from apps.federation.staleness import (
     mounts_with_held,
     usage_with_held,
 )
-from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all
+from apps.policies.access.scope import EVERYBODY, Rights, Verb, held_by, rules_all, rules_within
 from apps.policies.models import Grant, Policy
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
@@ -81,8 +81,8 @@ def may_federate(*, at: datetime, actor: Actor) -> bool:
     if not actor.has_scope(SCOPE):
         return False
     if actor.user is None or not actor.user.is_active:
-        return rules_all(actor, SCOPE)
-    return rules_all(actor, SCOPE) or any(Verb.MOUNT in held.verbs for held in held_by(actor.user, at))
+        return rules_within(actor, SCOPE)
+    return rules_within(actor, SCOPE) or any(Verb.MOUNT in held.verbs for held in held_by(actor.user, at))
 
 
 def require_federation(*, at: datetime, actor: Actor) -> None:
@@ -93,11 +93,9 @@ def require_federation(*, at: datetime, actor: Actor) -> None:
 def list_mountable(*, at: datetime, actor: Actor) -> list[Policy]:
     """Policies in which the actor may mount something."""
     policies = Policy.objects.order_by("name", "slug")
-    if actor.token is not None and actor.token.policy_slug:
-        policies = policies.filter(slug=actor.token.policy_slug)
-    if not rules_all(actor, SCOPE):
+    if not rules_within(actor, SCOPE):
         policies = policies.filter(pk__in=_mount_grants(at, actor).values("policy"))
-    return list(policies)
+    return [policy for policy in policies if actor.reaches_policy(policy.slug)]
 
 
 def list_mountable_groups(policy: Policy, *, most: int, at: datetime, actor: Actor) -> list[str]:
@@ -130,7 +128,7 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
     found = [_mounted(row, policy, at) for row, policy in _decided_rows(mounts, policies, at, actor)]
     found += [_subscribed(row, policy, at) for row, policy in _decided_rows(taken, policies, at, actor)]
-    if rules_all(actor, SCOPE):
+    if rules_within(actor, SCOPE) and not actor.is_bound:
         found += _readers(policies, at, actor)
     return found
 
@@ -151,7 +149,7 @@ def count_alarming(*, at: datetime, actor: Actor, has_fetches: bool | None = Non
         return 0
     fetched: list[Mount | Subscription] = [*_mounts(), *_subscriptions()]
     alarming = [row for row in fetched if _condition_of(row, at) in NEEDS_ATTENTION]
-    if rules_all(actor, SCOPE) and actor.token is None:
+    if rules_within(actor, SCOPE) and not actor.is_bound:
         return len(alarming)
     policies: dict[int, MountablePolicy] = {}
     return len(_decided_rows(alarming, policies, at, actor))
@@ -171,7 +169,7 @@ class MountablePolicy:
     def mask(self) -> Mask:
         """Mask of the entries at which the actor decides about mounts."""
         tree, actor = self.tree, self._actor
-        everywhere = rules_all(actor, SCOPE)
+        everywhere = rules_within(actor, SCOPE)
         mask = np.full(len(tree), everywhere, dtype=np.bool_)
         if not everywhere and actor.has_scope(SCOPE):
             for uid in Rights(self.policy, actor, self._at).at(Verb.MOUNT):
@@ -179,17 +177,19 @@ class MountablePolicy:
                 if i is not None:
                     # a mount's own share is decided at its parent
                     mask |= tree.subtree_mask(i) & (np.arange(len(tree)) != i)
-        if actor.token is not None and actor.token.subtree_uid is not None:
-            i = tree.index_of_uid(actor.token.subtree_uid)
+        if actor.top_uid is not None:
+            i = tree.index_of_uid(actor.top_uid)
             mask &= np.zeros(len(tree), dtype=np.bool_) if i is None else tree.subtree_mask(i)
-        if actor.token is not None and actor.token.policy_slug not in ("", self.policy.slug):
+        if not actor.reaches_policy(self.policy.slug):
             mask[:] = False
         return mask
 
     def decides(self, uid: UUID) -> bool:
         """Whether the actor decides at the entry; an entry that has left the tree is left to administrators."""
         i = self.tree.index_of_uid(uid)
-        return rules_all(self._actor, SCOPE) if i is None else bool(self.mask[i])
+        if i is not None:
+            return bool(self.mask[i])
+        return rules_all(self._actor, SCOPE) and self._actor.reaches_policy(self.policy.slug)
 
     def where(self, uid: UUID) -> tuple[str, float | None]:
         """Path and global target of the entry."""

@@ -25,7 +25,7 @@ from apps.federation.mounts.application import apply_document
 from apps.federation.publishing import own_name
 from apps.mapping.changes import MOST_ASSIGNED, Assign, make_change
 from apps.mapping.moves import Move, UnmappedUsage, moves_to_unmapped, usage_of_unmapped
-from apps.policies.access.scope import Rights, Verb, rules_all
+from apps.policies.access.scope import Rights, Verb, rules_all, rules_within
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.selectors import get_policy
@@ -102,7 +102,7 @@ def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at:
         NotFound: the actor may not mount anything here.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
-    if not (rules_all(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
+    if not (rules_within(actor) or Rights(policy, actor, at).at(Verb.MOUNT)):
         raise NotFound("There is nothing here that you may mount at.")
     place = _load_entry(policy, entry, actor, at) if entry else None
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
@@ -252,18 +252,16 @@ def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) ->
 
     This requires rights above it, where a mount's own share is decided.
     """
-    token = actor.token
-    if not actor.has_scope("federation") or (token is not None and token.policy_slug not in ("", policy.slug)):
+    if not actor.has_scope("federation") or not actor.reaches_policy(policy.slug):
         return False
-    is_bound = token is not None and token.subtree_uid is not None
-    if not is_bound and rules_all(actor, "federation"):
+    if rules_all(actor, "federation"):
         return True
     tree = load_tree(policy)
     i = tree.index_of_uid(entry_uid)
     above: set[UUID] = set() if i is None else {tree.uuid(j) for j in tree.ancestors(i)}
-    if token is not None and is_bound and token.subtree_uid not in above | {entry_uid}:
+    if not actor.reaches_entry(above | {entry_uid}):
         return False
-    if rules_all(actor, "federation"):
+    if rules_within(actor, "federation"):
         return True
     return bool(Rights(policy, actor, at).at(Verb.MOUNT) & above)
 

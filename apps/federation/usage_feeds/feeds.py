@@ -23,7 +23,7 @@ from django.db import OperationalError, connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge, Unavailable
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
 from apps.core.signing import sign_document
 from apps.federation.documents.trust import load_keys
 from apps.federation.documents.wire_usage import (
@@ -36,7 +36,7 @@ from apps.federation.documents.wire_usage import (
     write_usage,
 )
 from apps.federation.models import FeedHour, Mount, SiteKey, UsageFeed
-from apps.federation.publishing import entry_to_publish, own_name, refuse_name, require_publisher
+from apps.federation.publishing import entry_to_publish, own_name, refuse_name
 from apps.federation.usage_feeds.feed_content import (
     View,
     add_marks,
@@ -94,7 +94,7 @@ def make_feed(
         NotAllowed: not an administrator.
         Invalid, NotFound, Conflict: a value, the entry, or the name exists already.
     """
-    require_publisher(actor)
+    _require_site(actor)
     _check(name, capacity_cores, keeps_days, expires_after_s)
     policy, uid = entry_to_publish(UsageFeed, "feed", policy_slug, entry, name, actor)
     values = {
@@ -127,7 +127,7 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
         NotAllowed: not an administrator.
         NotFound: there is no such feed.
     """
-    require_publisher(actor)
+    _require_site(actor)
     found = UsageFeed.all_objects.select_for_update(of=("self",)).select_related("policy").filter(name=name).first()
     if found is None:
         raise NotFound(f"There is no feed {name[:128]!r}.")
@@ -138,8 +138,13 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
     )
 
 
+def _require_site(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only administrators of the whole site decide about usage feeds.")
+
+
 def list_feeds(*, actor: Actor) -> list[UsageFeed]:
-    require_publisher(actor)
+    _require_site(actor)
     return list(UsageFeed.objects.select_related("policy").order_by("name"))
 
 

@@ -22,7 +22,7 @@ from apps.policies.access.scope import (
     locked_by,
     require_policy,
     require_scope,
-    rules_all,
+    rules_within,
     visible_entries,
 )
 from apps.policies.models import Entry, Grant, Policy
@@ -131,8 +131,7 @@ class HeldRights:
     def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> HeldRights:
         """Load the actor's grants; a token restricts them to the subtree that it is bound to."""
         grants = () if actor.user is None else grants_of(policy, actor.user, at)
-        bound = actor.token.subtree_uid if actor.token else None
-        return cls(grants, rules=rules_all(actor), bound=bound)
+        return cls(grants, rules=rules_within(actor), bound=actor.top_uid)
 
     def until(self, verb: str, lineage: Sequence[UUID]) -> datetime | None:
         """Return until when the verb is held at the last entry of the lineage; None if it isn't held."""
@@ -236,7 +235,7 @@ class ActorGuard:
         self._besides, self._instead, self._at = besides, instead, at
         require_policy(actor, policy.slug)
         require_scope(actor, WRITE)
-        self._rules = rules_all(actor)
+        self._rules = rules_within(actor)
         self._rights = Rights(policy, actor, at)
         self._sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at, rights=self._rights)
         self._root = tree.uuid(0)
@@ -300,8 +299,7 @@ class ActorGuard:
 
     def _reaches(self, verb: str, lineage: list[UUID]) -> bool:
         """Return whether the verb is granted at one of these entries."""
-        bound = self._actor.token.subtree_uid if self._actor.token else None
-        if bound is not None and bound not in lineage:
+        if not self._actor.reaches_entry(lineage):
             return False
         return self._rules or not self._rights.at(verb).isdisjoint(lineage)
 

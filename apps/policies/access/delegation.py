@@ -33,7 +33,15 @@ from apps.policies.access.authority import (
     Lineages,
     until_of,
 )
-from apps.policies.access.scope import EVERYBODY, WRITE, Verb, grants_of, require_scope, rules_all, visible_entries
+from apps.policies.access.scope import (
+    EVERYBODY,
+    WRITE,
+    Verb,
+    grants_of,
+    require_scope,
+    rules_within,
+    visible_entries,
+)
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Grant, Policy
 from apps.policies.publishing.revisions import lock_policy
@@ -63,7 +71,7 @@ class GrantContext:
 
     @property
     def rules(self) -> bool:
-        return rules_all(self.actor)
+        return rules_within(self.actor)
 
     def may_change(self, grant: Grant) -> bool:
         """Return whether the actor may change the grant: its giver, while still able to give it, or managers above its
@@ -212,8 +220,7 @@ def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetim
 
 
 def _in_bounds(setting: GrantContext, grant: Grant) -> bool:
-    bound = setting.actor.token.subtree_uid if setting.actor.token else None
-    return bound is None or bound in setting.lineages.of(grant.entry_uid)
+    return setting.actor.reaches_entry(setting.lineages.of(grant.entry_uid))
 
 
 def _seen(setting: GrantContext, uid: UUID) -> tuple[UUID, ...]:

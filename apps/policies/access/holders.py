@@ -15,7 +15,15 @@ from apps.accounts.models import User
 from apps.core.errors import NotAllowed, NotFound
 from apps.policies.access.authority import until_of
 from apps.policies.access.delegation import GrantContext, get_grant, tag_of
-from apps.policies.access.scope import EVERYBODY, Rights, Verb, Visibility, grants_of, rules_all, visible_entries
+from apps.policies.access.scope import (
+    EVERYBODY,
+    Rights,
+    Verb,
+    Visibility,
+    grants_of,
+    rules_within,
+    visible_entries,
+)
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 
@@ -108,7 +116,6 @@ def list_grants(
     it."""
     policy = get_policy(slug=policy_slug, actor=actor)
     setting = GrantContext.of(policy, actor, at)
-    bound = actor.token.subtree_uid if actor.token else None
     grants = Grant.objects.filter(policy=policy).select_related("user", "granted_by", "policy")
     if username:
         person = User.objects.filter(username=username).first() if "\0" not in username else None
@@ -117,7 +124,7 @@ def list_grants(
     for grant in grants:
         lineage = setting.lineages.of(grant.entry_uid)
         wanted = entry_uid is None or (entry_uid in lineage if below else entry_uid == grant.entry_uid)
-        if wanted and (bound is None or bound in lineage) and setting.may_know(grant):
+        if wanted and actor.reaches_entry(lineage) and setting.may_know(grant):
             lines.append(_line(setting, grant))
     return sorted(lines, key=lambda line: (line.path, name_of(line.grant), line.grant.pk))
 
@@ -251,7 +258,7 @@ def _place(setting: GrantContext, uid: UUID) -> tuple[str, str]:
 def may_grant(*, policy_slug: str, at: datetime, actor: Actor) -> bool:
     """Return whether the actor may delegate rights anywhere in the policy."""
     policy = get_policy(slug=policy_slug, actor=actor)
-    return rules_all(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
+    return rules_within(actor) or bool(Rights(policy, actor, at).at(Verb.DELEGATE))
 
 
 def longest_end(*, policy_slug: str, entry_uid: UUID, verbs: Sequence[str], at: datetime, actor: Actor) -> datetime:

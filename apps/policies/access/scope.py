@@ -38,9 +38,8 @@ def require_scope(actor: Actor, scope: str) -> None:
 
 
 def require_policy(actor: Actor, slug: str) -> None:
-    """Raise NotFound if the actor's token is bound to another policy, or the actor's account is inactive."""
-    bound = actor.token is not None and actor.token.policy_slug not in ("", slug)
-    if bound or (actor.user is not None and not actor.user.is_active):
+    """Raise NotFound if the policy is outside the bounds of the actor's token, or the actor's account is inactive."""
+    if not actor.reaches_policy(slug) or (actor.user is not None and not actor.user.is_active):
         raise policy_not_found(slug)
 
 
@@ -65,11 +64,17 @@ def archived_policy(slug: str, at: datetime) -> Archived:
 
 
 def rules_all(actor: Actor, scope: str = WRITE) -> bool:
-    """Return whether the actor is the system or an administrator with the scope; bounds of tokens are checked
-    separately."""
-    if actor.user is None:
-        return True
-    return bool(actor.user.is_active and actor.user.is_superuser and actor.has_scope(scope))
+    """Return whether the actor is the system or an administrator with the scope, of whole policies: through a token
+    only if it isn't bound to a subtree. `require_policy` asks which policy."""
+    return actor.top_uid is None and rules_within(actor, scope)
+
+
+def rules_within(actor: Actor, scope: str = WRITE) -> bool:
+    """Return whether the actor rules as an administrator what lies within the bounds of the token.
+
+    For callers that ask `reaches_entry` for each entry, or mask entries by the subtree.
+    """
+    return actor.administers and actor.has_scope(scope)
 
 
 class Rights:
@@ -203,9 +208,9 @@ def visible_entries(
     """
     require_policy(actor, policy.slug)
     none = np.zeros(len(tree), dtype=np.bool_)
-    rules = rules_all(actor)
+    rules = rules_within(actor)
     reads = actor.token is None or any(actor.has_scope(scope) for scope in _READS_TREES)
-    open_to = actor.user is None or actor.user.is_superuser or policy.visibility == Policy.Visibility.TREE
+    open_to = actor.administers or policy.visibility == Policy.Visibility.TREE
     everything = reads and open_to
     mask = np.ones(len(tree), dtype=np.bool_) if everything else none.copy()
     divided = np.ones(len(tree), dtype=np.bool_) if rules else none.copy()
@@ -221,8 +226,8 @@ def visible_entries(
         _open_by_grants(tree, rights, *seen, divided, may_write=actor.has_scope(WRITE))
         if reads:
             _reveal_by_grants(tree, rights, outright)
-    if actor.token is not None and actor.token.subtree_uid is not None:
-        i = tree.index_of_uid(actor.token.subtree_uid)
+    if actor.top_uid is not None:
+        i = tree.index_of_uid(actor.top_uid)
         below = none if i is None else tree.subtree_mask(i)
         for each in (mask, divided, outright, names_below):
             each &= below

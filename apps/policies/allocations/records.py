@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
-from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_all
+from apps.policies.access.scope import WRITE, Rights, Verb, Visibility, rules_within
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
@@ -140,12 +140,11 @@ def deciding(*, policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -
     """
     if not actor.has_scope(WRITE):
         return lambda i: False
-    bound = actor.token.subtree_uid if actor.token else None
-    rules, given_at = rules_all(actor), Rights(policy, actor, at).at(Verb.EDIT_SHARES)
+    rules, given_at = rules_within(actor), Rights(policy, actor, at).at(Verb.EDIT_SHARES)
 
     def may(i: int) -> bool:
         lineage = [tree.uuid(j) for j in (tree.ancestors(i) or [0])]
-        return (bound is None or bound in lineage) and (rules or not given_at.isdisjoint(lineage))
+        return actor.reaches_entry(lineage) and (rules or not given_at.isdisjoint(lineage))
 
     return may
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound, Stale
-from apps.policies.access.authority import ActorGuard, AuthorGuard
+from apps.policies.access.authority import ActorGuard, AuthorGuard, Lineages
 from apps.policies.access.scope import (
     Rights,
     Verb,
@@ -22,6 +22,7 @@ from apps.policies.access.scope import (
     require_policy,
     require_scope,
     rules_all,
+    rules_within,
     visible_entries,
 )
 from apps.policies.changesets.conflicts import (
@@ -85,8 +86,7 @@ def refuse_account_moves(outcome: Outcome, *, policy: Policy, actor: Actor, at: 
 
     Administrators may move all accounts, unless their token is bound to a subtree.
     """
-    bound = actor.token is not None and actor.token.subtree_uid is not None
-    if rules_all(actor) and not bound:
+    if rules_all(actor):
         return
     refusal = account_moves(outcome, policy=policy, actor=actor, at=at).refusal
     if refusal:
@@ -156,6 +156,29 @@ def _subject(operation: Mapping[str, Any]) -> tuple[Any, ...]:
     return operation.get("uid"), operation.get("parent"), operation.get("name")
 
 
+def named_uids(operations: Operations) -> set[UUID] | None:
+    """Return the uids of the entries that operations are about, with parents and givers of shares; None if one of them
+    is about the whole policy."""
+    named: set[UUID] = set()
+    for operation in operations:
+        keys = ("entry",) if operation.get("op") == "adjust_usage" else ("entry", "parent", "uid")
+        uids = [operation.get(key) for key in keys] + _givers(operation)
+        if operation.get("op") in ("set_policy", "document") or not any(uids):
+            return None
+        try:
+            named |= {UUID(str(uid)) for uid in uids if uid}
+        except ValueError:
+            return None
+    return named
+
+
+def _givers(operation: Mapping[str, Any]) -> list[Any]:
+    """Return the siblings that gave up shares in an operation."""
+    shares = operation.get("shares")
+    source = shares.get("from") if isinstance(shares, dict) else None
+    return source if isinstance(source, list) else []
+
+
 # --- Change sets ------------------------------------------------------------------------------------------------------
 _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
@@ -168,9 +191,9 @@ class ChangeSetAccess:
         self._policy, self._actor, self._at = policy, actor, at
 
     def is_of(self, change_set: ChangeSet) -> bool:
-        """Return whether the actor is its author or an administrator of the whole policy."""
+        """Return whether the actor is its author or an administrator, and all that it names is within the bounds."""
         mine = self._actor.user is not None and change_set.author_id == self._actor.user.pk
-        return mine or self._rules
+        return (mine or self._rules) and self._is_within_bounds(change_set)
 
     def may_see(self, change_set: ChangeSet) -> bool:
         """Return whether the actor may see it: also managers, unless it is a draft, if they see all entries that it
@@ -181,25 +204,39 @@ class ChangeSetAccess:
 
     @cached_property
     def _rules(self) -> bool:
-        whole = self._actor.token is None or self._actor.token.subtree_uid is None
-        return whole and (rules_all(self._actor, "policies:read") or rules_all(self._actor))
+        return rules_within(self._actor, "policies:read") or rules_within(self._actor)
 
     @cached_property
     def _has_authority(self) -> bool:
-        return rules_all(self._actor) or bool(Rights(self._policy, self._actor, self._at).at(*_DECIDE))
+        return rules_within(self._actor) or bool(Rights(self._policy, self._actor, self._at).at(*_DECIDE))
 
     @cached_property
     def _shapes_all(self) -> bool:
         """Whether the actor may edit or approve at the root, which includes settings."""
-        whole = self._actor.token is None or self._actor.token.subtree_uid is None
         root = load_tree(self._policy).uuid(0)
+        if not self._actor.reaches_entry([root]):
+            return False
         rights = Rights(self._policy, self._actor, self._at)
-        return whole and (rules_all(self._actor) or root in rights.at(Verb.EDIT_STRUCTURE, Verb.APPROVE))
+        return rules_within(self._actor) or root in rights.at(Verb.EDIT_STRUCTURE, Verb.APPROVE)
 
     @cached_property
     def _visible(self) -> Visibility:
         tree = load_tree(self._policy)
         return visible_entries(policy=self._policy, tree=tree, actor=self._actor, at=self._at)
+
+    def _is_within_bounds(self, change_set: ChangeSet) -> bool:
+        """Whether the token, if it is bound to a subtree, includes every entry that the change set names."""
+        if self._actor.top_uid is None:
+            return True
+        named = named_uids(change_set.operations)
+        if named is None:
+            return self._actor.reaches_entry([self._lineages.tree.uuid(0)])
+        added = {str(operation["uid"]) for operation in change_set.operations if operation.get("uid")}
+        return all(str(uid) in added or self._actor.reaches_entry(self._lineages.of(uid)) for uid in named)
+
+    @cached_property
+    def _lineages(self) -> Lineages:
+        return Lineages(self._policy, load_tree(self._policy))
 
     def _sees_all(self, change_set: ChangeSet) -> bool:
         for operation in change_set.operations:

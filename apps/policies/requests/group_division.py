@@ -85,12 +85,11 @@ def list_managed_groups(*, at: datetime, actor: Actor) -> list[ManagedGroup]:
     for policy in list_policies(actor=actor):
         led = Rights(policy, actor, at).at(Verb.EDIT_SHARES)
         tree = load_tree(policy) if led else None
-        bound = actor.token.subtree_uid if actor.token else None
         for uid in led:
             i = tree.index_of_uid(uid) if tree is not None else None
             if tree is None or i is None:
                 continue  # archived
-            if bound is None or bound in {tree.uuid(j) for j in (*tree.ancestors(i), i)}:
+            if actor.reaches_entry({tree.uuid(j) for j in (*tree.ancestors(i), i)}):
                 found.append(ManagedGroup(policy.slug, policy.name, uid, tree.name[i], tree.path(i)))
     return sorted(found, key=lambda group: (group.policy_name, group.path))
 

@@ -20,7 +20,7 @@ from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.authority import ActorGuard
 from apps.policies.access.holders import GrantLine, ending_soon, list_grants
-from apps.policies.access.scope import Rights, Verb, Visibility, rules_all, visible_entries
+from apps.policies.access.scope import Rights, Verb, Visibility, rules_within, visible_entries
 from apps.policies.changesets.change_sets import ChangeSetAccess, refuse_account_moves, settings_of
 from apps.policies.models import ChangeSet, Comment, Policy
 from apps.policies.operations.apply import Operation, apply_operations
@@ -48,7 +48,7 @@ class Decider:
     @cached_property
     def may_decide_at_all(self) -> bool:
         """Whether the actor may publish or approve anywhere: a cheap test, which fails for most users."""
-        return rules_all(self._actor) or bool(
+        return rules_within(self._actor) or bool(
             Rights(self._policy, self._actor, self._at).at(Verb.PUBLISH, Verb.APPROVE)
         )
 
@@ -107,7 +107,7 @@ class Decider:
         except (NotAllowed, NotFound):
             return False
         except DomainError:
-            return rules_all(self._actor)
+            return rules_within(self._actor)
         return True
 
 
@@ -132,11 +132,10 @@ def leads(policy: Policy, tree: TreeColumns, uid: UUID, actor: Actor, at: dateti
     i = tree.index_of_uid(uid)
     if i is None:
         return False
-    bound = actor.token.subtree_uid if actor.token else None
     lineage = {tree.uuid(j) for j in (*tree.ancestors(i), i)}
-    if bound is not None and bound not in lineage:
+    if not actor.reaches_entry(lineage):
         return False
-    return rules_all(actor) or not Rights(policy, actor, at).at(Verb.EDIT_SHARES).isdisjoint(lineage)
+    return rules_within(actor) or not Rights(policy, actor, at).at(Verb.EDIT_SHARES).isdisjoint(lineage)
 
 
 def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
@@ -362,8 +361,6 @@ def _own(actor: Actor) -> tuple[list[ChangeSet], list[ChangeSet]]:
         .select_related("policy", "revision")
         .order_by("-pk")
     )
-    if actor.token is not None and actor.token.policy_slug:
-        own = own.filter(policy__slug=actor.token.policy_slug)
     drafts = list(own.filter(state=State.DRAFT)[:MOST])
     asked = Q(origin=REQUEST) & ~Q(state=State.DRAFT)
     sent = own.filter(asked | Q(state__in=OPEN))

@@ -254,11 +254,10 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
 
 
 def _wanted(state: State, policy_slug: str | None, actor: Actor | None) -> Sequence[ServedSnapshot]:
-    bound = actor.token.policy_slug if actor and actor.token else ""
     return [
         snapshot
         for slug, snapshot in state.snapshots.items()
-        if (policy_slug is None or slug == policy_slug) and bound in ("", slug)
+        if (policy_slug is None or slug == policy_slug) and (actor is None or actor.reaches_policy(slug))
     ]
 
 

@@ -297,6 +297,6 @@ def _require_admin(actor: Actor, slug: str) -> None:
     """
     if actor.is_admin:
         return
-    if actor.token is not None and actor.token.source_slug not in ("", slug):
+    if not actor.reaches_source(slug):
         raise NotFound(f"There is no usage source {slug[:64]!r}.")
     raise NotAllowed("Only administrators may change settings of usage sources.")

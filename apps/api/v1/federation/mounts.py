@@ -180,6 +180,7 @@ SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
 class RemoteView(APIView):
     """A view of a mount or a subscription. The route names its id like the kind."""
 
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
     kind: ClassVar[Kind]
 
@@ -255,6 +256,7 @@ class ChangedMountSerializer(MountSettingsSerializer):
 
 
 class PreviewView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
     on_repeat = "work"
 
@@ -267,6 +269,7 @@ class PreviewView(APIView):
 
 
 class MountListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = MANAGE
 
     @extend_schema(operation_id="list_mounts", responses=list_schema(MountSerializer))

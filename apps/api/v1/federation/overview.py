@@ -80,6 +80,7 @@ GridSerializer = record_serializer(
 
 
 class PeerListView(APIView):
+    reach = "objects"
     scopes = MANAGE
 
     @extend_schema(operation_id="list_peers", responses=list_schema(serializer_of(Peer)))
@@ -90,6 +91,7 @@ class PeerListView(APIView):
 
 
 class GridView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
 
     @extend_schema(operation_id="get_grid", parameters=[GridFilterSerializer], responses=GridSerializer)
@@ -107,6 +109,7 @@ class GridView(APIView):
 
 
 class GridFlowView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
 
     @extend_schema(operation_id="get_grid_flow", parameters=[GridFlowFilterSerializer], responses=FIGURE_ANSWERS)

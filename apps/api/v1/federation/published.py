@@ -249,6 +249,7 @@ class KeySerializer(serializers.Serializer[Any]):
 
 
 class PublicationListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = ADMINISTER
 
     @extend_schema(operation_id="list_publications", responses=list_schema(PublicationSerializer))
@@ -270,6 +271,7 @@ class PublicationListView(APIView):
 
 
 class PublicationDetailView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = ADMINISTER
 
     @extend_schema(operation_id="get_publication", responses=PublicationSerializer)
@@ -319,6 +321,7 @@ class FeedDetailView(APIView):
 
 
 class KeyListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY, "POST": frozenset({ADMIN})}
 
     @extend_schema(operation_id="list_keys", responses=list_schema(KeySerializer))

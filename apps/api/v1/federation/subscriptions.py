@@ -97,6 +97,7 @@ class HeldHourSerializer(serializers.Serializer[Any]):
 
 
 class FeedPreviewView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
     on_repeat = "work"
 
@@ -113,6 +114,7 @@ class FeedPreviewView(APIView):
 
 
 class SubscriptionListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = MANAGE
 
     @extend_schema(operation_id="list_subscriptions", responses=list_schema(SubscriptionSerializer))
@@ -152,6 +154,7 @@ class SubscriptionDetailView(RemoteView):
 
 
 class HeldHourListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = MANAGE
 
     @extend_schema(operation_id="list_held_hours", responses=list_schema(HeldHourSerializer))

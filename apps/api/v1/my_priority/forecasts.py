@@ -220,6 +220,7 @@ class ForecastView(APIView):
 
 
 class MyForecastView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
 
     @extend_schema(

@@ -184,6 +184,7 @@ class MyExplanationFilterSerializer(MeFilterSerializer):
 
 
 class MeView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
 
     @extend_schema(operation_id="get_me", parameters=[MeFilterSerializer], responses=MeSerializer)
@@ -195,6 +196,7 @@ class MeView(APIView):
 
 
 class MyExplanationView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
 
     @extend_schema(
@@ -358,6 +360,7 @@ WaitingJobsSerializer = record_serializer(
 
 
 class MySubmitView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
 
     @extend_schema(
@@ -373,6 +376,7 @@ class MySubmitView(APIView):
 
 
 class MyWaitingJobsView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
 
     @extend_schema(

@@ -289,6 +289,7 @@ ReadConfigSerializer = record_serializer(
 
 
 class SlurmConfigView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
 
     @extend_schema(operation_id="read_slurm_config", request=SlurmConfigSerializer, responses=ReadConfigSerializer)

@@ -232,8 +232,8 @@ def _check(given: dict[str, Any]) -> None:
 
 
 def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
-    if path is None and actor.token is not None and actor.token.subtree_uid is not None:
-        return require_entry(view, actor.token.subtree_uid)
+    if path is None and actor.top_uid is not None:
+        return require_entry(view, actor.top_uid)
     return require_path(view, path or "/")
 
 

@@ -126,6 +126,7 @@ class NewPolicySerializer(serializers.Serializer[Any]):
 
 
 class PolicyListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {
         "GET": frozenset({POLICIES_READ, PRIORITIES_READ}),
         "POST": frozenset({POLICIES_WRITE}),

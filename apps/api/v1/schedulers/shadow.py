@@ -90,6 +90,7 @@ class AgreementFilterSerializer(FigureFilterSerializer):
 
 
 class DifferencesView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ}
 
     @extend_schema(operation_id="get_scheduler_differences", responses=ShadowSerializer)
@@ -101,6 +102,7 @@ class DifferencesView(APIView):
 
 
 class AgreementFigureView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ}
 
     @extend_schema(
@@ -117,6 +119,7 @@ class AgreementFigureView(APIView):
 
 
 class SwitchOnView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
 
     @extend_schema(

@@ -101,6 +101,7 @@ class DraftedSerializer(serializers.Serializer[Any]):
 
 
 class SharesView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ}
 
     @extend_schema(operation_id="get_scheduler_shares", responses=SharesSerializer)
@@ -111,6 +112,7 @@ class SharesView(APIView):
 
 
 class ShareOrderListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
 
     @extend_schema(operation_id="list_scheduler_share_orders", responses=list_schema(ShareOrderSerializer))
@@ -133,6 +135,7 @@ class ShareOrderListView(APIView):
 
 
 class ShareOrderView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"DELETE": WRITE}
 
     @extend_schema(operation_id="cancel_scheduler_share_order", responses=ShareOrderSerializer)
@@ -143,6 +146,7 @@ class ShareOrderView(APIView):
 
 
 class TakeOverView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": WRITE}
 
     @extend_schema(

@@ -68,6 +68,7 @@ OWN = frozenset({POLICIES_READ, SELF_READ})
 
 
 class SchedulerListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
 
     @extend_schema(operation_id="list_schedulers", responses=list_schema(SchedulerSerializer))
@@ -88,6 +89,7 @@ class SchedulerListView(APIView):
 
 
 class SchedulerDetailView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ, "PATCH": WRITE, "DELETE": WRITE}
 
     @extend_schema(operation_id="get_scheduler", responses=SchedulerSerializer)
@@ -124,6 +126,7 @@ class SchedulerDetailView(APIView):
 
 
 class OrdersView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": AGENT}
 
     @extend_schema(
@@ -170,6 +173,7 @@ def _unpacked(body: bytes) -> bytes:
 
 
 class PassListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ | AGENT, "POST": AGENT}
     on_repeat = "work"  # the id of the pass makes reports idempotent
     parser_classes = (ReportParser,)
@@ -208,6 +212,7 @@ class PassListView(APIView):
 
 
 class QueueView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": OWN}
 
     @extend_schema(operation_id="list_scheduler_queue", parameters=[QueueFilterSerializer], responses=QueueSerializer)
@@ -236,6 +241,7 @@ class QueueView(APIView):
 
 
 class SchedulerWhyView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": OWN}
 
     @extend_schema(operation_id="explain_scheduler_job", parameters=[WhyFilterSerializer], responses=WaitingSerializer)

@@ -118,6 +118,7 @@ class NewSourceSerializer(ChangedSourceSerializer):
 
 
 class SourceListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY, "POST": frozenset({USAGE_WRITE})}
 
     @extend_schema(operation_id="list_sources", responses=list_schema(SourceSerializer))

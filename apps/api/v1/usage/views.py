@@ -112,6 +112,7 @@ class UsageFormatSerializer(serializers.Serializer[Any]):
 
 
 class UsageFormatListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY}
 
     @extend_schema(operation_id="list_usage_formats", responses=list_schema(UsageFormatSerializer))
@@ -205,6 +206,7 @@ BucketSerializer = record_serializer(selectors.BucketRow, component="Bucket", ex
 
 
 class RecordListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": frozenset({USAGE_WRITE})}
     parser_classes = (StreamParser, NDJSONStreamParser)
     throttle_scope = "usage"
@@ -240,6 +242,7 @@ class RecordListView(APIView):
 
 
 class BucketListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ, USAGE_WRITE})}
 
     @extend_schema(
@@ -308,6 +311,7 @@ class QualitySerializer(serializers.Serializer[Any]):
 
 
 class QualityListView(APIView):
+    reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY}
 
     @extend_schema(
