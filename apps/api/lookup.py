@@ -83,7 +83,8 @@ class TokenVisibility:
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
         """Whether `mask` needs no query."""
-        if _reads_all(Actor(user=user, via="api", token=bounds), store.state().policies[snapshot.policy_slug].visibility):
+        row = store.state().policies[snapshot.policy_slug]
+        if _reads_all(Actor(user=user, via="api", token=bounds), row.visibility):
             return True
         known = self._known.get(_key(bounds, snapshot))
         return known is not None and known.user is user
