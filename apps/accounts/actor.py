@@ -1,6 +1,6 @@
 """The actor of a service or selector call: a person or the system, the channel, and the bounds of a token.
 
-What lies within the bounds of a token is decided here and nowhere else: services ask the actor, and read neither the
+What is within the bounds of a token is decided here and nowhere else: services ask the actor, and read neither the
 fields of the token nor whether the person is an administrator (`tests/test_architecture.py`).
 """
 

@@ -300,7 +300,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def require_publisher(actor: Actor) -> None:
-    """Require an administrator; `is_within_bounds` asks what lies within the bounds of a token."""
+    """Require an administrator; `is_within_bounds` asks what is within the bounds of a token."""
     if not rules_within(actor, Token.Scope.ADMIN):
         raise NotAllowed("Only administrators decide what this site publishes.")
 

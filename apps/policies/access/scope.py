@@ -70,7 +70,7 @@ def rules_all(actor: Actor, scope: str = WRITE) -> bool:
 
 
 def rules_within(actor: Actor, scope: str = WRITE) -> bool:
-    """Return whether the actor rules as an administrator what lies within the bounds of the token.
+    """Return whether the actor rules as an administrator what is within the bounds of the token.
 
     For callers that ask `reaches_entry` for each entry, or mask entries by the subtree.
     """
