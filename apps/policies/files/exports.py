@@ -163,9 +163,22 @@ class Export:
             )
         return found
 
+    @property
+    def lacks_cluster(self) -> bool:
+        """Whether the cluster must be named first: no import named it, and the file would change all clusters."""
+        is_known = self.remembered is not None and bool(self.remembered.cluster)
+        return self.format.needs_cluster and self.against is None and not is_known
+
     def pieces(self) -> Iterator[str]:
         if self.difference is not None:
             return self.difference.pieces()
+        if self.lacks_cluster:
+            raise Invalid(
+                f"No cluster is known for {self.tree.policy_slug}: name it (--cluster NAME, in REST cluster=NAME). "
+                "Without a name Slurm would change all clusters of its database.",
+                code="no_cluster",
+                fields=[FieldProblem("cluster", "is not known from an import: name it as Slurm does")],
+            )
         if self.remembered is not None and self.format.write_remembered is not None:
             return self.format.write_remembered(self.tree, self.remembered)
         return write_file(self.format, self.tree, self.settings)

@@ -16,7 +16,7 @@ import numpy as np
 
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import ParsedDocument
-from apps.policies.formats import slurm_tree
+from apps.policies.formats import sacctmgr_commands
 from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.sacctmgr_against import (
     Association,
@@ -225,7 +225,7 @@ class _DumpUpdate:
 # --- The format -------------------------------------------------------------------------------------------------------
 def read(text: str) -> ParsedDocument:
     """Read a dump or a script of commands, detected by the first line."""
-    return slurm_tree.read(text) if slurm_tree.looks_like(text) else read_dump(text)
+    return sacctmgr_commands.read(text) if sacctmgr_commands.looks_like(text) else read_dump(text)
 
 
 def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Iterator[str]:
@@ -248,7 +248,7 @@ def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Ite
 def remembers(text: str, declared: ParsedDocument) -> LastImport | None:
     """Return what to store of an import: a whole dump, or only the cluster's name of a script."""
     cluster = declared.policy if plain_word(declared.policy) == declared.policy else ""
-    if slurm_tree.looks_like(text):
+    if sacctmgr_commands.looks_like(text):
         return LastImport(cluster) if cluster else None
     return LastImport(cluster, text if cluster else "")
 
@@ -260,7 +260,7 @@ def _write_remembered(tree: TreeColumns, last: LastImport) -> Iterator[str]:
 
 
 def _looks_like(text: str) -> bool:
-    return bool(re.search(r"^(# )?Cluster - '", text, re.MULTILINE))
+    return bool(re.search(r"^\s*(# )?(Cluster|Machine)\s*- ?\S", text, re.MULTILINE | re.IGNORECASE))
 
 
 FORMAT = Format(

@@ -20,7 +20,7 @@ from apps.core.errors import Invalid
 from apps.policies.files.document import plain_number
 from apps.policies.formats.base import AssociationChange, Difference
 from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of
-from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARES, USE_PARENT, fit
+from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARE_KEYS, USE_PARENT, fit
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.names import PARENT
@@ -45,7 +45,7 @@ def with_shares(line: Line, shares: str) -> dict[str, str]:
     """Return the option that sets the shares of a line; empty if the line already has them."""
     if shares_text(line.shares) == shares:
         return {}
-    key = next((key for key in SHARES if key in (line.values_at or {})), "Fairshare")
+    key = next((key for key in SHARE_KEYS if key in (line.values_at or {})), "Fairshare")
     return {key: dump_shares(shares)}
 
 

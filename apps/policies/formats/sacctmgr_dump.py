@@ -2,28 +2,49 @@
 
 A dump names a cluster and then, below each line Parent, the accounts and users in that account. Slurm identifies an
 account by its name in the cluster, and a user by account and, for associations limited to a partition, by partition.
+
+Lines are read as `sacctmgr load` reads them: abbreviated keys, `QOS+=`, comments, escapes, lines continued by a
+backslash. Beyond that, values of typed TRES may be without quotes, as `sacctmgr dump` writes them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from apps.policies.files.parsed_document import ParsedDocument
-from apps.policies.formats import slurm_tree
+from apps.policies.formats import sacctmgr_commands
 from apps.policies.formats.base import invalid_line, wrong_format
-from apps.policies.formats.slurm_tree import ROOT, Associations, slurm_shares
+from apps.policies.formats.sacctmgr_words import FILE_KEYS, could_be_shares, key_of
+from apps.policies.formats.slurm_tree import DEFAULT_SHARES, ROOT, SHARE_KEYS, Associations, slurm_shares
 from apps.policies.formats.whole_shares import plain_word
 
 LABEL = "sacctmgr dump"
 
-_LINE = re.compile(r"(Cluster|Parent|Account|User)\s*-\s*(.*)", re.IGNORECASE)
-_WORD = re.compile(r"\s*(?:Cluster|Parent|Account|User)\s*-\s*", re.IGNORECASE)
-_NAME = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^:'\"]+)")
-_OPTION = re.compile(r"\s*:\s*([A-Za-z]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^:]*)")
+_WORDS = {
+    "cluster": "Cluster",
+    "machine": "Cluster",
+    "parent": "Parent",
+    "account": "Account",
+    "project": "Account",
+    "user": "User",
+    "qos": "QOS",
+}
+_HIDDEN = "\0"  # replaces characters that Slurm drops, so that positions stay
+_DASH = re.compile(r"[\s\0]*([^-]*?)[\s\0]*-[\s\0]*")
+_PART = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^:'\"])*")
+_OPTION = re.compile(r"[\s\0]*([A-Za-z]+)[\s\0]*([+-]?)=[\s\0]*(?=(.*))", re.DOTALL)
+_VALUE = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^'\"]*)")
+_BLANK = f" \t\r\n{_HIDDEN}"
+_TRES = ("grptres", "maxtres", "grpcpu", "maxcpu")
+_LINE_KEYS = {
+    "Cluster": frozenset[str](),
+    "Account": frozenset({"description", "organization"}),
+    "User": frozenset({"defaultaccount"}),
+}
 
 
 # --- Reading as a tree ------------------------------------------------------------------------------------------------
@@ -34,44 +55,79 @@ def read_dump(text: str) -> ParsedDocument:
         Invalid: it isn't a dump of one cluster, or has invalid lines, which are all listed.
     """
     found = Associations()
-    parent, cluster = "", ""
-    lines = text.split("\n")
-    for line, raw in enumerate(lines, 1):
-        content = raw.strip()
-        if not content or content.startswith("#"):
+    work = _Reader(found)
+    n_lines = text.count("\n") + 1
+    for line, raw in logical_lines(text):
+        if not raw.strip() or raw.lstrip().startswith("#"):
             continue
-        if cluster and line == len(lines):
+        if found.cluster and line + raw.count("\n") == n_lines:
             message = "has no line end: the dump is cut off there (write it again), or was edited (end the line)"
-            found.problem(-1, "", message, line)
+            found.problem("", message, line)
             break
-        match = _LINE.fullmatch(content)
-        if match is None:
-            _refuse_error_text(content, line)
-            if not cluster:
-                raise wrong_format(LABEL, line, f"{content[:60]!r} isn't a line such as Cluster - 'name'")
-            found.problem(-1, "", f"{content[:60]!r} is none of Cluster, Parent, Account and User", line)
-            continue
-        word = match[1].capitalize()
-        statement = _read_line(content, found, line)
-        name, options = statement.name, statement.options
-        if not cluster and word != "Cluster":
-            raise wrong_format(LABEL, line, "a dump begins with a line Cluster - 'name'")
-        if word == "Cluster":
-            if cluster:
-                raise invalid_line(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
-            cluster = found.cluster = name
-            found.not_read(options, frozenset())
-        elif word == "Parent":
-            parent = name
-            if name.lower() not in found.accounts:
-                found.problem(-1, "Parent", f"{name!r:.140} isn't declared before it", line)
-        elif not parent:
-            found.problem(-1, word, "is before the first line Parent - 'name'", line)
-        else:
-            _add_association(found, word, name, options, parent, line)
-    if not cluster:
+        work.read(raw, line)
+    if not found.cluster:
         raise wrong_format(LABEL, 1, "there is no line Cluster - 'name'")
     return found.declared()
+
+
+class _Reader:
+    """Reads the lines of a dump one by one."""
+
+    def __init__(self, found: Associations) -> None:
+        self._found = found
+        self._parent = ROOT
+
+    def read(self, raw: str, line: int) -> None:
+        found = self._found
+        statement = read_line(raw, found, line)
+        if statement is None:
+            _refuse_error_text(raw.strip(), line)
+            if not found.cluster:
+                raise wrong_format(LABEL, line, f"{raw.strip()[:60]!r} isn't a line such as Cluster - 'name'")
+            if "-" not in raw:
+                found.note(f"line {line}: {raw.strip()[:60]!r}, which Slurm skips, because it has no -")
+            else:
+                found.problem("", f"{raw.strip()[:60]!r} is none of Cluster, Parent, Account, User and QOS", line)
+            return
+        word, name = statement.word, statement.name
+        if word == "QOS":
+            found.unread("QOS lines")
+        elif word == "Cluster":
+            if found.cluster:
+                raise invalid_line(line, f"a second cluster, {name!r:.140}, begins; import each one separately")
+            found.cluster = name.lower()
+            _count_unread(found, statement)
+        elif not found.cluster:
+            raise wrong_format(LABEL, line, "a dump begins with a line Cluster - 'name'")
+        elif word == "Parent":
+            self._parent = name
+            if name.lower() not in found.accounts:
+                found.problem("Parent", f"{name!r:.140} isn't declared before it", line)
+        else:
+            self._add(statement, line)
+
+    def _add(self, statement: Statement, line: int) -> None:
+        found, options, name = self._found, statement.options, statement.name
+        above = options.get("parent", "")
+        if above and above.lower() != self._parent.lower():
+            message = f"{above!r:.140} isn't the account of the line Parent above it: put the line below {above!r:.140}"
+            found.problem(f"Parent of {name}", message, line)
+        if options.get("partition"):
+            found.of_partition(name, self._parent, options["partition"])
+            return
+        _count_unread(found, statement)
+        if statement.word == "Account" and name.lower() == ROOT:
+            return
+        if self._parent.lower() not in found.accounts:
+            return  # reported at the line of the parent
+        shares = found.shares_of(options, line, name)
+        add = found.account if statement.word == "Account" else found.user
+        add(name, self._parent, DEFAULT_SHARES if shares is None else shares, line)
+
+
+def _count_unread(found: Associations, statement: Statement) -> None:
+    known = (*_LINE_KEYS[statement.word], *SHARE_KEYS, "parent", "partition")
+    found.unread(*(word for key, word in statement.typed.items() if key not in known))
 
 
 def _refuse_error_text(content: str, line: int) -> None:
@@ -85,54 +141,174 @@ def _refuse_error_text(content: str, line: int) -> None:
     raise wrong_format(LABEL, line, f"sacctmgr failed: {content[:140]!r}; {what}")
 
 
-def _add_association(
-    found: Associations, word: str, name: str, options: Mapping[str, str], parent: str, line: int
-) -> None:
-    if options.get("partition"):
-        found.of_partition(name, parent, options["partition"])
-        return
-    if parent.lower() not in found.accounts:
-        return  # reported at the line of the parent
-    shares = found.shares_of(options, line, name)
-    if word == "Account":
-        found.not_read(options, frozenset({"description", "organization"}))
-        found.account(name, parent, shares, line)
-    else:
-        found.not_read(options, frozenset({"defaultaccount"}))
-        found.user(name, parent, shares, line)
+# --- Lines as Slurm reads them ----------------------------------------------------------------------------------------
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line; lines continued by a backslash are one, with the line ends in it."""
+    waiting, begin = "", 0
+    for line, raw in enumerate(text.split("\n"), 1):
+        whole = f"{waiting}\n{raw}" if begin else raw
+        if raw.rstrip().endswith("\\") and _is_continued(raw):
+            waiting, begin = whole, begin or line
+            continue
+        yield begin or line, whole
+        waiting, begin = "", 0
+    if begin:
+        yield begin, waiting
+
+
+def _is_continued(raw: str) -> bool:
+    stripped = raw.rstrip()
+    n_backslashes = len(stripped) - len(stripped.rstrip("\\"))
+    return n_backslashes % 2 == 1 and "#" not in _ESCAPED.sub("", raw)
+
+
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+
+
+def _without_comment(raw: str) -> tuple[str, bool]:
+    """Return the text of equal length with comments, escaping backslashes and continuations hidden.
+
+    Slurm ends a line at # even in quotes, but its own dump writes such values: if the quote is closed after it, # is
+    part of the value. Returns whether there is such a value.
+    """
+    if "#" not in raw and "\\" not in raw:
+        return raw, False
+    found, quote, in_value, at = list(raw), "", False, 0
+    while at < len(raw):
+        one = raw[at]
+        if one == "\\" and at + 1 < len(raw):
+            found[at] = _HIDDEN
+            if raw[at + 1].isspace() and not raw[at + 1 :].split("\n", 1)[0].strip():
+                blank = raw.index("\n", at) if "\n" in raw[at:] else len(raw) - 1
+                found[at : blank + 1] = _HIDDEN * (blank + 1 - at)
+                at = blank
+            else:
+                at += 1
+        elif one == "#":
+            if quote and quote in raw[at:]:
+                in_value = True
+            else:
+                end = raw.find("\n", at) if "\n" in raw[at:] else len(raw)
+                found[at:end] = _HIDDEN * (end - at)
+                at = end - 1
+        elif one in "'\"" and quote in ("", one):
+            quote = "" if quote else one
+        at += 1
+    return "".join(found), in_value
 
 
 Span = tuple[int, int]  # begin, end
 
 
-class _ParsedLine(NamedTuple):
-    """Name and options of one line without quotes, and the position of each in the text, quotes included."""
+class Statement(NamedTuple):
+    """Name and options of one line without quotes, and the position of each in the text, quotes included.
 
+    options: by key in full. typed: how each key is written, in lower case. end: where the last value ends.
+    """
+
+    word: str
     name: str
     options: dict[str, str]
+    typed: dict[str, str]
     name_at: Span
     values_at: dict[str, Span]
+    end: int
 
 
-def _read_line(text: str, found: Associations, line: int) -> _ParsedLine:
-    """Parse `'name':Option=value:Option='value'` after an optional `Word - `; quoted colons belong to the value."""
-    start = word.end() if (word := _WORD.match(text)) else 0
-    match = _NAME.match(text, start)
-    if match is None:
-        found.problem(-1, "", f"{text[start : start + 60]!r} doesn't begin with a name in quotes", line)
-        return _ParsedLine("?", {}, (start, start), {})
-    name, at = next(part for part in match.groups() if part is not None).strip(), match.end()
-    options: dict[str, str] = {}
-    values_at: dict[str, Span] = {}
-    while at < len(text):
-        option = _OPTION.match(text, at)
-        if option is None:
-            found.problem(-1, name, f"{text[at : at + 60]!r} isn't an option such as :Fairshare=1", line)
+def read_line(raw: str, found: Associations, line: int) -> Statement | None:
+    """Parse `Word - 'name':Option=value:Option='value'`; None if it is no such line."""
+    text, has_hash = _without_comment(raw)
+    begin = _DASH.match(text)
+    word = _WORDS.get(_clean(begin[1]).lower(), "") if begin else ""
+    if begin is None or not word:
+        return None
+    if has_hash:
+        found.note(f"line {line}: sacctmgr load ends it at #; to load it, write \\#")
+    name, name_at = None, (begin.end(), begin.end())
+    options, typed, values_at = dict[str, str](), dict[str, str](), dict[str, Span]()
+    at, last, end = begin.end(), "", begin.end()
+    while at <= len(text):
+        part = _PART.match(text, at)
+        after = part.end() if part else at
+        piece = text[at:after]
+        if after < len(text) and text[after] != ":":
+            found.problem(name or "", f"{raw[at : at + 60]!r} has a quote that isn't closed", line)
             break
-        options[option[1].lower()] = option[2].strip().strip("'\"")
-        values_at[option[1].lower()] = option.span(2)
-        at = option.end()
-    return _ParsedLine(name, options, match.span(), values_at)
+        if _clean(piece):
+            end = at + len(piece.rstrip(_BLANK))
+            option = _OPTION.match(piece)
+            if _is_unfinished(last, options):
+                options[last] += ":" + _clean(piece)
+                values_at[last] = values_at[last][0], end
+            elif option is not None:
+                last = _read_option(option, at, found, line, (word, name or ""), options, typed, values_at)
+            elif name is None:
+                name, name_at = _read_name(piece, at, found, line)
+            else:
+                found.problem(name, f"{_clean(piece)[:60]!r} isn't an option such as :Fairshare=1", line)
+        at = after + 1
+    if name is None:
+        found.problem("", f"{raw[begin.end() : begin.end() + 60]!r} doesn't begin with a name in quotes", line)
+    return Statement(word, "?" if name is None else name, options, typed, name_at, values_at, end)
+
+
+def _read_option(
+    option: re.Match[str],
+    at: int,
+    found: Associations,
+    line: int,
+    what: tuple[str, str],
+    options: dict[str, str],
+    typed: dict[str, str],
+    values_at: dict[str, Span],
+) -> str:
+    """Read one option into the dictionaries; return its key."""
+    word, name = what
+    key = option[1].lower() if word == "QOS" else key_of(option[1], FILE_KEYS)
+    value = _VALUE.match(option[3])
+    if key is None:
+        key = option[1].lower()
+        if could_be_shares(key):
+            found.problem(name, f"{option[1]!r:.60} is no option of Slurm: write it in full", line)
+        else:
+            found.note(f"line {line}: option {option[1][:40]}, which Slurm doesn't know")
+    if value is None:
+        return key
+    rest = _clean(option[3][value.end() :])
+    if rest and value[3] is None:
+        found.problem(name, f"{rest[:60]!r} follows the closing quote of {option[1]}", line)
+    if option[2] and key in SHARE_KEYS:
+        found.note(f"line {line}: {option[1]}{option[2]}= is read as =; Slurm 25.11 and later refuse it")
+    content = next((part for part in value.groups() if part is not None), "")
+    if value[3] is not None:
+        content = option[3]
+    options[key] = _clean(content).replace("'", "").replace('"', "")
+    typed[key] = option[1].lower()
+    start = at + option.end()
+    values_at[key] = start, start + len((option[3] if value[3] is not None else value[0]).rstrip(_BLANK))
+    return key
+
+
+def _read_name(piece: str, at: int, found: Associations, line: int) -> tuple[str, Span]:
+    content = piece.strip(_BLANK)
+    begin = at + piece.index(content)
+    value = _VALUE.match(content)
+    if value is None or value[3] is not None:
+        return _clean(content).replace("'", "").replace('"', ""), (begin, begin + len(content))
+    name = _clean(value[1] if value[1] is not None else value[2])
+    if content[value.end() :]:
+        found.problem(name, f"{_clean(content[value.end() :])[:60]!r} follows the closing quote of the name", line)
+    return name, (begin, begin + value.end())
+
+
+def _is_unfinished(key: str, options: Mapping[str, str]) -> bool:
+    """Return whether a value without quotes was split at the colon of a typed TRES, as in gres/gpu:a100=4."""
+    item = options.get(key, "").rpartition(",")[2]
+    return key.startswith(_TRES) and "/" in item and "=" not in item
+
+
+def _clean(text: str) -> str:
+    return text.replace(_HIDDEN, "").strip()
 
 
 # --- Lines ------------------------------------------------------------------------------------------------------------
@@ -145,9 +321,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the file. word: Cluster, Parent, Account, User, or "" for any other.
+    """One line of the file, with lines that continue it. word: Cluster, Parent, Account, User, or "" for any other.
 
     key: of the account or user; for an association limited to a partition, that of the user. above: the parent account.
+    end: where more options can follow; None for the end of the text.
     """
 
     text: str
@@ -159,6 +336,7 @@ class Line:
     options: Mapping[str, str] | None = None
     name_at: Span = (0, 0)
     values_at: Mapping[str, Span] | None = None
+    end: int | None = None
 
     @property
     def key(self) -> Key:
@@ -172,6 +350,7 @@ class Line:
     def with_values(self, values: Mapping[str, str], name: str = "") -> str:
         """Return the text with other option values and another name; unchanged values keep their spelling."""
         changes = [] if name in ("", self.name) else [(self.name_at, f"'{name}'")]
+        end = len(self.text) if self.end is None else self.end
         added = ""
         for option, value in values.items():
             at = (self.values_at or {}).get(option.lower())
@@ -180,9 +359,9 @@ class Line:
             elif (self.options or {})[option.lower()] != value.strip("'"):
                 changes.append((at, value))
         text = self.text
-        for (begin, end), value in sorted(changes, reverse=True):
-            text = text[:begin] + value + text[end:]
-        return text + added
+        for (begin, stop), value in sorted([*changes, ((end, end), added)], reverse=True):
+            text = text[:begin] + value + text[stop:]
+        return text
 
 
 @dataclass(frozen=True)
@@ -213,14 +392,14 @@ def dump_of(text: str) -> Dump:
     Raises:
         Invalid: it isn't a dump of one cluster, has an invalid line, or is cut off.
     """
-    if slurm_tree.looks_like(text):
+    if sacctmgr_commands.looks_like(text):
         raise wrong_format(LABEL, 1, "it is a script, not the output of sacctmgr dump")
     cluster = read_dump(text).policy
     if plain_word(cluster) != cluster:
         raise wrong_format(LABEL, 1, f"{cluster[:60]!r} is not a valid cluster name")
     lines: list[Line] = []
     parent, problems = ROOT, Associations()  # stays empty: all lines were read before
-    for raw in text.split("\n")[:-1]:
+    for _line, raw in logical_lines(text.removesuffix("\n")):
         line = _line_of(raw, parent, problems)
         parent = line.name if line.word == "Parent" else parent
         lines.append(line)
@@ -228,19 +407,21 @@ def dump_of(text: str) -> Dump:
 
 
 def _line_of(raw: str, parent: str, problems: Associations) -> Line:
-    match = _LINE.fullmatch(raw.strip())
-    if match is None:
+    is_comment = not raw.strip() or raw.lstrip().startswith("#")
+    statement = None if is_comment else read_line(raw, problems, 0)
+    if statement is None or statement.word == "QOS" or (statement.word, statement.name.lower()) == ("Account", ROOT):
         return Line(raw)
-    statement = _read_line(raw, problems, 0)
-    shares = next((statement.options[key] for key in slurm_tree.SHARES if key in statement.options), "1")
+    is_association = statement.word in ("Account", "User")
+    shares = next((statement.options[key] for key in SHARE_KEYS if statement.options.get(key)), "")
     return Line(
         raw,
-        match[1].capitalize(),
+        statement.word,
         statement.name,
         parent,
         statement.options.get("partition", ""),
-        slurm_shares(shares) if match[1].capitalize() in ("Account", "User") else 1,
+        slurm_shares(shares) if is_association and shares else DEFAULT_SHARES,
         statement.options,
         statement.name_at,
         statement.values_at,
+        statement.end,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from apps.policies.formats import sacctmgr, slurm_tree
+from apps.policies.formats import sacctmgr, sacctmgr_commands, slurm_tree
 from apps.policies.formats.base import Format, LastImport
 from apps.policies.formats.sacctmgr_against import script_against
 from apps.policies.formats.slurm_tree import fit
@@ -30,10 +30,11 @@ add user Name=bob Account=physics Fairshare=parent
     carries=sacctmgr.FORMAT.carries,
     read=sacctmgr.read,
     write=slurm_tree.write,
-    looks_like=slurm_tree.looks_like,
+    looks_like=sacctmgr_commands.looks_like,
     fit=fit,
     against=script_against,
     remembers=sacctmgr.remembers,
     write_remembered=_write_remembered,
     has_associations=True,
+    needs_cluster=True,
 )

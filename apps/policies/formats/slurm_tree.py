@@ -1,86 +1,191 @@
-"""Slurm's account tree: parsing into entries, and reading and writing `sacctmgr` scripts. Dumps use it, too."""
+"""Slurm's account tree as files describe it: accounts, users and their shares; and as a policy's tree is written."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from apps.core.counts import counted
+from apps.core.errors import TooLarge
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
-from apps.policies.formats.base import wrong_format
+from apps.policies.formats.sacctmgr_words import FAIRSHARE, SHARES
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.names import PARENT
+from apps.policies.tree.names import MOST_ENTRIES, PARENT
 
 # --- The tree ---------------------------------------------------------------------------------------------------------
 USE_PARENT = 2_147_483_647  # Fairshare=parent in a dump
 MOST_SHARES = USE_PARENT - 1
+DEFAULT_SHARES = 1
 ROOT = "root"
 
-SHARES = ("fairshare", "shares")
+SHARE_KEYS = (FAIRSHARE, SHARES)
 _MOST_NAMED = 20
 
 
-class Associations(DocumentBuilder):
-    """The tree of a Slurm cluster. Accounts become groups, unique by name in the cluster; users become leaves by
-    account."""
+@dataclass
+class User:
+    """A user's association in all partitions of an account. place: order in the file."""
+
+    name: str
+    shares: float | str
+    line: int
+    place: int
+
+
+@dataclass
+class Account:
+    """An account; its name and its parent's are in lower case, as Slurm stores them."""
+
+    name: str
+    parent: str
+    shares: float | str
+    line: int
+    place: int
+    users: dict[str, User] = field(default_factory=dict)
+
+
+class Associations:
+    """The associations of one cluster, as a file or commands declare and change them.
+
+    Accounts become groups, unique by name in the cluster; users become leaves by account.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.accounts: dict[str, int] = {ROOT: self.add(-1, ROOT, is_group=True)}
-        self.unread: Counter[str] = Counter()
+        self.accounts: dict[str, Account] = {ROOT: Account(ROOT, "", DEFAULT_SHARES, 0, 0)}
+        self.cluster = ""
         # Partitions of a user's associations, by (user, account).
         self.partitions: dict[tuple[str, str], list[str]] = {}
-        self.cluster = ""
+        self._unread: Counter[str] = Counter()
+        self._notes: list[str] = []
+        self._tree = DocumentBuilder()
+        self._n = 0
 
+    # --- Declaring ----------------------------------------------------------------------------------------------------
     def account(self, name: str, parent: str, shares: float | str, line: int) -> None:
-        above = self.accounts.get(parent.lower())
-        if above is None:
-            self.problem(-1, name, f"its parent {parent!r:.140} isn't declared before it", line)
-        elif name.lower() in self.accounts:
-            first = self.path(self.accounts[name.lower()])
-            self.problem(above, name, f"is an account already, {first}; a cluster has each account once", line)
+        lower, above = name.lower(), parent.lower()
+        if above not in self.accounts:
+            self.problem(name, f"its parent {parent!r:.140} isn't declared before it", line)
+        elif lower in self.accounts:
+            first = self._where(self.accounts[lower].line)
+            self.problem(name, f"is an account already{first}; a cluster has each account once", line)
         else:
-            row = self.add(above, name, line=line, place=repr(name)[:140], shares=shares, is_group=True)
-            if row >= 0:
-                self.accounts[name.lower()] = row
+            self.accounts[lower] = Account(lower, above, shares, line, self._place())
 
     def user(self, name: str, account: str, shares: float | str, line: int) -> None:
         above = self.accounts.get(account.lower())
         if above is None:
-            self.problem(-1, name, f"its account {account!r:.140} isn't declared before it", line)
+            self.problem(name, f"its account {account!r:.140} isn't declared before it", line)
+        elif name in above.users:
+            first = self._where(above.users[name].line)
+            self.problem(name, f"{name!r:.140} is repeated in account {above.name}{first}", line)
         else:
-            self.add(above, name, line=line, place=repr(name)[:140], kind="user", shares=shares)
+            above.users[name] = User(name, shares, line, self._place())
 
     def of_partition(self, user: str, account: str, partition: str) -> None:
         """Note an association limited to a partition; a policy has one entry for a user in an account in all
         partitions."""
         self.partitions.setdefault((user, account), []).append(partition)
 
-    def shares_of(self, options: Mapping[str, str], line: int, name: str) -> float | str:
-        given = next((options[key] for key in SHARES if key in options), "1")
+    def _place(self) -> int:
+        self._n += 1
+        if self._n >= MOST_ENTRIES:
+            raise TooLarge(f"A policy has at most {MOST_ENTRIES:,} entries.")
+        return self._n
+
+    # --- Changing -----------------------------------------------------------------------------------------------------
+    def move(self, account: Account, parent: str, line: int) -> None:
+        """Move an account with all that is below it; a new parent that is below it takes its place first, as in
+        Slurm."""
+        above = parent.lower()
+        if above not in self.accounts:
+            self.problem(account.name, f"its new parent {parent!r:.140} isn't declared before it", line)
+        elif above == account.name or account.name == ROOT:
+            self.problem(account.name, f"can't be moved below {parent!r:.140}", line)
+        else:
+            if account.name in self._ancestors(above):
+                self.accounts[above].parent = account.parent
+            account.parent = above
+
+    def remove_account(self, account: Account) -> None:
+        """Remove an account with all that is below it."""
+        gone = [one for one in self.accounts if one == account.name or account.name in self._ancestors(one)]
+        users = sorted({user for one in gone for user in self.accounts[one].users})
+        for one in gone:
+            del self.accounts[one]
+        if len(gone) > 1 or users:
+            more = [f"account {one}" for one in gone if one != account.name] + [f"user {user}" for user in users]
+            self.note(f"removed with account {account.name}: {_first_of(more)}")
+
+    def _ancestors(self, name: str) -> Iterator[str]:
+        while name != ROOT:
+            name = self.accounts[name].parent
+            yield name
+
+    # --- Reporting ----------------------------------------------------------------------------------------------------
+    def problem(self, key: str, message: str, line: int) -> None:
+        """Record a problem, by which the file is refused at the end."""
+        self._tree.problem(-1, key, message, line)
+
+    def note(self, what: str) -> None:
+        """Note contents that were not read, or read in an unexpected way."""
+        self._notes.append(what)
+
+    def unread(self, *what: str) -> None:
+        """Count contents that a policy doesn't store."""
+        self._unread.update(what)
+
+    def shares_of(self, options: Mapping[str, str], line: int, name: str) -> float | str | None:
+        """Return the shares that options set; None if they set none: an empty value counts as missing."""
+        text = next((options[key] for key in SHARE_KEYS if options.get(key)), "")
+        if not text:
+            return None
         try:
-            return slurm_shares(given)
+            return slurm_shares(text)
         except ValueError as error:
-            self.problem(-1, f"Fairshare of {name}", str(error), line)
-            return 1
+            self.problem(f"Fairshare of {name}", str(error), line)
+            return DEFAULT_SHARES
 
-    def not_read(self, options: Mapping[str, str], known: frozenset[str]) -> None:
-        self.unread.update(key for key in options if key not in known and key not in SHARES)
+    @staticmethod
+    def _where(line: int) -> str:
+        return f", first in line {line}" if line else ""
 
+    # --- Result -------------------------------------------------------------------------------------------------------
     def declared(self) -> ParsedDocument:
         """Return the tree; its kinds are `user` and empty, as Slurm has no others."""
-        ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self.unread.items())]
+        ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self._unread.items())]
         ignored += self._partition_remarks()
+        ignored += self._notes
+        self._build()
         carries = frozenset({"kind", "shares", "is_group"})
-        return self.finish(policy=self.cluster, carries=carries, ignored=tuple(ignored))
+        return self._tree.finish(policy=self.cluster, carries=carries, ignored=tuple(ignored))
+
+    def _build(self) -> None:
+        below: dict[str, list[Account | User]] = {}
+        for account in self.accounts.values():
+            below.setdefault(account.parent, []).append(account)
+            below.setdefault(account.name, []).extend(account.users.values())
+        waiting = [(ROOT, self._tree.add(-1, ROOT, is_group=True))]
+        for name, row in waiting:
+            for child in sorted(below[name], key=lambda one: one.place):
+                is_account = isinstance(child, Account)
+                added = self._tree.add(
+                    row,
+                    child.name,
+                    line=child.line,
+                    place=repr(child.name)[:140],
+                    kind="" if is_account else "user",
+                    shares=child.shares,
+                    is_group=is_account,
+                )
+                if is_account and added >= 0:
+                    waiting.append((child.name, added))
 
     def _partition_remarks(self) -> list[str]:
         """Describe the associations limited to a partition, and users without an entry because they have no others."""
@@ -95,20 +200,29 @@ class Associations(DocumentBuilder):
 
     def _has_entry(self, user: str, account: str) -> bool:
         above = self.accounts.get(account.lower())
-        return above is not None and self.child(above, user) is not None
+        return above is not None and user in above.users
 
 
 def _named(users: list[tuple[str, str]]) -> str:
-    first = ", ".join(f"{user} in {account}" for user, account in users[:_MOST_NAMED])
-    more = len(users) - _MOST_NAMED
+    return _first_of([f"{user} in {account}" for user, account in users])
+
+
+def _first_of(texts: list[str]) -> str:
+    more = len(texts) - _MOST_NAMED
+    first = ", ".join(texts[:_MOST_NAMED])
     return f"{first} and {more:,} more" if more > 0 else first
 
 
 def slurm_shares(text: str) -> float | str:
-    """Parse shares as Slurm writes them; raise ValueError with the reason if they are invalid."""
-    if text.lower() == "parent" or text == str(USE_PARENT):
+    """Parse shares as Slurm writes and reads them; raise ValueError with the reason if they are invalid.
+
+    Slurm compares the six letters of `parent` only; a negative number sets the default again.
+    """
+    if text.lower().startswith(PARENT) or text == str(USE_PARENT):
         return PARENT
-    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > MOST_SHARES:
+    if re.fullmatch(r"-[0-9]{1,10}", text):
+        return DEFAULT_SHARES
+    if not re.fullmatch(r"\+?[0-9]{1,10}", text) or int(text) > MOST_SHARES:
         raise ValueError(f'{text[:40]!r} is neither a whole number from 0 to {MOST_SHARES:,} nor "parent"')
     return int(text)
 
@@ -143,127 +257,11 @@ def fit(tree: TreeColumns) -> TreeColumns:
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
-LABEL = "script of sacctmgr commands"
-
-_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
-_ADD, _CHANGE = ("add", "create"), ("modify", "update")
-_TAKE_AWAY = ("delete", "remove")
-_ONLY_SHOWN = ("list", "show", "dump", "load", "exit", "quit", "help", "version", "archive", "reconfigure")
-_VERBS = (*_ADD, *_CHANGE, *_TAKE_AWAY, *_ONLY_SHOWN)
-_FIRST = re.compile(rf"(?:sacctmgr\s+(?:-\S+\s+)*)?(?:{'|'.join(_VERBS)})\b", re.IGNORECASE)
-
-
-def read(text: str) -> ParsedDocument:
-    found = Associations()
-    n_commands = 0
-    for line, raw in enumerate(text.split("\n"), 1):
-        content = raw.strip()
-        if not content or content.startswith("#"):
-            continue
-        words = [word for word in _WORD.findall(content) if not word.startswith("-")]
-        if words and words[0].lower().endswith("sacctmgr"):
-            words = words[1:]
-        if not words or words[0].lower() not in _VERBS:
-            if not n_commands:
-                raise wrong_format(LABEL, line, f"{content[:60]!r} isn't a command such as add account")
-            found.problem(-1, "", f"{content[:60]!r} isn't a command of sacctmgr", line)
-            continue
-        n_commands += 1
-        _apply_command(found, words, line)
-    if not n_commands:
-        raise wrong_format(LABEL, 1, "it contains no command")
-    return found.declared()
-
-
-def _apply_command(found: Associations, words: list[str], line: int) -> None:
-    verb, kind = words[0].lower(), words[1].lower() if len(words) > 1 else ""
-    kind = {"accounts": "account", "users": "user"}.get(kind, kind)
-    if verb in _ONLY_SHOWN:
-        return
-    if kind == "cluster" and verb in _ADD:
-        bare, options = _options(words[2:])
-        found.cluster = found.cluster or next(iter(_listed(options, "name", "names") or bare), "")
-        found.not_read(options, frozenset({"name", "names"}))
-    elif kind not in ("account", "user"):
-        found.unread[f"{verb} {kind}"] += 1
-    elif verb in _ADD:
-        _add(found, kind, words[2:], line)
-    elif verb in _CHANGE:
-        _change(found, kind, words[2:], line)
-    else:
-        found.problem(-1, f"{verb} {kind}", "isn't supported: remove it, and what it deletes, from the script", line)
-
-
-def _add(found: Associations, kind: str, words: list[str], line: int) -> None:
-    bare, options = _options(words)
-    names = _listed(options, "name", "names") or bare
-    shares = found.shares_of(options, line, ", ".join(names)[:140])
-    if not names:
-        found.problem(-1, f"add {kind}", "has no names", line)
-    partitions = _listed(options, "partition", "partitions")
-    if partitions:
-        accounts = _listed(options, "account", "accounts", "acct") or _listed(options, "defaultaccount") or [ROOT]
-        for name, account, partition in product(names, accounts, partitions):
-            found.of_partition(name, account, partition)
-        return
-    for name in names:
-        if kind == "account":
-            found.account(name, (_listed(options, "parent") or [ROOT])[0], shares, line)
-            continue
-        accounts = _listed(options, "account", "accounts", "acct") or _listed(options, "defaultaccount")
-        if not accounts:
-            found.problem(-1, name, "is added without an account", line)
-        for account in accounts:
-            found.user(name, account, shares, line)
-    known = {"name", "names", "account", "accounts", "acct", "parent", "defaultaccount", "cluster", "clusters"}
-    found.not_read(options, frozenset(known | {"description", "organization"}))
-
-
-def _change(found: Associations, kind: str, words: list[str], line: int) -> None:
-    """Apply `modify user where name=… account=… set fairshare=…`; other options are ignored."""
-    at = next((i for i, word in enumerate(words) if word.lower() == "set"), len(words))
-    bare, which = _options([word for word in words[:at] if word.lower() != "where"])
-    options = _options(words[at + 1 :])[1]
-    found.not_read(options, frozenset())
-    if not {"fairshare", "shares"} & set(options):
-        return
-    shares = found.shares_of(options, line, kind)
-    names = _listed(which, "name", "names", *((kind, f"{kind}s"))) or bare
-    rows = _rows(found, kind, names, _listed(which, "account", "accounts", "acct"))
-    if not rows:
-        found.problem(-1, f"modify {kind}", f"{', '.join(names)[:140]!r} isn't declared before it", line)
-    for row in rows:
-        found.inherit[row] = shares == PARENT
-        found.shares[row] = 0.0 if isinstance(shares, str) else shares
-
-
-def _rows(found: Associations, kind: str, names: list[str], accounts: list[str]) -> list[int]:
-    if kind == "account":
-        return [found.accounts[name.lower()] for name in names if found.accounts.get(name.lower())]
-    among = [found.accounts.get(account.lower(), -1) for account in accounts] or list(found.accounts.values())
-    rows = (found.child(account, name) for account in among for name in names)
-    return [row for row in rows if row is not None]
-
-
-def _options(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Split words into names without a key, and values by key."""
-    bare: list[str] = []
-    options: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if equals:
-            options[key.lower().rstrip("+-")] = value.replace("'", "").replace('"', "")
-        else:
-            bare += [name for name in word.replace("'", "").replace('"', "").split(",") if name]
-    return bare, options
-
-
-def _listed(options: dict[str, str], *keys: str) -> list[str]:
-    return [name for key in keys for name in options.get(key, "").split(",") if name]
-
-
 # If its input has comments, sacctmgr exits with status 1 even though all commands succeed.
 HOW_TO_RUN = "run: grep -v '^#' FILE | sacctmgr -i"
+
+# In a comment of a script: user names keep their letter case, as slurmdbd's parameter of this name has it.
+KEEPS_CASE = "PreserveCaseUser"
 
 
 def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, str]:
@@ -279,21 +277,24 @@ def cluster_lines(tree: TreeColumns, cluster: str, how: str = "") -> tuple[str, 
 
 
 def write(tree: TreeColumns, settings: PolicySettings, cluster: str = "") -> Iterator[str]:
-    """Write a fitted tree as commands."""
+    """Write a fitted tree as commands, each for this cluster alone: without a name, Slurm applies it to all clusters.
+
+    Slurm makes its user root together with the cluster.
+    """
     name, first = cluster_lines(tree, cluster, f"; {HOW_TO_RUN}")
     yield first
-    yield f"add cluster Name={name} Fairshare=1\n"
+    yield "# Leave out the first command if Slurm has the cluster already: sacctmgr would end with status 1\n"
     shares, inherit, accounts = tree.shares.tolist(), tree.inherit.tolist(), tree.is_group.tolist()
+    if any(name != name.lower() for name, is_one in zip(tree.name, accounts, strict=True) if not is_one):
+        yield f"# User names with capital letters need Parameters={KEEPS_CASE} in slurmdbd.conf\n"
+    yield f"add cluster Name={name} Fairshare=1\n"
     for parent in np.flatnonzero(tree.n_children).tolist():
         above = tree.name[parent] if parent else ROOT
         for i in tree.listed_children(parent):
             fairshare = PARENT if inherit[i] else plain_number(shares[i])
             if accounts[i]:
-                yield f"add account Name={tree.name[i]} Parent={above} Fairshare={fairshare}\n"
+                yield f"add account Name={tree.name[i]} Parent={above} Cluster={name} Fairshare={fairshare}\n"
+            elif above == tree.name[i] == ROOT:
+                yield f"modify user where Name={ROOT} Account={ROOT} Cluster={name} set Fairshare={fairshare}\n"
             else:
-                yield f"add user Name={tree.name[i]} Account={above} Fairshare={fairshare}\n"
-
-
-def looks_like(text: str) -> bool:
-    first = next((line.strip() for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")), "")
-    return bool(_FIRST.match(first))
+                yield f"add user Name={tree.name[i]} Account={above} Cluster={name} Fairshare={fairshare}\n"
