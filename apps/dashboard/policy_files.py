@@ -144,8 +144,11 @@ def decide(request: HttpRequest, policy: str, change_set: int) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, policy: str, format: str) -> StreamingHttpResponse:
-    """The active policy as a file."""
-    return _as_file(export_policy(policy_slug=policy, format=format, at=clock.now(), actor=actor_of(request)))
+    """The active policy as a file; ?cluster= names Slurm's cluster in it."""
+    cluster = request.GET.get("cluster", "")
+    return _as_file(
+        export_policy(policy_slug=policy, format=format, cluster=cluster, at=clock.now(), actor=actor_of(request))
+    )
 
 
 @csrf_exempt  # for the reason given at `files`
@@ -202,7 +205,14 @@ def _page(
     for each in list_formats():
         export = export_policy(policy_slug=slug, format=each.name, at=clock.now(), actor=actor)
         left_out = export.dropped if len(export.tree) <= _MOST_CHECKED else []
-        exports.append({"format": each, "carries": ", ".join(each.carries), "dropped": left_out})
+        exports.append(
+            {
+                "format": each,
+                "carries": ", ".join(each.carries),
+                "dropped": left_out,
+                "lacks_cluster": export.lacks_cluster,
+            }
+        )
     context = {
         "policy": policy,
         "form": form,

@@ -111,6 +111,17 @@ def test_a_file_equal_to_the_policy_makes_no_draft(admin: Client) -> None:
     assert not ChangeSet.objects.filter(state="draft").exists()
 
 
+def test_a_script_for_slurm_is_downloaded_once_its_cluster_is_named(admin: Client) -> None:
+    page = read(admin.get(PAGE))
+    assert page.has('[data-testid="name-cluster"] [name="cluster"]')
+    assert not page.has(f'[href="{PAGE}sacctmgr-script/"]')
+    assert b"No cluster is known" in admin.get(f"{PAGE}sacctmgr-script/").content
+    text = b"".join(admin.get(f"{PAGE}sacctmgr-script/", {"cluster": "tux"})).decode()
+    commands = [line for line in text.splitlines() if line.startswith("add account")]
+    assert commands
+    assert all(" Cluster=tux " in line for line in commands)
+
+
 def test_the_page_lists_what_each_format_omits(admin: Client) -> None:
     answer = admin.get(PAGE)
     page = read(answer)

@@ -339,6 +339,7 @@ class _Applied:
         for command in self._commands:
             named = command.which.names("clusters")
             if command.kind == "clusters":
+                self._count_unread(command.which, "clusters", "names")
                 added += [name.lower() for name in command.which.names("names") or named or command.which.bare]
                 continue
             wanted = frozenset(name.lower() for name in named or ())

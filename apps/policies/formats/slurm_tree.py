@@ -84,7 +84,7 @@ class Associations:
             self.problem(name, f"its account {account!r:.140} isn't declared before it", line)
         elif name in above.users:
             first = self._where(above.users[name].line)
-            self.problem(name, f"{name!r:.140} is repeated in account {above.name}{first}", line)
+            self.problem(name, f"{name!r:.140} is repeated in {self._path(above.name)}{first}", line)
         else:
             above.users[name] = User(name, shares, line, self._place())
 
@@ -127,6 +127,10 @@ class Associations:
         while name != ROOT:
             name = self.accounts[name].parent
             yield name
+
+    def _path(self, name: str) -> str:
+        above = [one for one in self._ancestors(name) if one != ROOT]
+        return "/" + "/".join([*reversed(above), *([name] if name != ROOT else [])])
 
     # --- Reporting ----------------------------------------------------------------------------------------------------
     def problem(self, key: str, message: str, line: int) -> None:

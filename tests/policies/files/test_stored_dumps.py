@@ -55,7 +55,7 @@ def person(role: str) -> Actor:
 def test_a_dump_round_trips_byte_for_byte(dump: str) -> None:
     take(dump)
     assert exported().text() == dump
-    assert exported("sacctmgr-script").text().splitlines()[1] == "add cluster Name=demo Fairshare=1"
+    assert "add cluster Name=demo Fairshare=1" in exported("sacctmgr-script").text().splitlines()
     assert exported(cluster="fram").text() == dump.replace("Cluster - 'demo'", "Cluster - 'fram'")
 
 
@@ -141,9 +141,40 @@ def test_a_script_stores_the_name_of_the_cluster(dump: str) -> None:
     take("add cluster saga\nadd account physics Fairshare=60\n", format="sacctmgr-script")
     assert exported("sacctmgr-script").text().splitlines() == [
         "# site revision 2; run: grep -v '^#' FILE | sacctmgr -i",
+        "# Leave out the first command if Slurm has the cluster already: sacctmgr would end with status 1",
         "add cluster Name=saga Fairshare=1",
-        "add account Name=physics Parent=root Fairshare=60",
+        "add account Name=physics Parent=root Cluster=saga Fairshare=60",
     ]
+
+
+def test_every_command_of_a_script_names_the_cluster(dump: str) -> None:
+    take(dump)
+    for cluster in ("demo", "fram"):
+        lines = exported("sacctmgr-script", cluster=cluster).text().splitlines()
+        commands = [line for line in lines if not line.startswith("#")]
+        assert len(commands) == 9
+        assert commands[0] == f"add cluster Name={cluster} Fairshare=1"
+        assert [line for line in commands[1:] if f" Cluster={cluster} " not in line] == []
+        # Slurm makes its user root with the cluster: adding it again would end with status 1.
+        assert [line for line in commands if "Name=root" in line] == [
+            f"modify user where Name=root Account=root Cluster={cluster} set Fairshare=1"
+        ]
+
+
+def test_without_a_known_cluster_a_script_is_refused_and_the_remedy_named(dump: str) -> None:
+    take("add account physics Fairshare=60\n", format="sacctmgr-script")
+    with pytest.raises(Invalid, match=r"No cluster is known for site: name it \(--cluster NAME") as refusal:
+        exported("sacctmgr-script").pieces()
+    assert refusal.value.code == "no_cluster"
+    lines = exported("sacctmgr-script", cluster="fram").text().splitlines()
+    assert lines[-1] == "add account Name=physics Parent=root Cluster=fram Fairshare=60"
+
+
+def test_user_names_with_capital_letters_come_back_with_them(dump: str) -> None:
+    take(dump.replace("'carol'", "'Carol'"))
+    script = exported("sacctmgr-script").text()
+    assert "# User names with capital letters need Parameters=PreserveCaseUser in slurmdbd.conf" in script
+    assert take(script, format="sacctmgr-script").plan.is_empty
 
 
 @pytest.mark.parametrize("name", ["a b", "x'y", "saga\nremove account root", "ö", "x" * 129])

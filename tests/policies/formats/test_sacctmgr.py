@@ -80,7 +80,7 @@ def test_an_error_message_instead_of_a_dump_is_reported_with_a_remedy(line: str,
     [
         ("Account - 'a'\nAccount - 'A'", "line 5: A", "each account once"),
         ("Parent - 'x'\nUser - 'u'", "line 4: Parent", "'x' isn't declared before it"),
-        ("User - 'u'\nUser - 'u'", "line 5: u", "repeated in account root, first in line 4"),
+        ("User - 'u'\nUser - 'u'", "line 5: u", "repeated in /, first in line 4"),
         ("User - 'u':Fairshare=1.5", "line 4: Fairshare of u", "neither a whole number"),
         ("User - 'u':Fairshare=2147483648", "line 4: Fairshare of u", "neither a whole number"),
         ("User - 'u/v'", "line 4, /: 'u/v'", "separates the parts"),

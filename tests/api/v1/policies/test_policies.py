@@ -123,13 +123,14 @@ def test_the_document_can_be_published_again(site: Site, admin: Caller) -> None:
     [
         ("csv", "text/csv", "path,kind,shares,scope,sources,locked,uid\r"),
         ("sacctmgr", "text/x-sacctmgr", "Cluster - 'grid':Fairshare=1"),
-        ("sacctmgr-script", "text/x-sacctmgr-script", "add cluster Name=grid Fairshare=1"),
+        ("sacctmgr-script", "text/x-sacctmgr-script", "add cluster Name=tux Fairshare=1"),
         ("ge", "text/x-sge-sharetree", "name=Root"),
     ],
 )
 def test_a_document_is_available_in_scheduler_formats(admin: Caller, name: str, kind: str, line: str) -> None:
-    by_name = admin.get("policies/grid/document", {"format": name})
-    by_kind = admin.get("policies/grid/document", Accept=kind)
+    cluster = {"cluster": "tux"} if name == "sacctmgr-script" else {}
+    by_name = admin.get("policies/grid/document", {"format": name, **cluster})
+    by_kind = admin.get("policies/grid/document", cluster, Accept=kind)
     assert by_name.content == by_kind.content
     assert by_name.headers["Content-Type"] == f"{kind}; charset=utf-8"
     assert line in by_name.content.decode().split("\n")
