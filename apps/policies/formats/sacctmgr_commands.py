@@ -146,7 +146,7 @@ def _unquoted(word: str) -> tuple[str, bool]:
     return found.replace("'", "").replace('"', ""), is_expanded
 
 
-def _sacctmgr_words(command: list[str]) -> tuple[list[str], bool]:
+def _without_program(command: list[str]) -> tuple[list[str], bool]:
     """Return the words of the command without program and options, and whether it names the program."""
     at = 0
     while at < len(command) and _ASSIGNMENT.match(command[at]) and at + 1 < len(command):
@@ -207,7 +207,7 @@ def looks_like(text: str) -> bool:
         if line > 200:
             return False
         for shell in _shell_commands(content):
-            words, is_named = _sacctmgr_words(shell.words) if shell.words else ([], False)
+            words, is_named = _without_program(shell.words) if shell.words else ([], False)
             if is_named:
                 return True
             if words and words[0] not in _HARMLESS and not _ASSIGNMENT.match(words[0]):
@@ -226,7 +226,7 @@ def _commands(text: str, found: Associations) -> Iterator[_Command | None]:
             ends_at = ""
             continue
         for shell in _shell_commands(content):
-            words, is_named = _sacctmgr_words(shell.words) if shell.words else ([], False)
+            words, is_named = _without_program(shell.words) if shell.words else ([], False)
             here = _ENDS_AT.match(shell.reads_from)
             if here and is_named:
                 ends_at, is_begun = here[1], True
@@ -260,7 +260,7 @@ def _command(verb: str, words: Sequence[str], line: int, found: Associations) ->
         found.problem(verb, "changes the tree by what the script doesn't contain: import that instead", line)
         return None
     if kind == "clusters" and verb == "add":
-        which = _read_words(words[1:], _KEYS["add", "clusters"], line, found)[0]
+        which = _split_options(words[1:], _KEYS["add", "clusters"], line, found)[0]
         return _Command(verb, kind, which, _Words(line))
     if kind not in ("accounts", "users") or verb not in ("add", "modify", "delete"):
         name = (kind or (words[0].lower() if words else "")).removesuffix("s")
@@ -268,7 +268,7 @@ def _command(verb: str, words: Sequence[str], line: int, found: Associations) ->
         if kind == "clusters" and verb == "delete":
             found.problem("delete cluster", "removes its whole tree: remove it from the script", line)
         return None
-    which, changes = _read_words(words[1:], _KEYS[verb, kind], line, found, _CHANGES.get((verb, kind), ()))
+    which, changes = _split_options(words[1:], _KEYS[verb, kind], line, found, _CHANGES.get((verb, kind), ()))
     return _Command(verb, kind, which, changes)
 
 
@@ -287,7 +287,7 @@ _CHANGES: dict[tuple[str, str], Keys] = {
 }
 
 
-def _read_words(
+def _split_options(
     given: Sequence[str], keys: Keys, line: int, found: Associations, changes: Keys = ()
 ) -> tuple[_Words, _Words]:
     """Return the words before and after *set*; *where* and *set* come in any order, and repeated."""
@@ -420,7 +420,7 @@ class _Applied:
             and (names is None or name in {each.lower() for each in names})
             and (above is None or one.parent in {each.lower() for each in above})
         ]
-        self._refuse_nobody(command, accounts, names)
+        self._require_match(command, accounts, names)
         for account in accounts:
             if command.verb == "delete":
                 if account.name in found.accounts:
@@ -453,7 +453,7 @@ class _Applied:
             for name in (list(account.users) if named is None else named)
             if name in account.users
         ]
-        self._refuse_nobody(command, users, named)
+        self._require_match(command, users, named)
         for account, user in users:
             if command.verb == "delete":
                 del account.users[user.name]
@@ -489,7 +489,7 @@ class _Applied:
             self._found.problem(command.what, message, command.which.line)
         return not unknown
 
-    def _refuse_nobody(self, command: _Command, chosen: Sequence[object], names: Sequence[str] | None) -> None:
+    def _require_match(self, command: _Command, chosen: Sequence[object], names: Sequence[str] | None) -> None:
         if not chosen and names is not None:
             message = f"{', '.join(names)[:140]!r} isn't declared before it"
             self._found.problem(command.what, message, command.which.line)

@@ -182,7 +182,7 @@ def names_in(text: str) -> list[str]:
     """Return the names of a list: `a,b,node[1-3,07]`. Quotes and empty parts are dropped.
 
     Raises:
-        TooLarge: brackets stand for more names than a policy has entries.
+        TooLarge: a list has more names than a policy has entries.
     """
     plain = text.replace("'", "").replace('"', "")
     if "[" not in plain:
