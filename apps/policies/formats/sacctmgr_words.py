@@ -202,9 +202,7 @@ def _expanded(name: str, most: int) -> Iterator[str]:
             numbers = [range(int(span[1]), int(span[2] or span[1]) + 1) for span in spans if span]
             n *= sum(map(len, numbers))
             if n > most:
-                raise TooLarge(
-                    f"{name[:60]!r} stands for too many names: a policy has at most {MOST_ENTRIES:,} entries."
-                )
+                raise TooLarge(f"{name[:60]!r} is a list of too many names: at most {MOST_ENTRIES:,} are allowed.")
             widths = [len(span[1]) for span in spans if span]
             choices.append([f"{one:0{w}d}" for one_span, w in zip(numbers, widths, strict=True) for one in one_span])
         else:
