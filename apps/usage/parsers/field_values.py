@@ -136,8 +136,8 @@ def _check_times(row: RecordRow) -> None:
 
 # --- Instants and durations -------------------------------------------------------------------------------------------
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_S = LAST_US / 1e6
-_MILLISECONDS = 1e11  # seconds over this are in the year 5138; such a stamp counts milliseconds
+# Stamps from 1e15 on count microseconds since 2001, those from 1e11 on milliseconds: seconds would be in the year 5138.
+_UNITS_US = ((10**15, 1), (10**11, 1_000))
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _DURATION = re.compile(
     r"(-)?P(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})W)?(?:(\d{1,9})D)?"
@@ -147,18 +147,19 @@ _DURATION = re.compile(
 _CLOCK = re.compile(r"(-)?(?:(\d{1,6}):)?(\d{1,9}):(\d\d)(?:\.\d{1,6})?", re.ASCII)
 
 
-def epoch(name: str, text: str, *, milliseconds: bool = False) -> datetime | None:
-    """Parse seconds since 1970, or milliseconds if the number is too large for seconds; None for 0 and below
-    ("never").
+def epoch(name: str, text: str, *, finer: bool = False) -> datetime | None:
+    """Parse seconds since 1970, exactly to the microsecond; None for 0 and below ("never").
+
+    finer: a number too large for seconds is in milliseconds or microseconds.
     """
     value = number(name, text)
-    if milliseconds and value >= _MILLISECONDS:
-        value /= 1000
     if value <= 0:
         return None
-    if value > _LAST_S:
+    unit_us = next((unit for least, unit in _UNITS_US if finer and value >= least), 1_000_000)
+    us = int(text) * unit_us if text.isdigit() else value * unit_us
+    if us > LAST_US:
         raise BadRecord("absurd_time", f"{name} ({shown(text)}) is not between 1970 and 2200.")
-    return _EPOCH + timedelta(seconds=value)
+    return _EPOCH + timedelta(microseconds=us)
 
 
 def iso(name: str, text: str, zone: ZoneInfo | None, *, not_before: datetime | None = None) -> datetime:

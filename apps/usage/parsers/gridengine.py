@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, epoch, number, shown, whole
+from apps.usage.parsers.base import MOST_MEM_MB, FieldNote, Parsed, Reading, RecordRow
+from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, epoch, shown, whole
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 QUEUE, GROUP, OWNER, NAME, JOB, SUBMITTED, STARTED, ENDED = 0, 2, 3, 4, 5, 8, 9, 10
@@ -21,7 +21,7 @@ FAILED, PROJECT, PE, SLOTS, TASK, CATEGORY = 11, 31, 33, 34, 35, 39
 _LEAST_FIELDS = 43  # SGE 6.0; later versions add arid and ar_submission_time, and vendors more
 _MOST_FIELDS = 4000
 _MOST_COLONS_IN_NAME = 16
-_RESCHEDULED = (24, 25)  # migrated, rescheduled: the job runs again later
+_RESCHEDULED = ("24", "25")  # migrated, rescheduled: the job runs again later
 _WHOLE = re.compile(r"\d{1,19}", re.ASCII)
 _GPU = re.compile(r"(?:^|[ ,])(?:n?gpus?|nvidia_gpu|gpu_card)=(?!0(?:[ ,]|$))")
 
@@ -95,39 +95,84 @@ def _shift(fields: list[str]) -> int | None:
     return None
 
 
-def _row(fields: list[str], notes: Notes) -> RecordRow | None:
-    pe_task, maxvmem = _behind_category(fields)
-    submitted = epoch("submission_time", fields[SUBMITTED], milliseconds=True)
-    if pe_task not in ("", "NONE") or submitted is None:
+class Run(NamedTuple):
+    """A run as accounting records it, values as text; empty or NONE where there is none."""
+
+    job: str
+    task: str
+    owner: str
+    group: str
+    project: str
+    queue: str
+    submitted: str
+    started: str
+    ended: str
+    slots: str
+    pe: str
+    pe_task: str
+    category: str
+    failed: str
+    maxvmem: str
+
+
+def row_of(run: Run, notes: Notes) -> RecordRow | None:
+    """The record of a run; None for a slave task, which is part of its job's run.
+
+    Raises:
+        BadRecord: a value that usage depends on is missing or invalid.
+    """
+    submitted = epoch("submission_time", run.submitted, finer=True)
+    if _named(run.pe_task) or submitted is None:
         notes["slave_tasks_skipped"] += 1
         return None
-    started = epoch("start_time", fields[STARTED], milliseconds=True)
-    ended = epoch("end_time", fields[ENDED], milliseconds=True)
-    slots = amount("slots", fields[SLOTS])
-    if _GPU.search(fields[CATEGORY]):
+    started = epoch("start_time", run.started, finer=True)
+    ended = epoch("end_time", run.ended, finer=True) if started else None
+    slots = amount("slots", run.slots)
+    if _GPU.search(run.category):
         notes["gpu_requests_not_counted"] += 1
-    if whole("failed", fields[FAILED]) in _RESCHEDULED:
+    if run.failed in _RESCHEDULED:
         notes["rescheduled"] += 1
     if started is None:
         notes["never_ran"] += 1
-    task = fields[TASK]
     return checked(
         RecordRow(
-            job=fields[JOB],
-            array_task="" if task in ("0", "undefined", "NONE", "") else str(whole("task_number", task)),
-            user=fields[OWNER],
-            group=fields[GROUP],
-            project=_named(fields[PROJECT]),
-            queue=fields[QUEUE],
+            job=run.job,
+            array_task="" if run.task in ("0", "undefined", "NONE", "") else str(whole("task_number", run.task)),
+            user=run.owner,
+            group=run.group,
+            project=_named(run.project),
+            queue=run.queue,
             state="finished" if started else "withdrawn",
             submit_at=started or submitted,
             start_at=started,
-            end_at=ended if started else None,
+            end_at=ended,
             cpus=slots,
-            nodes=1.0 if _named(fields[PE]) == "" else 0.0,
-            mem_mb=_mem_mb(maxvmem, notes),
+            nodes=1.0 if _named(run.pe) == "" else 0.0,
+            mem_mb=_mem_mb(run.maxvmem, notes),
         )
     )
+
+
+def _row(fields: list[str], notes: Notes) -> RecordRow | None:
+    pe_task, maxvmem = _behind_category(fields)
+    run = Run(
+        job=fields[JOB],
+        task=fields[TASK],
+        owner=fields[OWNER],
+        group=fields[GROUP],
+        project=fields[PROJECT],
+        queue=fields[QUEUE],
+        submitted=fields[SUBMITTED],
+        started=fields[STARTED],
+        ended=fields[ENDED],
+        slots=fields[SLOTS],
+        pe=fields[PE],
+        pe_task=pe_task,
+        category=fields[CATEGORY],
+        failed=fields[FAILED],
+        maxvmem=maxvmem,
+    )
+    return row_of(run, notes)
 
 
 def _behind_category(fields: list[str]) -> tuple[str, str]:
@@ -143,10 +188,11 @@ def _behind_category(fields: list[str]) -> tuple[str, str]:
 
 
 def _mem_mb(maxvmem: str, notes: Notes) -> float:
-    value = number("maxvmem", maxvmem)
-    if value < 0:
+    value = float(maxvmem) if NUMBER.fullmatch(maxvmem) else -1.0
+    if not 0 <= value <= MOST_MEM_MB * 1024**2:
         notes["memory_ignored"] += 1
-    return max(value, 0.0) / 1024**2
+        return 0.0
+    return value / 1024**2
 
 
 def _named(text: str) -> str:

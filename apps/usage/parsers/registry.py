@@ -29,6 +29,7 @@ from apps.usage.parsers.base import (
     RecordBatch,
 )
 from apps.usage.parsers.gridengine import GridEngine
+from apps.usage.parsers.gridengine_jsonl import GridEngineJsonl
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
 from apps.usage.parsers.ogf_ur import OgfUsageRecord
 from apps.usage.parsers.pbs import Pbs
@@ -145,6 +146,7 @@ AUTO = "auto"
 # In the order of display and of sniffing: each recognises only files that no other does.
 _COLLECTORS: tuple[Collector, ...] = (
     GridEngine(),
+    GridEngineJsonl(),
     GridEngineQueue(),
     Pbs(),
     Swf(),

@@ -1,0 +1,123 @@
+"""Parse the accounting of Gridware's and Open Cluster Scheduler: accounting.jsonl, one JSON object a line.
+
+Its runs are those of Grid Engine's accounting file under the same names; instants are microseconds since 1970 (seconds
+in the first releases). Source: man page sge_accounting(5) of Open Cluster Scheduler 9.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+import orjson
+
+from apps.usage.parsers.base import FieldNote, Parsed, Reading
+from apps.usage.parsers.field_values import BadRecord, shown
+from apps.usage.parsers.gridengine import Run, row_of
+from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
+
+_NEEDED = ("job_number", "owner", "submission_time", "start_time", "slots")
+
+
+class GridEngineJsonl:
+    """accounting.jsonl."""
+
+    name = "gridengine-jsonl"
+    label = "Gridware and Open Cluster Scheduler accounting (accounting.jsonl)"
+    extensions: tuple[str, ...] = (".jsonl",)
+    reference = "https://github.com/hpc-gridware/clusterscheduler/blob/master/doc/markdown/man/man5/sge_accounting.md"
+    sample = (
+        '{"job_number":101,"task_number":0,"start_time":1767225660580794,"end_time":1767229260580794,"owner":"ada",'
+        '"group":"physics","account":"sge","qname":"all.q","hostname":"node1","department":"defaultdepartment",'
+        '"slots":4,"granted_pe":"smp","job_name":"fit","priority":0,"submission_time":1767225600122999,'
+        '"category":"-pe smp 4","failed":0,"exit_status":0,"usage":{"rusage":{"ru_wallclock":3600},'
+        '"usage":{"wallclock":3600.9,"cpu":3592.3,"maxvmem":30171136.0}}}\n'
+    )
+    fields: tuple[FieldNote, ...] = (
+        FieldNote("job_number, task_number, start_time", "job, array_task: a run is known by these"),
+        FieldNote("start_time, end_time", "start, end; microseconds or seconds; start 0: it never ran"),
+        FieldNote("slots", "cpus"),
+        FieldNote("usage.usage.maxvmem", "mem_mb, the most it used"),
+        FieldNote("owner, group, project", "user, group, project"),
+        FieldNote("qname", "queue"),
+        FieldNote("pe_taskid, or submission_time 0", "a slave task: not counted beside its job"),
+        FieldNote("failed", "counted nevertheless; 24 and 25 were rescheduled and run again"),
+    )
+    needs_zone = False
+    is_listing = False
+
+    def sniff(self, head: bytes) -> bool:
+        line = next((one for one in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if one.strip()), b"")
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return False
+        return isinstance(value, dict) and all(name in value for name in _NEEDED) and "type" not in value
+
+    def parse(self, stream: BinaryIO, reading: Reading, *, resume: Mapping[str, Any] | None = None) -> Iterator[Parsed]:
+        """Parse lines; each is one run of a job, rejected individually."""
+        return parse_lines(stream, _Reader(), resume)
+
+
+class _Reader(SingleLines):
+    def take(self, text: str, line: int, notes: Notes) -> Rows:
+        value = _loaded(text)
+        if not isinstance(value, dict):
+            raise BadRecord("not_an_object", "A run is a JSON object.")
+        if "type" in value:
+            raise BadRecord("reporting_line", "It is a line of reporting.jsonl: import accounting.jsonl.")
+        row = row_of(_run(value), notes)
+        return [(line, row)] if row else []
+
+
+def _loaded(text: str) -> Any:
+    """The line's value; bytes that aren't UTF-8 and lone surrogates matter only in fields that are used."""
+    with suppress(ValueError):
+        return orjson.loads(text.encode())
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        raise BadRecord("bad_json", f"It is not JSON: {error}.") from error
+
+
+def _run(value: dict[str, Any]) -> Run:
+    for name in _NEEDED:
+        if value.get(name) is None:
+            raise BadRecord("missing_field", f"{name} is missing: the line is of another format, or damaged.")
+    job = _text(value, "job_number")
+    if not (job.isascii() and job.isdigit() and len(job) <= 19):
+        raise BadRecord("bad_job", f"job_number is {shown(job)}, which is not a whole number.")
+    return Run(
+        job=job,
+        task=_text(value, "task_number"),
+        owner=_text(value, "owner"),
+        group=_text(value, "group"),
+        project=_text(value, "project"),
+        queue=_text(value, "qname"),
+        submitted=_text(value, "submission_time"),
+        started=_text(value, "start_time"),
+        ended=_text(value, "end_time") or "0",
+        slots=_text(value, "slots"),
+        pe=_text(value, "granted_pe"),
+        pe_task=_text(value, "pe_taskid") or _text(value, "pe_task_id"),
+        category=_text(value, "category"),
+        failed=_text(value, "failed"),
+        maxvmem=_maxvmem(value),
+    )
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    """A text or number of an object as text; empty if it is missing or something else."""
+    found = value.get(name)
+    if isinstance(found, str):
+        return found
+    return repr(found) if type(found) in (int, float) else ""
+
+
+def _maxvmem(value: Mapping[str, Any]) -> str:
+    """Of the container that the execution daemon fills; 0 if it wasn't recorded."""
+    containers = value.get("usage")
+    usage = containers.get("usage") if isinstance(containers, dict) else None
+    return (_text(usage, "maxvmem") if isinstance(usage, dict) else "") or "0"
