@@ -17,15 +17,21 @@ from django.utils.translation import gettext as _
 from apps.core.errors import FieldProblem, Invalid
 from apps.onboarding.slurm_qos import COMMAND as QOS_COMMAND
 from apps.onboarding.slurm_qos import class_factors, is_cut_off, read_usage_factors
+from apps.policies.formats.slurm_lines import logical_lines, plain_line
 from apps.usage.parsers.slurm_billing import MAX_TRES, MAX_TRES_GRES, BillingWeights, read_weights
 
 MOST_BYTES = 4 * 2**20
 _MOST_SHOWN = 200
 _PAIR = re.compile(r"\s*([A-Za-z]\w*)\s*=\s*(.*?)\s*")
-_PARTITION = re.compile(r"PartitionName=(\S+)", re.IGNORECASE)
-_WEIGHTS = re.compile(r'TRESBillingWeights="?([^\s"]+)"?', re.IGNORECASE)
+_VALUE = re.compile(r'"([^"]*)"|(\S*)')
+_PARTITION = re.compile(r'\s*PartitionName\s*=\s*"?([^\s"]+)"?(.*)', re.IGNORECASE)
+_WEIGHTS = re.compile(r'\bTRESBillingWeights\s*=\s*(?:"([^"]*)"|(\S+))', re.IGNORECASE)
+_INCLUDE = re.compile(r"include\s+(\S+)\s*", re.IGNORECASE)
 _DEFAULT = "DEFAULT"  # in slurm.conf, a partition whose values are those of the partitions below it
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(\d{1,8})(?::(\d{1,8}))?(?::(\d{1,8}))?", re.ASCII)
+_IN_WORDS = re.compile(r"(\d{1,8})\s*(sec|min|hour|day)[a-z]*", re.ASCII | re.IGNORECASE)
+_UNITS_S = {"sec": 1, "min": 60, "hour": 3600, "day": 86_400}
+_NOT_ONE_OPTION = re.compile(r"[A-Za-z]\w*\s*=")
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 _FAIR_TREE_SINCE = (19, 5)
 _NOT_SET = frozenset({"", "(null)", "none", "n/a"})
@@ -64,13 +70,14 @@ class SlurmConfig:
 @dataclass
 class _Read:
     """Read configuration. values: (value, line) by lower-case name. weights: TRESBillingWeights by partition, if it has
-    some. usage_factors: by QOS; None if unknown.
+    some. usage_factors: by QOS; None if unknown. included: files that slurm.conf includes, with the line.
     """
 
     values: dict[str, tuple[str, int]] = field(default_factory=dict)
     has_partitions: bool = False
     weights: dict[str, str] = field(default_factory=dict)
     usage_factors: dict[str, float] | None = None
+    included: list[tuple[str, int]] = field(default_factory=list)
     lines: list[ConfigLine] = field(default_factory=list)
 
     def value(self, name: str) -> str:
@@ -114,40 +121,67 @@ def read_slurm_config(text: str) -> SlurmConfig:
     found = _read(text)
     if "prioritytype" not in found.values:
         message = _("PriorityType is missing: send the whole output of scontrol show config.")
+        if found.included:
+            message += " " + _("It also has what %(files)s says.") % {"files": _names(found)}
         raise Invalid(message, code="no_slurm_config", fields=[FieldProblem("PriorityType", "is missing")])
     settings = {"algorithm": _algorithm(found), "window": _window(found), "metric": _metric(found)}
     settings["approach"] = _approach(found)
     _note_others(found)
+    _note_included(found)
     billing_weights = BillingWeights(found.weights, _flag(found)).to_json()
     return SlurmConfig(found.value("ClusterName"), settings, billing_weights, tuple(found.lines))
 
 
 def _read(text: str) -> _Read:
+    """Read lines as Slurm does: keys in any letter case, the last of equal ones counts, one option per line."""
     found = _Read(usage_factors=read_usage_factors(text[:MOST_BYTES]))
-    partition = default = ""
-    for number, raw in enumerate(text[:MOST_BYTES].splitlines(), 1):
-        line = raw.split("#", 1)[0]
-        begins = _PARTITION.search(line)
+    partition, is_block, default = "", False, ""
+    for number, raw in logical_lines(text[:MOST_BYTES]):
+        line = plain_line(raw)
+        begins = _PARTITION.match(line)
         if begins:
-            partition = begins[1]
+            # scontrol prints the name alone, and the options below it; slurm.conf has all in one line.
+            partition, is_block = begins[1], "=" not in begins[2]
             found.has_partitions = True
-            if default and partition != _DEFAULT:
+            if partition.upper() == _DEFAULT:
+                partition = _DEFAULT
+            elif default:
                 found.weights[partition] = default
         elif not line[:1].isspace():
             partition = ""
-        weights = _WEIGHTS.search(line)
-        if partition:
-            if weights and weights[1].lower() not in _NOT_SET:
-                _check_weights(weights[1], number)
+        weights = _WEIGHTS.search(line) if partition and (begins or is_block) else None
+        if weights:
+            value = next(part for part in weights.groups() if part is not None)
+            if value.lower() not in _NOT_SET:
+                _check_weights(value, number)
                 if partition == _DEFAULT:
-                    default = weights[1]
+                    default = value
                 else:
-                    found.weights[partition] = weights[1]
-            continue
+                    found.weights[partition] = value
         pair = _PAIR.fullmatch(line)
-        if pair:
-            found.values.setdefault(pair[1].lower(), (pair[2].strip("\"'"), number))
+        if begins or (partition and is_block and not (pair and pair[1].lower() in _RELEVANT)):
+            continue
+        if included := _INCLUDE.fullmatch(line):
+            found.included.append((included[1], number))
+        elif pair:
+            found.values[pair[1].lower()] = _one_value(pair[1], pair[2], number), number
     return found
+
+
+def _one_value(name: str, text: str, line: int) -> str:
+    """Return the value of an option; raise Invalid if another option follows it, for which Slurm refuses the file."""
+    match = _VALUE.match(text)
+    if match is None or name.lower() not in _RELEVANT:
+        return text.strip("\"'")
+    rest = text[match.end() :]
+    if _NOT_ONE_OPTION.search(rest):
+        message = _("%(name)s is followed by another option: write each in a line of its own, as Slurm reads them")
+        raise Invalid(
+            f"{message % {'name': name}}.",
+            code="bad_slurm_config",
+            fields=[FieldProblem(f"line {line}", message % {"name": name})],
+        )
+    return match[1] if match[1] is not None else text.strip("\"'")
 
 
 def _check_weights(text: str, line: int) -> None:
@@ -159,16 +193,21 @@ def _check_weights(text: str, line: int) -> None:
 
 
 def _seconds(text: str) -> int | None:
-    """Seconds of `7-00:00:00`, `1-12:30`, `02:30:00`, `30:15` (minutes and seconds), or minutes alone."""
+    """Seconds of `7-00:00:00`, `14-0`, `1-12:30`, `02:30:00`, `30:15` (minutes and seconds), minutes alone, or a number
+    with its unit; Slurm rounds up to whole minutes."""
+    in_words = _IN_WORDS.fullmatch(text)
     match = _DURATION.fullmatch(text)
-    if match is None:
+    if in_words:
+        seconds = int(in_words[1]) * _UNITS_S[in_words[2].lower()]
+    elif match is None:
         return None
-    days, first, second, third = (None if part is None else int(part) for part in match.groups())
-    if days is not None:
-        return days * 86_400 + (first or 0) * 3600 + (second or 0) * 60 + (third or 0)
-    if third is not None:
-        return (first or 0) * 3600 + (second or 0) * 60 + third
-    return (first or 0) * 60 + (second or 0)
+    else:
+        days, first, second, third = (None if part is None else int(part) for part in match.groups())
+        if days is not None or third is not None:
+            seconds = (days or 0) * 86_400 + (first or 0) * 3600 + (second or 0) * 60 + (third or 0)
+        else:
+            seconds = (first or 0) * 60 + (second or 0)
+    return -(-seconds // 60) * 60
 
 
 # --- Algorithm --------------------------------------------------------------------------------------------------------
@@ -269,6 +308,16 @@ def _approach(found: _Read) -> Json:
     return dict(CHARGES_RUNNING)
 
 
+def _names(found: _Read) -> str:
+    return ", ".join(name for name, _line in found.included)[:_MOST_SHOWN]
+
+
+def _note_included(found: _Read) -> None:
+    for name, line in found.included:
+        meaning = _("Not read (line %(line)s): send the output of scontrol show config, which has its values.")
+        found.lines.append(ConfigLine("Include", name[:_MOST_SHOWN], meaning % {"line": line}, is_carried=False))
+
+
 # --- Settings without a counterpart -----------------------------------------------------------------------------------
 def _note_others(found: _Read) -> None:
     enforced = {word.strip().lower() for word in found.value("AccountingStorageEnforce").split(",")}
@@ -284,3 +333,16 @@ _OTHERS: Mapping[str, Callable[[], str]] = {
     "PriorityWeightFairShare": lambda: _("Stays in Slurm: it weights the factor within a job’s priority."),
     "PrioritySiteFactorPlugin": lambda: _("Stays in Slurm."),
 }
+_RELEVANT = frozenset(
+    {
+        "clustername",
+        "prioritytype",
+        "priorityflags",
+        "prioritydecayhalflife",
+        "prioritycalcperiod",
+        "priorityusageresetperiod",
+        "fairsharedampeningfactor",
+        "accountingstorageenforce",
+        *map(str.lower, _OTHERS),
+    }
+)

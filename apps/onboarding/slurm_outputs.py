@@ -20,6 +20,7 @@ from apps.onboarding.slurm_config import read_slurm_config
 from apps.onboarding.slurm_qos import COMMAND as QOS_COMMAND
 from apps.onboarding.slurm_qos import DUMPED as DUMPED_QOS
 from apps.onboarding.slurm_qos import is_qos_header
+from apps.policies.formats.slurm_lines import logical_lines
 from apps.schedulers.own_values import OwnValue, read_values
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.command import allowed_program, run_program
@@ -29,9 +30,9 @@ MOST_BYTES = 64 * 2**20
 LOG_DAYS = 90
 _TIMEOUT_S = 30.0
 _LOG_TIMEOUT_S = 300.0
-_DUMP = re.compile(r"(?:# )?(?:Cluster|Parent|Account|User) - '")
+_DUMP = re.compile(r"\s*(?:Cluster|Machine|Parent|Account|Project|User)\s*- ?\S", re.IGNORECASE)
 _SSHARE = re.compile(r"(?=.*\bRawShares\b)(?=.*\bFairShare\b)[^|]*Account[^|]*\|.*")
-_CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|PartitionName=|\s+[A-Za-z]\w*=")
+_CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|include\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,19 @@ class SiteOutputs:
 
 def split_outputs(text: str) -> SiteOutputs:
     """Split a text by the form of its lines: lines of a dump start with their kind, the table of sshare with its
-    header.
+    header. Comments belong to what follows them.
     """
     dump: list[str] = []
     config: list[str] = []
     sshare: list[str] = []
     qos: list[str] = []
     table: list[str] = []  # of sshare and qos, the one whose rows follow
+    comments: list[str] = []
     columns = 0
-    for line in text.splitlines():
+    for _number, line in logical_lines("\n".join(text.splitlines())):
+        if line.startswith("#"):
+            comments.append(line)
+            continue
         if _SSHARE.fullmatch(line):
             table = sshare = [line]
             columns = line.count("|")
@@ -67,12 +72,16 @@ def split_outputs(text: str) -> SiteOutputs:
         elif columns and line.count("|") == columns:
             table.append(line)
         elif DUMPED_QOS.match(line):
-            dump.append(line)
+            dump += [*comments, line]
             qos.append(line)
         elif _DUMP.match(line):
-            dump.append(line)
+            dump += [*comments, line]
         elif _CONFIG.match(line):
-            config.append(line)
+            config += [*comments, line]
+        elif not line.strip():
+            continue
+        comments = []
+    dump += comments
     return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare, qos)))
 
 

@@ -185,3 +185,13 @@ def test_several_outputs_in_one_text_are_separated() -> None:
     assert found.dump == "Cluster - 'demo':Fairshare=1\n"
     assert found.sshare.splitlines() == ["Account|User|RawShares|FairShare", "root|||1", " root|root|1|1"]
     assert found.config.splitlines()[-2:] == ["PartitionName=batch", "   MaxTime=1"]
+
+
+def test_a_dump_among_other_outputs_keeps_every_line(golden_dir: Path) -> None:
+    dump = (golden_dir / "slurm/samples/sacctmgr-dump-demo.cfg").read_text()
+    continued = dump.replace("Parent - 'physics'", "Parent - \\\n 'physics'") + "# not in the policy: remove user\n"
+    config = "# site\nClusterName=demo\nInclude other.conf\nPriorityFlags=MAX_TRES, \\\n NO_FAIR_TREE\n"
+    for text in (config + continued, continued + config.removeprefix("# site\n")):
+        found = split_outputs(text)
+        assert found.dump == continued
+        assert found.config.endswith(config.removeprefix("# site\n"))

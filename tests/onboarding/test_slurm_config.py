@@ -97,9 +97,9 @@ def test_flags_and_version_choose_the_algorithm(flags: str, version: str, name: 
         ("7-0", 604_800),
         ("1-12:30", 131_400),
         ("02:30:00", 9_000),
-        ("30:15", 1_815),
+        ("30:15", 1_860),
         ("90", 5_400),
-        ("14-0:0:1", 1_209_601),
+        ("14-0:0:1", 1_209_660),
     ],
 )
 def test_slurm_times_are_parsed(text: str, seconds: int) -> None:
@@ -198,3 +198,84 @@ def test_what_is_missing_is_named_with_the_command_that_prints_it() -> None:
         assert command in found[name].meaning
     complete = read_slurm_config(f"{BASE}PartitionName=a State=UP\nName|UsageFactor\nnormal|1.000000\n")
     assert all(line.is_carried for line in complete.lines)
+
+
+# --- slurm.conf as Slurm reads it -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("line", "half_life_s"),
+    [
+        ("PriorityDecayHalfLife=14-0", 1_209_600),
+        ("prioritydecayhalflife = 7-00:00:00", 604_800),
+        ('PRIORITYDECAYHALFLIFE="1-12"', 129_600),
+        ("PriorityDecayHalfLife=10080", 604_800),
+        ("PriorityDecayHalfLife=02:30:00", 9_000),
+        ("PriorityDecayHalfLife=90:01", 5_460),  # rounded up to whole minutes
+        ("PriorityDecayHalfLife = 300 sec", 300),
+        ("PriorityDecayHalfLife=2 days", 172_800),
+        ("PriorityDecayHalfLife=7-0 # a week", 604_800),
+        ("PriorityDecayHalfLife= \\\n   14-0", 1_209_600),
+        ("PriorityDecayHalfLife=1-0\nPriorityDecayHalfLife=14-0", 1_209_600),  # the last counts
+        ("   PriorityDecayHalfLife=14-0", 1_209_600),
+        ("PartitionName=batch Nodes=n1\n  PriorityDecayHalfLife=14-0", 1_209_600),
+        ("# PriorityDecayHalfLife=1-0 \\\nPriorityDecayHalfLife=14-0", 1_209_600),
+    ],
+)
+def test_a_half_life_is_read_in_every_spelling(line: str, half_life_s: int) -> None:
+    found = read_slurm_config(f"PriorityType=priority/multifactor\n{line}\n")
+    assert found.settings["window"]["half_life_s"] == half_life_s
+
+
+@pytest.mark.parametrize("text", ["0", "00:00:00", "0-0"])
+def test_a_half_life_of_zero_is_no_decay(text: str) -> None:
+    found = read_slurm_config(f"{BASE}PriorityDecayHalfLife={text}\n")
+    assert found.settings["window"] == {"aging": "none", "length_s": None}
+
+
+def test_keys_have_no_letter_case(golden_dir: Path) -> None:
+    found = read_slurm_config((golden_dir / "field/c01_lower.conf").read_text())
+    assert found.cluster == "tux"
+    assert found.settings["metric"]["weights"] == {"billing": 1.0}
+    assert found.settings["window"]["half_life_s"] == 1_209_600
+    assert found.settings["algorithm"] == {"name": "slurm-fair-tree"}
+    without = read_slurm_config((golden_dir / "field/nodecay.conf.txt").read_text())
+    assert without.settings["window"]["aging"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("lines", "weights"),
+    [
+        ("PartitionName=a Nodes=n1 TRESBillingWeights=CPU=2", {"a": {"cpu": 2.0}}),
+        ('partitionname=a nodes=n1 tresbillingweights="CPU=2, Mem=1G" MaxTime=1', None),
+        (
+            "PartitionName=a Nodes=n1\nPartitionName=Default TRESBillingWeights=CPU=2\nPartitionName=b Nodes=n2\n"
+            "PartitionName=c Nodes=n3 TRESBillingWeights=CPU=3\nPartitionName=DEFAULT MaxTime=1\nPartitionName=d",
+            {"b": {"cpu": 2.0}, "c": {"cpu": 3.0}, "d": {"cpu": 2.0}},
+        ),
+        ("PartitionName=a \\\n  Nodes=n1 \\\n  TRESBillingWeights=CPU=2", {"a": {"cpu": 2.0}}),
+        ("PartitionName=a\n   AllowGroups=ALL Default=NO\n   TRESBillingWeights=CPU=2\n", {"a": {"cpu": 2.0}}),
+        ("PartitionName=a Nodes=n1 # TRESBillingWeights=CPU=2", {}),
+    ],
+)
+def test_weights_belong_to_the_partitions_of_slurm(lines: str, weights: dict[str, Any] | None) -> None:
+    found = read_slurm_config(f"{BASE}{lines}\n")
+    listed = {line.name: line.value for line in found.lines if line.name.startswith("TRESBillingWeights (")}
+    if weights is None:
+        assert listed == {"TRESBillingWeights (a)": "CPU=2, Mem=1G"}
+    else:
+        assert listed == {f"TRESBillingWeights ({name})": f"CPU={one['cpu']:g}" for name, one in weights.items()}
+
+
+def test_an_included_file_is_named_as_not_read() -> None:
+    found = read_slurm_config(f"{BASE}include /etc/slurm/priority.conf\n")
+    included = next(line for line in found.lines if line.name == "Include")
+    assert (included.value, included.is_carried) == ("/etc/slurm/priority.conf", False)
+    assert "line 2" in included.meaning
+    assert "scontrol show config" in included.meaning
+    with pytest.raises(Invalid, match=r"what priority\.conf says"):
+        read_slurm_config("ClusterName=tux\nInclude priority.conf\n")
+
+
+def test_two_options_in_one_line_are_refused_as_slurm_refuses_them() -> None:
+    with pytest.raises(Invalid, match="followed by another option") as refusal:
+        read_slurm_config(f"{BASE}PriorityDecayHalfLife=7-0 PriorityCalcPeriod=5\n")
+    assert refusal.value.fields[0].where == "line 2"

@@ -10,7 +10,7 @@ backslash. Beyond that, values of typed TRES may be without quotes, as `sacctmgr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import sacctmgr_commands
 from apps.policies.formats.base import invalid_line, wrong_format
 from apps.policies.formats.sacctmgr_words import FILE_KEYS, could_be_shares, key_of
+from apps.policies.formats.slurm_lines import logical_lines
 from apps.policies.formats.slurm_tree import DEFAULT_SHARES, ROOT, SHARE_KEYS, Associations, slurm_shares
 from apps.policies.formats.whole_shares import plain_word
 
@@ -142,29 +143,6 @@ def _refuse_error_text(content: str, line: int) -> None:
 
 
 # --- Lines as Slurm reads them ----------------------------------------------------------------------------------------
-def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line; lines continued by a backslash are one, with the line ends in it."""
-    waiting, begin = "", 0
-    for line, raw in enumerate(text.split("\n"), 1):
-        whole = f"{waiting}\n{raw}" if begin else raw
-        if raw.rstrip().endswith("\\") and _is_continued(raw):
-            waiting, begin = whole, begin or line
-            continue
-        yield begin or line, whole
-        waiting, begin = "", 0
-    if begin:
-        yield begin, waiting
-
-
-def _is_continued(raw: str) -> bool:
-    stripped = raw.rstrip()
-    n_backslashes = len(stripped) - len(stripped.rstrip("\\"))
-    return n_backslashes % 2 == 1 and "#" not in _ESCAPED.sub("", raw)
-
-
-_ESCAPED = re.compile(r"\\.", re.DOTALL)
-
-
 def _without_comment(raw: str) -> tuple[str, bool]:
     """Return the text of equal length with comments, escaping backslashes and continuations hidden.
 
