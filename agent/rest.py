@@ -23,6 +23,7 @@ from agent.source import Source
 
 TIMEOUT_S = 20.0  # a call, from the connection to the last byte
 PATIENCE_S = 60.0  # a call including its retries
+REPORT_PATIENCE_S = 10.0  # a report: while the site's database is down new jobs don't wait for it
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 MOST_BYTES = 64 * 1024 * 1024
 MOST_REPORT_BYTES = 32 * 1024 * 1024  # the server's limit, before gzip
@@ -77,7 +78,8 @@ class Rest(Source):
 
     def report(self, report: Dict[str, Any]) -> Optional[int]:
         headers = {"Idempotency-Key": str(report["pass"])}
-        found = _document(self._ask("POST", self._path + "/passes", _shortened(report), headers, zipped=True))
+        body, patience_s = _shortened(report), min(self._patience_s, REPORT_PATIENCE_S)
+        found = _document(self._ask("POST", self._path + "/passes", body, headers, zipped=True, patience_s=patience_s))
         revision = found.get("orders_revision") if isinstance(found, dict) else None
         return revision if isinstance(revision, int) else None
 
@@ -97,6 +99,7 @@ class Rest(Source):
         content: Optional[Dict[str, Any]] = None,
         headers: Optional[Dict[str, str]] = None,
         zipped: bool = False,
+        patience_s: Optional[float] = None,
     ) -> Reply:
         """Send a request; retry for a bounded time while the server is unreachable or busy.
 
@@ -109,7 +112,7 @@ class Rest(Source):
             if zipped:
                 body = gzip.compress(body, 6)
                 sent["Content-Encoding"] = "gzip"
-        ends_at = time.monotonic() + self._patience_s
+        ends_at = time.monotonic() + (self._patience_s if patience_s is None else patience_s)
         for wait_s in (*WAITS_S, None):
             try:
                 reply = self._call(method, path, body, sent)

@@ -129,6 +129,7 @@ MIDDLEWARE = [
     "fairshare_web.content_policy.ContentPolicyMiddleware",
     "apps.api.monitoring.views.HealthMiddleware",  # answers without session or database
     "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
+    "apps.api.agent_orders.AgentsMiddleware",  # orders of agents: no session, without a database the last ones
     "apps.dashboard.live.views.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -20,6 +20,7 @@ from django.test import override_settings
 
 from apps.accounts import account_ids
 from apps.accounts.token_cache import tokens
+from apps.api.agent_orders import last_orders
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
 from apps.notices.evaluation import evaluate
@@ -84,6 +85,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget_state() -> None:
     tokens.clear()
+    last_orders.clear()
     store.forget()
     account_ids._cached.xmin = None  # another database may have as many accounts, with other numbers
 

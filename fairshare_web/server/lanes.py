@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from apps.api.agent_orders import is_orders
 from apps.api.lookup import is_lookup
 from fairshare_web.server.environ import Environ
 
@@ -23,7 +24,7 @@ DISK = _pool("disk", 2)  # bodies and replies that are too large for memory: no 
 
 def lane_of(environ: Environ) -> ThreadPoolExecutor:
     """The threads that may run this request."""
-    path = environ["PATH_INFO"]
-    if "HTTP_AUTHORIZATION" in environ and is_lookup(path, environ["REQUEST_METHOD"]):
+    path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+    if "HTTP_AUTHORIZATION" in environ and (is_lookup(path, method) or is_orders(path, method)):
         return LOOKUP
     return HEALTH if path in HEALTH_PATHS else REST

@@ -13,9 +13,10 @@ import platform
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -29,6 +30,7 @@ from agent.orders import read_orders
 from agent.records import Refused, ServerFailure
 from agent.source import Source
 from apps.accounts.actor import COMMAND
+from apps.accounts.token_cache import DatabaseProbe
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.stack.paths import private_dir
 from apps.core.clock import now
@@ -37,6 +39,9 @@ from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.schedulers.passes import record_pass
 from apps.schedulers.selectors import get_orders
+
+T = TypeVar("T")
+_PATIENCE_S = 30.0  # with a database that hangs; a report of 50,000 jobs takes three seconds
 
 
 class Command(OperatorCommand):
@@ -89,44 +94,62 @@ class Command(OperatorCommand):
 
 
 class Services(Source):
-    """The site as the agent sees it, through services of this process in place of REST."""
+    """The site as the agent sees it, through services of this process in place of REST.
+
+    While the database doesn't answer, orders and factors are the last ones in memory.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._probe = DatabaseProbe()
+        self._last: Any = None  # orders
 
     def orders(self) -> Any:
-        found, _tag = self._call(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
-        return read_orders(found)
+        try:
+            found, _tag = self._ask(lambda: get_orders(name=self._name, at=now(), actor=COMMAND))
+        except OperationalError as error:
+            if self._last is None:
+                raise ServerFailure("The database doesn't answer.") from error
+        else:
+            self._last = read_orders(found)
+        return self._last
 
     def look_up(self, policy: str, accounts: Sequence[dict[str, str]]) -> Any:
-        def answer() -> dict[str, Any]:
-            store.poll()
+        with suppress(OperationalError):
+            self._ask(store.poll)
+        try:
             snapshot = store.newest(policy, poll=False)
-            results = snapshot.lookup([AccountQuery(**account) for account in accounts])
-            return {**snapshot.head(now()), "results": results}
-
-        return self._call(answer)
+        except DomainError as error:
+            raise ServerFailure(error.message) from error
+        results = snapshot.lookup([AccountQuery(**account) for account in accounts])
+        return {**snapshot.head(now()), "results": results}
 
     def report(self, report: dict[str, Any]) -> int:
         digest = hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
         times = {name: datetime.fromisoformat(report[name]) for name in ("started_at", "ended_at")}
         read = {**report, **times, "pass": UUID(report["pass"])}
-        found, _pass = self._call(
-            lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
-        )
+        try:
+            found, _pass = self._ask(
+                lambda: record_pass(name=self._name, report=read, body_sha256=digest, at=now(), actor=COMMAND)
+            )
+        except OperationalError as error:
+            raise ServerFailure("The database doesn't answer.") from error
         return int(found.revision)
 
     def clock_offset_s(self) -> float:
         return 0.0
 
-    def _call(self, service: Callable[[], Any]) -> Any:
+    def _ask(self, service: Callable[[], T]) -> T:
+        """Raises OperationalError if the database doesn't answer in time, ServerFailure for a refusal."""
         try:
-            return service()
+            if settings.FAIRSHARE_TOKEN_PATIENCE_S <= 0:
+                return service()
+            return self._probe.run(service, timeout_s=_PATIENCE_S)
         except DomainError as error:
             raise ServerFailure(error.message) from error
-        except OperationalError as error:
+        except OperationalError:
             connection.close()
-            raise ServerFailure("The database doesn't answer.") from error
+            raise
 
 
 def _stopped_by_signals() -> threading.Event:
