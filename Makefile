@@ -131,5 +131,6 @@ lint: setup
 	@$(VENV)/bin/lint-imports --no-logo --no-cache
 	@$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --fail-level WARNING
+	@$(PY) -W ignore manage.py spectacular --format openapi-json 2>/dev/null | $(VENV)/bin/openapi-spec-validator --subschema-errors all -
 	@$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
 	@$(MKDOCS) build --strict --quiet --site-dir site

@@ -7,14 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
+from urllib.parse import urlencode
 
 import hypothesis
+import orjson
 import pytest
 import schemathesis
 from django.conf import LazySettings
 from django.core.management import call_command
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 from django.test import Client
 from django.urls import URLPattern, get_resolver
 from hypothesis import HealthCheck, given
@@ -262,14 +264,9 @@ def is_new(case: Any, answer: Any) -> bool:
     return bool(policy != "grid" and answer.status_code == 503 and answer.json()["code"] == "no_snapshot")
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", range(N_PARTS))
-@pytest.mark.parametrize("who", ["admin", *(pytest.param(who, marks=pytest.mark.deep) for who in ("nobody", "pia"))])
-def test_generated_requests_get_the_described_responses(
-    computed: Site, change_set: ChangeSet, schema: Any, who: str, part: int
-) -> None:
-    cookies = session_cookies(getattr(computed, who))
-    real = {"policy": "grid", "change_set": change_set.pk, "source": "cluster-a", "token": 1}
+def _real_names(computed: Site, change_set: ChangeSet) -> dict[str, Any]:
+    """What path parameters name, by their names."""
+    real: dict[str, Any] = {"policy": "grid", "change_set": change_set.pk, "source": "cluster-a", "token": 1}
     real["run"] = Run.objects.latest("id").pk
     real["grant"] = Grant.objects.latest("id").pk
     real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
@@ -279,6 +276,17 @@ def test_generated_requests_get_the_described_responses(
     real |= {"name": published_subtree(computed), "subscription": subscribed(computed), "mount": 1}
     real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
     real["scheduler"] = connect_scheduler(policy_slug="grid", name="c1", given={}, at=computed.at, actor=SYSTEM).name
+    return real
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(N_PARTS))
+@pytest.mark.parametrize("who", ["admin", *(pytest.param(who, marks=pytest.mark.deep) for who in ("nobody", "pia"))])
+def test_generated_requests_get_the_described_responses(
+    computed: Site, change_set: ChangeSet, schema: Any, who: str, part: int
+) -> None:
+    cookies = session_cookies(getattr(computed, who))
+    real = _real_names(computed, change_set)
     succeeded: dict[str, set[bool]] = defaultdict(set)
     for found in list(schema.get_all_operations())[part::N_PARTS]:
         operation = found.ok()
@@ -302,6 +310,52 @@ def test_generated_requests_get_the_described_responses(
 
         check()
     assert who != "admin" or {label for label, seen in succeeded.items() if True not in seen} <= NEEDS_SENSE
+
+
+def test_each_operation_accepts_its_own_defaults(computed: Site, change_set: ChangeSet, schema: Any) -> None:
+    """Alone and together; an operation may refuse the request for another field, never for a default."""
+    client = Client()
+    client.force_login(computed.admin, backend="django.contrib.auth.backends.ModelBackend")
+    real = _real_names(computed, change_set)
+    refused, n_defaults = [], 0
+    for path, operations in schema.raw_schema["paths"].items():
+        for method, operation in operations.items():
+            real["figure"] = next((name for part, name in A_FIGURE_OF.items() if part in path), "")
+            query, body = _defaults(schema.raw_schema, operation)
+            n_defaults += len(query) + len(body)
+            for one_query, one_body in _each_and_all(query, body):
+                address = f"{path.format_map(defaultdict(str, real))}?{urlencode(one_query)}"
+                with transaction.atomic():
+                    answer = client.generic(method.upper(), address, orjson.dumps(one_body), "application/json")
+                    transaction.set_rollback(True)
+                if answer.status_code not in (400, 422):
+                    continue
+                named = {each["where"] for each in answer.json()["fields"]} & {*one_query, *one_body}
+                refused += [f"{method} {path}: {name}" for name in named]
+    assert refused == []
+    assert n_defaults
+
+
+def _defaults(raw: dict[str, Any], operation: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Defaults of the query and of the body's own fields."""
+    query = {
+        each["name"]: each["schema"]["default"]
+        for each in operation.get("parameters", [])
+        if each["in"] == "query" and "default" in each["schema"]
+    }
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    reference = content.get("schema", {}).get("$ref", "")
+    fields = raw["components"]["schemas"].get(reference.rpartition("/")[2], {}).get("properties", {})
+    return query, {name: field["default"] for name, field in fields.items() if "default" in field}
+
+
+def _each_and_all(query: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for name, value in query.items():
+        yield {name: value}, body
+    for name, value in body.items():
+        yield query, {name: value}
+    if query or body:
+        yield query, body
 
 
 def test_schema_components_have_unique_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ MeasuredSerializer = record_serializer(
 )
 
 
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]})
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}], "nullable": True})
 class AnyValueField(serializers.Field[Any, Any, Any, Any]):
     """A text or a number, depending on the parameter; null for a required parameter."""
 

@@ -61,8 +61,8 @@ class NoticeSerializer(serializers.Serializer[Any]):
 
 class NoticeFilterSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(selectors.STATES, required=False, default="open")
-    kind = serializers.CharField(max_length=32, required=False, default="")
-    policy = serializers.CharField(max_length=64, required=False, default="")
+    kind = serializers.CharField(max_length=32, required=False, default="", allow_blank=True)
+    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
     cursor = serializers.CharField(max_length=200, required=False)
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
 
@@ -97,14 +97,16 @@ class RuleSerializer(serializers.Serializer[Any]):
 
 
 class RuleFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64, required=False, default="")
+    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
 
 
 class NewRuleSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField(max_length=32, help_text="Name of a notice kind")
-    policy = serializers.CharField(max_length=64, required=False, default="")
-    entry = serializers.CharField(max_length=9000, required=False, default="", help_text="uid or path")
-    source = serializers.CharField(max_length=64, required=False, default="")  # type: ignore[assignment]  # a name of ours
+    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
+    entry = serializers.CharField(
+        max_length=9000, required=False, default="", allow_blank=True, help_text="uid or path"
+    )
+    source = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)  # type: ignore[assignment]  # a name of ours
     is_on = serializers.BooleanField()
     terms = BoundedDictField(child=serializers.JSONField(), required=False, default=dict)
 
@@ -280,6 +282,7 @@ class StatementFilterSerializer(serializers.Serializer[Any]):
         max_length=7,
         required=False,
         default="",
+        allow_blank=True,
         help_text="Such as 2026-10: that month of the entry and its children; omitted: twelve months of the entry",
     )
 

@@ -51,9 +51,9 @@ class MadeTokenSerializer(TokenSerializer):
 class NewTokenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=128)
     scopes = BoundedListField(child=serializers.ChoiceField(Token.Scope.choices), min_length=1, max_length=20)
-    policy = serializers.SlugField(max_length=64, required=False, default="", allow_blank=True)
+    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
     subtree = serializers.UUIDField(required=False, default=None, allow_null=True)
-    source_slug = serializers.SlugField(max_length=64, required=False, default="", allow_blank=True)
+    source_slug = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
     days = serializers.IntegerField(min_value=1, max_value=services.MOST_DAYS, required=False, default=services.DAYS)
 
 

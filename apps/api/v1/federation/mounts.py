@@ -203,7 +203,11 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
     policy = serializers.CharField(max_length=64, help_text="Policy in which it would be mounted")
     url = serializers.CharField(max_length=2048)
     entry = serializers.CharField(
-        max_length=9000, required=False, default="", help_text="Path of the entry, to see which usage would be unmapped"
+        max_length=9000,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Path of the entry, to see which usage would be unmapped",
     )
     token = token_field()
 

@@ -178,9 +178,11 @@ class MeFilterSerializer(serializers.Serializer[Any]):
 
 
 class MyExplanationFilterSerializer(MeFilterSerializer):
-    account = serializers.CharField(max_length=1024, required=False, default="")
-    namespace = serializers.CharField(max_length=128, required=False, default="")
-    entry = serializers.CharField(max_length=4096, required=False, default="", help_text="Path of an entry")
+    account = serializers.CharField(max_length=1024, required=False, default="", allow_blank=True)
+    namespace = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    entry = serializers.CharField(
+        max_length=4096, required=False, default="", allow_blank=True, help_text="Path of an entry"
+    )
 
 
 class MeView(APIView):
@@ -302,7 +304,11 @@ class ComparisonSerializer(serializers.Serializer[Any]):
 
 class ComparisonFilterSerializer(serializers.Serializer[Any]):
     one = serializers.CharField(
-        max_length=4096, required=False, default="", help_text="Account or path; default: the caller's best"
+        max_length=4096,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Account or path; default: the caller's best",
     )
     other = serializers.CharField(max_length=4096, help_text="Account or path")
     at = serializers.CharField(max_length=64, required=False, help_text="Past revision, or instant with UTC offset")

@@ -37,7 +37,11 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.difference import CODES
 
 _CLUSTER = serializers.CharField(
-    required=False, default="", max_length=128, help_text="Cluster name in the file; default: that of the last import"
+    required=False,
+    default="",
+    allow_blank=True,
+    max_length=128,
+    help_text="Cluster name in the file; default: that of the last import",
 )
 
 

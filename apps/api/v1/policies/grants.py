@@ -92,19 +92,19 @@ class ChangedGrantSerializer(serializers.Serializer[Any]):
 class GrantFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, required=False, help_text="uid or path")
     below = serializers.BooleanField(required=False, default=False, help_text="Also grants at entries below it")
-    person = serializers.CharField(max_length=150, required=False, default="")
+    person = serializers.CharField(max_length=150, required=False, default="", allow_blank=True)
     state = serializers.ChoiceField(GrantSerializer().fields["state"].choices, required=False)  # type: ignore[attr-defined]
 
 
 class EndSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=delegation.LONGEST_REASON, required=False, default="")
+    reason = serializers.CharField(max_length=delegation.LONGEST_REASON, required=False, default="", allow_blank=True)
     given_on = serializers.ChoiceField(_GIVEN_ON, required=False, default="end")
 
 
 class AccessFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, required=False, default="/", help_text="uid or path")
     person = serializers.CharField(
-        max_length=150, required=False, default="", help_text="User name; default: the caller"
+        max_length=150, required=False, default="", allow_blank=True, help_text="User name; default: the caller"
     )
 
 

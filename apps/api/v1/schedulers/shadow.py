@@ -75,7 +75,9 @@ class SwitchOnSerializer(serializers.Serializer[Any]):
     partitions = BoundedListField(
         child=serializers.CharField(max_length=64), required=False, default=list, max_length=200
     )
-    subtree = serializers.CharField(max_length=8_400, required=False, default="", help_text="Path of an entry")
+    subtree = serializers.CharField(
+        max_length=8_400, required=False, default="", allow_blank=True, help_text="Path of an entry"
+    )
     everything = serializers.BooleanField(required=False, default=False)
     reason = serializers.CharField(max_length=1_000, required=False, default="", allow_blank=True)
 
@@ -186,7 +188,11 @@ class PublishSetupSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     policy = serializers.SlugField(max_length=64)
     scheduler = serializers.CharField(
-        max_length=64, required=False, default="", help_text='Name of the scheduler to connect; "": none'
+        max_length=64,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text='Name of the scheduler to connect; "": none',
     )
     settings = BoundedDictField(required=False, default=dict, help_text="Settings in place of the proposed ones")
     reason = serializers.CharField(max_length=1_000)
