@@ -197,7 +197,12 @@ def _result(counts: Mapping[str, int], *, is_dry: bool) -> tuple[str, str]:
     if not new and not counts["corrected"]:
         if counts["duplicate"] and not rejected:
             return "all_here", _("All records are duplicates")
-        return "nothing_new", _("None.")
+        if rejected:
+            bad = ngettext(
+                "Nothing added: %(n)s line can’t be read", "Nothing added: %(n)s lines can’t be read", rejected
+            )
+            return "nothing_read", bad % {"n": presentation.count(rejected)}
+        return "nothing_new", _("Nothing added")
     words = (
         ngettext("%(n)s new record", "%(n)s new records", new)
         if is_dry
@@ -290,6 +295,10 @@ def _failure(code: str) -> tuple[str, str, str]:
         "unknown_format": (
             _("The format isn’t recognised"),
             _("Fix the file or choose another format, and send it again."),
+        ),
+        "wrong_format": (
+            _("The file is of another format"),
+            _("Choose that format or “detect automatically”, and send it again."),
         ),
         "xml_doctype": (
             _("The XML declares a document type"),

@@ -66,12 +66,21 @@ class RecordRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A rejected line: its number, an error code with a message, and the start of the line."""
+    """A rejected line: its number, an error code with a message, and the start of the line.
+
+    n_lines: of the row or record that begins there.
+    """
 
     line: int
     code: str
     message: str
     excerpt: str = ""
+    n_lines: int = 1
+
+
+def count_rejected(rejections: Sequence[Rejection]) -> int:
+    """Number of rejected lines."""
+    return sum(rejection.n_lines for rejection in rejections)
 
 
 class AccountNames(NamedTuple):

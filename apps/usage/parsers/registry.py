@@ -179,6 +179,44 @@ def format_of(name: str, head: bytes) -> Collector:
     return FORMATS[name]
 
 
+def parse_checked(
+    collector: Collector, stream: BinaryIO, reading: Reading, *, head: bytes, resume: Mapping[str, Any] | None = None
+) -> Iterator[Parsed]:
+    """Parse a stream that begins with these bytes; refuse it early if it is of another known format.
+
+    Raises:
+        Invalid: `wrong_format`: no record is read, and another format recognises the file; or the format's own errors.
+    """
+    other = _looks_like(collector, head) if not resume else None
+    try:
+        for piece in collector.parse(stream, reading, resume=resume):
+            if other is not None and piece.rejections and not len(piece.batch):
+                raise _wrong_format(collector, other)
+            yield piece
+            other = None if len(piece.batch) else other
+    except Invalid as error:
+        if other is None or error.code in ("wrong_format", "package_failed"):
+            raise
+        raise _wrong_format(collector, other) from error
+    if other is not None:
+        raise _wrong_format(collector, other)
+
+
+def _looks_like(collector: Collector, head: bytes) -> Collector | None:
+    """Another format that recognises the start of a file that its own doesn't."""
+    if collector.sniff(head):
+        return None
+    return next((one for one in FORMATS.values() if one.name != collector.name and one.sniff(head)), None)
+
+
+def _wrong_format(collector: Collector, other: Collector) -> Invalid:
+    message = (
+        f"Nothing in the file can be read as {collector.name}. It looks like {other.name} ({other.label}): choose that "
+        "format, or auto. Nothing was imported."
+    )
+    return Invalid(message, code="wrong_format")
+
+
 def list_formats() -> list[Collector]:
     return list(FORMATS.values())
 

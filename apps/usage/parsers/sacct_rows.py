@@ -186,8 +186,10 @@ class _Reader:
         else:
             code = "ambiguous_row"
             why = f"{n_fields} fields for {columns.n_fields} columns: they can't be matched."
-        lines = f" (lines {line} to {line + end - index - 1})" if end - index > 1 else ""
-        self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", excerpt(self._lines[index])))
+        n_lines = end - index
+        lines = f" (lines {line} to {line + n_lines - 1})" if n_lines > 1 else ""
+        shown = excerpt(self._lines[index])
+        self.rows.rejections.append(Rejection(line, code, f"{why}{lines} {_REMEDY}", shown, n_lines))
 
 
 def picker(columns: Columns) -> Callable[[list[bytes]], Fields]:

@@ -18,8 +18,19 @@ from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
 from apps.usage.models import Import, RejectedLine, Source
-from apps.usage.parsers.base import F8, FINISHED, I8, Parsed, Reading, RecordBatch, Rejection, instant, microseconds
-from apps.usage.parsers.registry import FORMATS
+from apps.usage.parsers.base import (
+    F8,
+    FINISHED,
+    I8,
+    Parsed,
+    Reading,
+    RecordBatch,
+    Rejection,
+    count_rejected,
+    instant,
+    microseconds,
+)
+from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
 from apps.usage.records.ingest import IMPORT, fill_defaults, ingest_batch, reject_ahead
 from apps.usage.records.retention import is_too_late
@@ -131,7 +142,8 @@ def _read(usage_import: Import, lease: Lease, tally: ImportTotals, dry: DryRun |
         collector = FORMATS[usage_import.format]
         named = usage_import.time_zone or usage_import.source.time_zone
         reading = Reading(lease.clock(), ZoneInfo(named) if named else None, usage_import.source.billing)
-        for parsed in collector.parse(stream, reading, resume=tally.resume or None):
+        head = uploads.head_of(usage_import.stored_path)
+        for parsed in parse_checked(collector, stream, reading, head=head, resume=tally.resume or None):
             with lease.fenced() as held:
                 _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
@@ -170,7 +182,7 @@ def _import_piece(
     if dry is not None:
         counts = dry.classify(batch, at)
     else:
-        n_rejected = len(parsed.rejections)
+        n_rejected = count_rejected(parsed.rejections)
         counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held, n_rejected=n_rejected)
     fault_point("usage.import.after_ingest")
     rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
@@ -229,7 +241,7 @@ def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at:
     tally, dry, rejections = ImportTotals({}), DryRun(source), list[Rejection]()
     reading = Reading(at, ZoneInfo(source.time_zone) if source.time_zone else None, source.billing)
     with uploads.open_unpacked(stored.name) as stream:
-        for parsed in FORMATS[format_name].parse(stream, reading, resume=None):
+        for parsed in parse_checked(FORMATS[format_name], stream, reading, head=stored.head):
             counts = dry.classify(parsed.batch, at)
             found = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
             rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
@@ -268,10 +280,10 @@ class ImportTotals:
         self.resume = parsed.resume
         for name, n in counts.as_dict().items():
             self.numbers[name] += n
-        self.numbers["rejected"] += len(parsed.rejections)
+        self.numbers["rejected"] += count_rejected(parsed.rejections)
         self.numbers["lines"] += parsed.n_lines
         for rejection in (*parsed.rejections, *counts.rejections):
-            self.by_code[rejection.code] = self.by_code.get(rejection.code, 0) + 1
+            self.by_code[rejection.code] = self.by_code.get(rejection.code, 0) + rejection.n_lines
         for name, n in parsed.notes.items():
             self.notes[name] = self.notes.get(name, 0) + n
         self.core_s += counts.core_s

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -22,8 +24,10 @@ from apps.core.errors import Invalid, TooLarge
 from apps.usage.parsers.lines import FREE_EXPANSION_BYTES, MOST_EXPANSION, GzipCheck, is_gzip
 
 # --- Packed files -----------------------------------------------------------------------------------------------------
+_HEAD = 64 * 1024
 MOST_WINDOW_BYTES = 32 * 1024**2  # memory limit for unpacking; zstd's levels up to 20 need at most this
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame, or one that pzstd adds to be skipped
+_MAGIC_BYTES = 4
 _ZSTD_STEP = 512  # bytes per step: four bytes may unpack to 128 KB, so a step yields at most 16 MB
 _PACKED = "Unpack it and send its files one by one: plain, or packed with gzip or zstd."
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
@@ -92,18 +96,48 @@ def refuse_archives(head: bytes, *, inside: bool = False) -> None:
 
 
 def is_zstd(head: bytes) -> bool:
-    return head.startswith(_ZSTD_MAGIC)
+    return _ZSTD_MAGIC.match(head) is not None
 
 
 def open_packed(path: Path) -> BinaryIO:
     """Open a file, unpacked while reading. `store` has checked it to its end."""
+    with _open_packed(path) as unpacked:
+        head = unpacked.read(_HEAD)
+    is_of_returns = b"\r" in head and b"\n" not in head
+    return cast(BinaryIO, _ReturnsAsLineEnds(_open_packed(path))) if is_of_returns else _open_packed(path)
+
+
+def _open_packed(path: Path) -> BinaryIO:
     with path.open("rb") as packed:
-        head = packed.read(len(_ZSTD_MAGIC))
+        head = packed.read(_MAGIC_BYTES)
     if is_gzip(head):
         return cast(BinaryIO, gzip.open(path, "rb"))
     if is_zstd(head):
         return cast(BinaryIO, _unpacker().stream_reader(path.open("rb"), read_across_frames=True, closefd=True))
     return path.open("rb")
+
+
+class _ReturnsAsLineEnds(io.RawIOBase):
+    """A file whose lines end by a carriage return alone, read with line feeds in their place: positions stay."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._file.read(-1 if size is None else size).replace(b"\r", b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class ZstdCheck:
@@ -174,7 +208,6 @@ def _why(error: zstandard.ZstdError) -> str:
 # --- Uploads ----------------------------------------------------------------------------------------------------------
 KEPT = timedelta(hours=24)  # after a dry run, for its confirmation
 _READ = 256 * 1024
-_HEAD = 64 * 1024
 
 
 class StoredFile(NamedTuple):
@@ -199,8 +232,7 @@ def store(file: IO[bytes]) -> StoredFile:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         n_bytes, n_unpacked, digest = _copy(file, path)
-        with open_unpacked(name) as unpacked:
-            head = unpacked.read(_HEAD)
+        head = head_of(name)
         refuse_archives(head, inside=True)
     except BaseException:
         remove(name)
@@ -236,6 +268,12 @@ def _copy(file: IO[bytes], path: Path) -> tuple[int, int, str]:
 def open_unpacked(name: str) -> BinaryIO:
     """Open the stored file, unpacked while reading."""
     return open_packed(path_of(name))
+
+
+def head_of(name: str) -> bytes:
+    """The unpacked first bytes of the stored file, by which its format is recognised."""
+    with open_unpacked(name) as unpacked:
+        return unpacked.read(_HEAD)
 
 
 def exists(name: str) -> bool:

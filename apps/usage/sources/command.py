@@ -27,7 +27,7 @@ from apps.core.addresses import allowed_targets
 from apps.core.errors import Invalid, TooLarge, Unavailable
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading, excerpt
-from apps.usage.parsers.registry import AUTO, format_of
+from apps.usage.parsers.registry import AUTO, format_of, parse_checked
 from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listing_piece, parse_listing
 
 # --- Programs ---------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def _run_command(
             parsed = parse_listing(collector, stream, reading)
             yield listing_piece(collector, parsed, reading.at, progress.cursor, program)
         else:
-            for parsed in collector.parse(stream, reading):
+            for parsed in parse_checked(collector, stream, reading, head=head):
                 yield progress.add(parsed, program, collector)
 
 

@@ -24,7 +24,7 @@ from apps.core.errors import DomainError, Invalid
 from apps.usage.models import Source
 from apps.usage.parsers.base import Reading
 from apps.usage.parsers.lines import is_gzip
-from apps.usage.parsers.registry import FORMATS, format_of
+from apps.usage.parsers.registry import FORMATS, format_of, parse_checked
 from apps.usage.records import uploads
 from apps.usage.sources.command import collect_listing
 from apps.usage.sources.pieces import Clock, Piece, Progress, listing_piece, parse_listing, zone_of_source
@@ -111,7 +111,6 @@ def open_file_state(file: IO[bytes], path: Path) -> FolderFile:
 MOST_GONE = 50  # disappeared files whose last lines may still appear in a copy
 _MARK = 4096
 _HEAD = 64 * 1024
-_ZSTD = b"\x28\xb5\x2f\xfd"
 
 Followed = dict[str, Any]  # name, inode, offset, resume, format, n_head, head, n_tail, tail
 
@@ -198,20 +197,29 @@ def _collect_grown_file(
     begin = known["offset"] if known else 0
     end = _whole_lines_end(file, begin, one.n_bytes)
     if end <= begin:
+        if not begin:
+            _refuse_returns(file)
         return
     file.seek(0)
     head = file.read(min(_HEAD, end))
-    if is_gzip(head) or head.startswith(_ZSTD):
+    if is_gzip(head) or uploads.is_zstd(head):
         return
     collector = FORMATS.get(known["format"]) if known else None
     collector = collector or format_of(terms["format"], head)
     stream = cast(BinaryIO, io.BufferedReader(_TruncatedFile(file, end)))
-    for parsed in collector.parse(stream, reading, resume=known["resume"] if known else None):
+    resume = known["resume"] if known else None
+    for parsed in parse_checked(collector, stream, reading, head=head, resume=resume):
         now: Followed = {"name": one.path.name, "inode": one.inode, "offset": parsed.offset, "resume": parsed.resume}
         now |= {"format": collector.name, **_fingerprint(file, parsed.offset)}
         others = [old for old in progress.cursor["followed"] if old is not known and old["inode"] != one.inode]
         known = now
         yield progress.add(parsed, one.path.name, collector, followed=[*others, now])
+
+
+def _refuse_returns(file: IO[bytes]) -> None:
+    file.seek(0)
+    if b"\r" in file.read(_HEAD)[:-1]:  # the last may be half a line end
+        raise Invalid("Its lines end by carriage returns alone: write them with line feeds.", code="line_ends")
 
 
 def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
@@ -326,7 +334,7 @@ def _parse_stored_file(
             else:
                 current = progress.cursor.get("current") or {}
                 resume = current.get("resume") if current.get("sha256") == digest else None
-                for parsed in collector.parse(stream, reading, resume=resume or None):
+                for parsed in parse_checked(collector, stream, reading, head=stored.head, resume=resume or None):
                     at_work = {"sha256": digest, "resume": parsed.resume}
                     yield progress.add(parsed, name, collector, current=at_work)
     except DomainError as error:

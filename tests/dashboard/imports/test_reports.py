@@ -87,7 +87,7 @@ def test_an_import_reports_what_was_added_without_a_question() -> None:
     ("counts", "key", "result"),
     [
         ({"duplicate": 5}, "all_here", []),
-        ({"duplicate": 5, "rejected": 1}, "nothing_new", []),
+        ({"duplicate": 5, "rejected": 1}, "nothing_read", ["1"]),
         ({}, "nothing_new", []),
         ({"new": 1, "rejected": 1}, "added_in_part", ["1", "1"]),
         ({"new": 2}, "added", ["2"]),

@@ -346,3 +346,12 @@ def test_abandoned_files_are_removed_after_a_day(tmp_path: Path) -> None:
     os.utime(fresh, (AT.timestamp(), AT.timestamp()))
     uploads.remove_unused([], at=AT)
     assert (stray.exists(), fresh.exists()) == (False, True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_of_joined_rows_are_counted_singly(source: Source) -> None:
+    header = b"JobIDRaw|User|JobName|State|Submit|Start|End|AllocCPUS\n"
+    made = done(header + b"x\n" * 1000, format="sacct")
+    assert made.run.result["rejected"] == 1000
+    assert made.run.result["by_code"] == {"too_few_fields": 1000}
+    assert RejectedLine.objects.count() == 5  # of 200 lines each

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import random
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -58,6 +59,47 @@ def test_plain_gzip_and_zstd_files_are_read(packed: bytes) -> None:
     with uploads.open_unpacked(stored.name) as file:
         read = b"".join(iter(lambda: file.read(10_000), b""))
     assert read == TEXT
+
+
+def skipped(data: bytes, *, kind: int = 0x184D2A50) -> bytes:
+    """A frame that readers skip, as pzstd writes one before each of its frames."""
+    return struct.pack("<II", kind, len(data)) + data
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        skipped(b"size") + zst(TEXT),
+        skipped(b"", kind=0x184D2A5F) + skipped(b"x" * 300_000) + zst(TEXT),
+        skipped(b"size") + zst(TEXT[:999]) + skipped(b"size") + zst(TEXT[999:]) + skipped(b"end"),
+    ],
+)
+def test_frames_that_zstd_skips_are_skipped(packed: bytes) -> None:
+    stored = uploads.store(io.BytesIO(packed))
+    assert (stored.n_unpacked, stored.head) == (len(TEXT), TEXT[: 64 * 1024])
+    with uploads.open_unpacked(stored.name) as file:
+        file.seek(700_000)
+        assert file.read(100) == TEXT[700_000:700_100]
+
+
+@pytest.mark.parametrize(
+    "packed", [skipped(b"size")[:6], skipped(b"size") + zst(TEXT)[:-9], skipped(b"lz4") + b'\4"M\x18']
+)
+def test_a_damaged_file_behind_a_skipped_frame_is_named(packed: bytes) -> None:
+    assert refusal_of(packed).code == "corrupt_zstd"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zst])
+def test_lines_that_end_by_returns_are_read(pack: Callable[[bytes], bytes]) -> None:
+    """As old Macintosh programs and some spreadsheets write text."""
+    stored = uploads.store(io.BytesIO(pack(TEXT.replace(b"\n", b"\r"))))
+    assert stored.head == TEXT[: 64 * 1024]
+    with uploads.open_unpacked(stored.name) as file:
+        file.seek(700_000)
+        assert file.read(100) == TEXT[700_000:700_100]
+        assert file.read(-1) == TEXT[700_100:]
+    mixed = uploads.store(io.BytesIO(b"a\rb\r\n"))
+    assert mixed.head == b"a\rb\r\n"
 
 
 def test_reading_of_a_zstd_file_resumes_at_any_byte() -> None:
