@@ -184,10 +184,12 @@ _DECAY_FUNCTIONS = (
         "Slurm",
         "(1 − 0.693 / half_life_s)^age",
         "PriorityDecayHalfLife, default 7 days; 0.693 for ln 2, a little slower decay than halving. With "
-        "PriorityCalcPeriod usage ages within its hour too, as Slurm charges it; with 0 from the hour's end on",
+        "PriorityCalcPeriod each job is charged by its own times, as Slurm does it; with 0 usage ages from the end of "
+        "its hour on",
         (
             _duration("half_life_s", "PriorityDecayHalfLife", 604_800, 1.0),
             number("calc_period_s", "PriorityCalcPeriod", 0, 0, _LONGEST_PERIOD_S, unit="s"),
+            _PHASE,
         ),
         _slurm,
         hour_factor=_slurm_hour,
@@ -318,6 +320,11 @@ class Window:
             except (ValueError, OverflowError):
                 raise BadParameter(f"{value!r} isn't allowed; {parameter.allowed} is", place=parameter.name) from None
         return read
+
+    @property
+    def charges_by_period(self) -> bool:
+        """Whether jobs are charged by their own times; see PeriodCharge."""
+        return self.aging == "slurm" and bool(self.settings["calc_period_s"]) and self.length_s is None
 
     @property
     def reach_s(self) -> float | None:

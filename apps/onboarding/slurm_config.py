@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from django.utils.translation import gettext as _
@@ -260,9 +262,26 @@ def _window(found: _Read) -> Json:
         found.note("PriorityDecayHalfLife", _("Usage does not decay; the window has no end."))
         return {"aging": "none", "length_s": None}
     found.note("PriorityDecayHalfLife", _("Decay function Slurm, with 0.693 for ln 2; the window has no end."))
-    meaning = _("Usage decays from the start of its period, as Slurm charges it, not from the end of its hour.")
-    found.note("PriorityCalcPeriod", meaning)
-    return {"aging": "slurm", "length_s": None, "half_life_s": half_life_s, "calc_period_s": period_s}
+    found.note("PriorityCalcPeriod", _("Each job is charged by its own times, period by period, as Slurm does it."))
+    window: Json = {"aging": "slurm", "length_s": None, "half_life_s": half_life_s, "calc_period_s": period_s}
+    return {**window, "phase_s": _phase_s(found, period_s)}
+
+
+def _phase_s(found: _Read, period_s: int) -> int:
+    """When a period starts: a second after the controller. 0 if that isn't known.
+
+    The controller's time has no zone, so periods must divide the quarter hours by which zones differ.
+    """
+    text, boot_s = found.value("BOOT_TIME"), 0.0
+    if text.isdigit():  # with SLURM_TIME_FORMAT=%s
+        boot_s = float(text)
+    elif period_s and not 900 % period_s:
+        with suppress(ValueError):
+            boot_s = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    if not period_s or not boot_s:
+        return 0
+    found.note("BOOT_TIME", _("A period starts there. A restart of slurmctld moves usage by less than one period."))
+    return int(boot_s + 1) % period_s
 
 
 # --- Metric -----------------------------------------------------------------------------------------------------------

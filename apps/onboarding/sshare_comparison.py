@@ -33,6 +33,7 @@ from apps.priorities.metering import (
     usage_of_scope,
     window_of,
 )
+from apps.priorities.own_times import load_ended
 from apps.schedulers.own_values import OwnValue
 from apps.schedulers.shadow_differences import Comparison, Ours, UsageComparison, UsagePair, compare, compare_usage
 from apps.usage.arrays import load_open_records, load_usage
@@ -137,9 +138,10 @@ def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: Pol
     accounts = load_account_index(use_cache=False)
     usage = load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites)
     opened = load_open_records(sources=[source.pk], sites=sites)
+    ended = load_ended(window_of(settings.window), sources=[source.pk], to_at=as_of, sites=sites)
     sources = [SourceRow(source.pk, source.slug, source.origin)]
     counted = usage_of_accounts(
-        RecordedUsage(usage, opened, accounts.ids, sources, {row.id: row for row in classes}),
+        RecordedUsage(usage, opened, accounts.ids, sources, {row.id: row for row in classes}, ended),
         metric=settings.metric,
         window=window_of(settings.window),
         as_of_s=as_of.timestamp(),

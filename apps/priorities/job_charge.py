@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
+from apps.engine.slurm_charge import PeriodCharge
 from apps.priorities.metering import JobClassRow, class_factor, class_rules, site_factor
 from apps.usage import buckets
 
@@ -102,8 +103,13 @@ def charge_of(
     window: decay.Window,
     as_of_s: float,
     held: Sequence[tuple[float, float]] = (),
+    own_times_since_s: float = math.inf,
 ) -> JobCharge:
-    """Compute the charge at `as_of_s`. held: (from, to) of hours that are excluded because another source has them."""
+    """Compute the charge at `as_of_s`. held: (from, to) of hours that are excluded because another source has them.
+
+    own_times_since_s: hours from this one on are charged by the job's own times, if it has finished; a running job
+    always is, where the window charges by period.
+    """
     hour_s, amounts, run_s = _hours(facts, as_of_s)
     of_class = class_factor(facts.job_class, metric["class_factors"])
     of_site = site_factor(facts.site, metric["site_factors"])
@@ -112,6 +118,9 @@ def charge_of(
     # Amounts are multiples of 2⁻¹⁰, so that sums are exact in any order; buckets apply weights to sums, too.
     charged = (amounts * weights).sum(axis=1) * factor
     aging = decay.bucket_weights(hour_s, as_of_s, window)
+    if window.charges_by_period and facts.start_us is not None and len(hour_s):
+        by_own = _weights_of_own_times(facts, hour_s, window, as_of_s)
+        aging = np.where((hour_s >= own_times_since_s) | (facts.state == "running"), by_own, aging)
     is_held = np.zeros(len(hour_s), np.bool_)
     if facts.state == "finished":
         for from_s, to_s in held:
@@ -193,6 +202,18 @@ def _spread_over_hours(facts: JobFacts, start_us: int, end_us: int) -> tuple[I8,
     amounts = delta.amounts[:, : len(buckets.RESOURCES)] / buckets.QUANTA
     used = amounts.any(axis=1)  # an hour that begins when the job ends holds only the job count
     return delta.hour[used] * HOUR_S, amounts[used], (end_us - start_us) / _US
+
+
+def _weights_of_own_times(facts: JobFacts, hour_s: I8, window: decay.Window, as_of_s: float) -> F8:
+    """Part of each hour's seconds that is left, as Slurm charges the job."""
+    start_s = (facts.start_us or 0) / _US
+    end_s = as_of_s if facts.end_us is None or facts.state == "running" else facts.end_us / _US
+    edges_s = np.append(hour_s, hour_s[-1] + HOUR_S).astype(np.float64)
+    charge = PeriodCharge(window, as_of_s)
+    until_s = charge.charged_until_s(edges_s, np.array([start_s]), np.array([end_s]))
+    seconds = np.minimum(edges_s[1:], end_s) - np.maximum(edges_s[:-1], start_s)
+    weights: F8 = np.diff(until_s) / np.where(seconds > 0, seconds, 1.0)
+    return weights
 
 
 def _left_s(facts: JobFacts, run_s: float) -> float:

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
+from apps.engine.slurm_charge import PeriodCharge
 from apps.usage.arrays import OpenRecords, UsageArrays
+from apps.usage.own_times import EndedRecords
 
 # --- Metric -----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
@@ -35,9 +37,9 @@ class JobClassRow(NamedTuple):
 
 
 def weighted_amounts(
-    rows: UsageArrays | OpenRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]
+    rows: UsageArrays | OpenRecords | EndedRecords, *, metric: Mapping[str, Any], classes: Mapping[int, JobClassRow]
 ) -> F8:
-    """Amount of each row in the policy's metric, before decay: of buckets in total, of open jobs per second.
+    """Amount of each row in the policy's metric, before decay: of buckets in total, of jobs per second.
 
     Raises ValueError if the rows were loaded without a resource that the metric weights.
     """
@@ -166,7 +168,8 @@ class AccountUsage:
 class RecordedUsage:
     """Hourly usage and open jobs, with the rows that their ids refer to. account_ids: ascending.
 
-    Rows of other accounts or sources are not allowed.
+    Rows of other accounts or sources are not allowed. ended: finished jobs by their own times, which then replace the
+    buckets that they cover, if the window charges by period.
     """
 
     usage: UsageArrays
@@ -174,6 +177,16 @@ class RecordedUsage:
     account_ids: I8
     sources: Sequence[SourceRow]
     classes: Mapping[int, JobClassRow]
+    ended: EndedRecords | None = None
+
+
+# Usage of that age counts by the hour: 2⁻¹⁶ of a deviation of at most an hour's decay is below a millionth.
+_OWN_TIMES_HALF_LIVES = 16
+
+
+def own_times_reach_s(window: decay.Window) -> float | None:
+    """Age up to which jobs count by their own times; None if all usage counts by the hour."""
+    return _OWN_TIMES_HALF_LIVES * float(window.settings["half_life_s"]) if window.charges_by_period else None
 
 
 def usage_of_accounts(
@@ -204,10 +217,18 @@ def usage_of_accounts(
     def gather(cell: I8, amount: F8) -> F8:
         return np.bincount(cell, weights=amount, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
+    ended = recorded.ended if window.charges_by_period else None
+    if ended is not None:
+        usage = usage.selected(~ended.covers(usage.source_id, usage.hour_epoch))
     cell = cells(usage.account_id, usage.source_id)
     amount = weighted_amounts(usage, metric=metric, classes=recorded.classes) * decay.bucket_weights(
         usage.hour_epoch, as_of_s, window
     )
+    if ended is not None:
+        cell = np.concatenate([cell, cells(ended.account_id, ended.source_id)])
+        charged_s = PeriodCharge(window, as_of_s).charged_s(ended.start_epoch, ended.end_epoch, ended.from_epoch)
+        rate = weighted_amounts(ended, metric=metric, classes=recorded.classes)
+        amount = np.concatenate([amount, rate * charged_s])
     order = _order_by_amount(cell, amount) if is_order_independent else slice(None)
     historical = gather(cell[order], amount[order])
 
@@ -280,14 +301,21 @@ def _requested_core_s(opened: OpenRecords, account_ids: I8) -> F8:
 def steady_use_s(from_s: float, as_of_s: float, window: decay.Window) -> float:
     """Decayed usage at `as_of_s` of a constant rate of 1 per second since `from_s`, summed hour by hour."""
     start_s = np.array([min(from_s, as_of_s)])
-    return float(_elapsed(start_s, np.ones(1), np.array([as_of_s]), as_of_s, window)[0])
+    return float(_by_hours(start_s, np.ones(1), np.array([as_of_s]), as_of_s, window)[0])
 
 
 def _elapsed(start_s: F8, rate: F8, until_s: F8, as_of_s: float, window: decay.Window) -> F8:
-    """Decayed usage at `as_of_s` of jobs that ran from `start_s` to `until_s`, both (jobs,); each hour has its weight.
+    """Decayed usage at `as_of_s` of jobs that ran from `start_s` to `until_s`, both (jobs,); 0 for one that hasn't run.
 
-    0 for jobs that haven't run.
+    Each hour has its weight. A window that charges by period charges a job that runs on until the last period's end.
     """
+    if window.charges_by_period:
+        of_job: F8 = rate * PeriodCharge(window, as_of_s).charged_s(start_s, until_s)
+        return of_job
+    return _by_hours(start_s, rate, until_s, as_of_s, window)
+
+
+def _by_hours(start_s: F8, rate: F8, until_s: F8, as_of_s: float, window: decay.Window) -> F8:
     first = np.floor(start_s / HOUR_S)
     last = np.ceil(until_s / HOUR_S)  # exclusive
     if window.reach_s is not None:  # skip hours outside the window

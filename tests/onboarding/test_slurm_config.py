@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.policies.settings import PolicySettings
 
 BASE = "PriorityType = priority/multifactor\n"
+
+
+def config_value(golden_dir: Path, name: str, setting: str) -> str:
+    lines = (golden_dir / f"slurm/config/{name}.txt").read_text().splitlines()
+    return next(line.partition("=")[2].strip() for line in lines if line.startswith(setting))
 
 
 def of(golden_dir: Path, name: str) -> SlurmConfig:
@@ -53,6 +59,9 @@ def test_real_configurations_become_settings(
     found = of(golden_dir, name)
     assert found.cluster == "c1"
     active = {"local": "active", "global": "active"}
+    if window["aging"] == "slurm":
+        boot_at = datetime.fromisoformat(config_value(golden_dir, name, "BOOT_TIME"))
+        window = {**window, "phase_s": (boot_at.minute * 60 + boot_at.second + 1) % window["calc_period_s"]}
     expected = {"algorithm": algorithm, "window": window, "metric": {"weights": weights}, "approach": active}
     assert found.settings == expected
     read = PolicySettings.from_json(found.settings)
@@ -279,3 +288,19 @@ def test_two_options_in_one_line_are_refused_as_slurm_refuses_them() -> None:
     with pytest.raises(Invalid, match="followed by another option") as refusal:
         read_slurm_config(f"{BASE}PriorityDecayHalfLife=7-0 PriorityCalcPeriod=5\n")
     assert refusal.value.fields[0].where == "line 2"
+
+
+@pytest.mark.parametrize(
+    ("boot", "period", "phase_s"),
+    [
+        ("2026-11-26T18:01:55", "00:05:00", 116),
+        ("1795716704", "00:05:00", 1_795_716_705 % 300),
+        ("1795716704", "00:07:00", 1_795_716_705 % 420),
+        ("2026-11-26T18:01:55", "00:07:00", 0),  # its zone would matter
+        ("(null)", "00:05:00", 0),
+        ("yesterday", "00:05:00", 0),
+    ],
+)
+def test_periods_start_with_the_controller(boot: str, period: str, phase_s: int) -> None:
+    window = read_slurm_config(f"{BASE}PriorityCalcPeriod={period}\nBOOT_TIME = {boot}\n").settings["window"]
+    assert window["phase_s"] == phase_s

@@ -83,7 +83,7 @@ def expected() -> dict[str, Any]:
     return parts(PolicySettings.from_json(given))
 
 
-@pytest.mark.parametrize(("dump", "config"), [(DUMP, CONFIG + QOS)])
+@pytest.mark.parametrize(("dump", "config"), [(DUMP, CONFIG + QOS), (DUMPED_QOS + DUMP, CONFIG)])
 def test_all_propose_what_slurm_charges(dump: str, config: str, tmp_path: Path, client: Client) -> None:
     together = read_tree(content=(config + dump).encode(), file_name="x", format="auto", at=NOW, actor=COMMAND)
     assert parts(proposed_settings(together)) == expected()
@@ -103,6 +103,13 @@ def test_all_propose_what_slurm_charges(dump: str, config: str, tmp_path: Path, 
     answer = client.post("/api/v1/slurm-config", text, content_type="application/json").json()
     assert parts(PolicySettings.from_json(answer["settings"])) == expected()
     assert answer["billing_weights"] == {"partitions": WEIGHTS, "flag": ""}
+
+
+def test_a_dump_with_qos_alone_gives_their_factors() -> None:
+    begun = read_tree(content=(DUMPED_QOS + DUMP).encode(), file_name="x", format="auto", at=NOW, actor=COMMAND)
+    settings = proposed_settings(begun)
+    assert settings.metric["class_factors"] == expected()["metric"]["class_factors"]
+    assert settings.approach == expected()["approach"]
 
 
 def test_a_log_is_imported_with_exact_billing_and_corrected_when_the_weights_come_later(tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ AuthType=auth/munge
 AuthInfo=socket={HOME}/munge.socket
 CredType=cred/munge
 StateSaveLocation={HOME}/state
-SlurmdSpoolDir={HOME}/spool
+SlurmdSpoolDir={HOME}/spool/%n
 SlurmctldPidFile={HOME}/slurmctld.pid
-SlurmdPidFile={HOME}/slurmd.pid
+SlurmdPidFile={HOME}/slurmd.%n.pid
 SlurmctldLogFile={HOME}/slurmctld.log
 SlurmdLogFile={HOME}/slurmd.log
 ProctrackType=proctrack/linuxproc
@@ -101,10 +101,22 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=0,bf
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePass={HOME}/munge.socket
+"""
+_NODES = f"""
 NodeName=node1 NodeHostname={HOST} NodeAddr=127.0.0.1 CPUs=64 RealMemory=1000 State=UNKNOWN
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP
 """
+# Two nodes with four GPUs each, and two partitions that charge the same resources differently.
+WEIGHED_NODES = f"""
+GresTypes=gpu
+NodeName=node1 NodeHostname={HOST} NodeAddr=127.0.0.1 Port=17001 CPUs=64 RealMemory=64000 Gres=gpu:4 State=UNKNOWN
+NodeName=node2 NodeHostname={HOST} NodeAddr=127.0.0.1 Port=17002 CPUs=64 RealMemory=64000 Gres=gpu:4 State=UNKNOWN
+PartitionName=cpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP TRESBillingWeights=CPU=1.0,Mem=0.25G
+PartitionName=gpu Nodes=ALL MaxTime=INFINITE State=UP TRESBillingWeights=CPU=0.5,Mem=0.125G,GRES/gpu=8.5
+"""
+_SECOND_NODE = "slurmd2"
+_N_GPUS = 4
 _SLURMDBD_CONF = f"""
 DbdHost=localhost
 AuthType=auth/munge
@@ -123,8 +135,9 @@ CommitDelay=1
 class SlurmSite:
     """Daemons that can be stopped, killed and started one by one, and Slurm's commands as lists of arguments."""
 
-    def __init__(self, enclosure: Enclosure, settings: Mapping[str, str]) -> None:
-        self.enclosure, self.folder = enclosure, enclosure.folder
+    def __init__(self, enclosure: Enclosure, settings: Mapping[str, str], nodes: str = _NODES) -> None:
+        """nodes: lines of slurm.conf about nodes and partitions."""
+        self.enclosure, self.folder, self._nodes = enclosure, enclosure.folder, nodes
         self.bin = self.folder / "bin"
         self._settings = dict(settings)
         self._submitted: set[str] = set()
@@ -137,6 +150,8 @@ class SlurmSite:
         self._make_database()
         for name in DAEMONS:
             self.start(name)
+        if "NodeName=node2" in self._nodes:
+            self.start(_SECOND_NODE)
 
     def start(self, name: str) -> None:
         """Start one daemon and wait until it answers."""
@@ -172,7 +187,11 @@ class SlurmSite:
 
     def _write_files(self) -> None:
         lines = "".join(f"{name}={value}\n" for name, value in self._settings.items() if value)
-        (self.folder / "slurm.conf").write_text(_SLURM_CONF + lines)
+        (self.folder / "slurm.conf").write_text(_SLURM_CONF + self._nodes + lines)
+        if "GresTypes=gpu" in self._nodes:
+            for n in range(_N_GPUS):  # Slurm wants a file for each device
+                (self.folder / f"gpu{n}").touch()
+            (self.folder / "gres.conf").write_text(f"Name=gpu File={HOME}/gpu[0-{_N_GPUS - 1}]\n")
         dbd = self.folder / "slurmdbd.conf"
         dbd.write_text(_SLURMDBD_CONF)
         dbd.chmod(0o600)
@@ -356,6 +375,7 @@ def _argv(name: str) -> list[str]:
         "slurmdbd": ["slurmdbd", "-D"],
         "slurmctld": ["slurmctld", "-D", "-i"],
         "slurmd": ["slurmd", "-D", "-N", "node1"],
+        _SECOND_NODE: ["slurmd", "-D", "-N", "node2"],
         "slurmrestd": [*_AS_REST_USER, "slurmrestd", "-a", "rest_auth/local", f"unix:{HOME}/{REST_SOCKET}"],
         "rest_gate": [
             *(*_AS_REST_USER, "/usr/bin/python3", "-I", f"{HOME}/rest/rest_gate.py"),
@@ -370,6 +390,7 @@ _ANSWERS: dict[str, Callable[[SlurmSite], bool]] = {
     "slurmdbd": lambda site: site.has_cluster(),
     "slurmctld": lambda site: site.attempt("scontrol", "show", "config").returncode == 0,
     "slurmd": lambda site: "idle" in site.run("sinfo", "--noheader", "--format=%T"),
+    _SECOND_NODE: lambda site: "idle" in site.run("sinfo", "--noheader", "--nodes=node2", "--format=%T"),
     "slurmrestd": lambda site: (site.folder / REST_SOCKET).exists(),
     "rest_gate": lambda site: (site.folder / REST_DOOR).exists(),
 }
@@ -377,7 +398,11 @@ _ANSWERS: dict[str, Callable[[SlurmSite], bool]] = {
 
 @contextmanager
 def running_slurm(
-    folder: Path, *, users: Sequence[str] = USERS, settings: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    users: Sequence[str] = USERS,
+    settings: Mapping[str, str] | None = None,
+    nodes: str = _NODES,
 ) -> Iterator[SlurmSite]:
     """A site without accounts but `root`; every process of it is gone afterwards."""
     needed = {
@@ -390,6 +415,6 @@ def running_slurm(
             pytest.skip(f"no {program} ({package} of Debian): make schedulers")
     require_namespaces()
     with enclosed(folder, [REST_USER, *users]) as enclosure:
-        site = SlurmSite(enclosure, {**SETTINGS, **(settings or {})})
+        site = SlurmSite(enclosure, {**SETTINGS, **(settings or {})}, nodes)
         site.begin()
         yield site

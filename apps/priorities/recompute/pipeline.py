@@ -38,6 +38,7 @@ from apps.priorities.metering import (
     window_of,
 )
 from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.own_times import load_ended
 from apps.priorities.recompute.inputs import (
     Correction,
     Fingerprint,
@@ -54,6 +55,7 @@ from apps.priorities.snapshots import pack_snapshot, values_of, write_data
 from apps.runs.models import Run
 from apps.usage.arrays import OpenRecords, UsageArrays, load_open_records, load_usage
 from apps.usage.models import JobClass, Source
+from apps.usage.own_times import EndedRecords
 
 I4 = npt.NDArray[np.int32]
 
@@ -73,6 +75,7 @@ class Inputs:
     account_keys: Sequence[AccountKey]
     usage: UsageArrays
     opened: OpenRecords
+    ended: EndedRecords | None = None
     corrections: tuple[Correction, ...] = ()
     known: KnownAccounts = NOTHING_KNOWN
     known_later: Mapping[str, Any] | None = None  # of a past instant, see find_later_changes
@@ -83,7 +86,7 @@ class Inputs:
 
     @property
     def recorded(self) -> RecordedUsage:
-        return RecordedUsage(self.usage, self.opened, self.account_ids, self.sources, self.classes)
+        return RecordedUsage(self.usage, self.opened, self.account_ids, self.sources, self.classes, self.ended)
 
     @property
     def local_only(self) -> tuple[UUID, ...]:
@@ -152,6 +155,7 @@ def load_inputs(
                 sources=source_ids, from_at=since, to_at=as_of, sites=sites, resources=resources, classes=classes_count
             ),
             opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
+            ended=load_ended(window_of(settings.window), sources=source_ids, to_at=as_of, sites=sites),
             corrections=load_corrections(policy, fingerprint.revision),
             known_later=find_later_changes(policy, state, rule_set, as_of) if is_past else None,
         )
