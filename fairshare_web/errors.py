@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from django.http import HttpRequest, HttpResponseBase
 
 from apps.api import errors as api
+from apps.core.postgresql import may_repeat
 from apps.dashboard.shell import errors as pages
 
 
@@ -27,4 +30,6 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    return api.server_error(request) if _is_api(request) else pages.server_error(request)
+    response = api.server_error(request) if _is_api(request) else pages.server_error(request)
+    response.is_repeatable = may_repeat(sys.exc_info()[1])  # type: ignore[attr-defined]  # by `fairshare_web.server`
+    return response

@@ -23,7 +23,7 @@ from django.db import connection, transaction
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.core.errors import NotAllowed
-from apps.core.postgresql import after_transaction
+from apps.core.postgresql import after_transaction, as_last_step
 
 FIRST_HASH = b"\0" * 32
 FIELDS = (
@@ -43,7 +43,10 @@ FIELDS = (
     "address",
     "token_prefix",
 )
-_LOCK = 0x66736861_75646974  # "fshaudit": one writer at a time, so that no two rows follow the same one
+# "fshaudit": one writer at a time, so that no two rows follow the same one
+_LOCK_CHAIN = f"""
+SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; SELECT pg_advisory_xact_lock({0x66736861_75646974})
+"""
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _WRITTEN_OUT = 1e16  # from here on, JSON writes floats with an exponent, and the database all digits
 
@@ -60,35 +63,42 @@ def record(
     details: Mapping[str, Any] | None = None,
     outcome: str = AuditEvent.Outcome.DONE,
 ) -> AuditEvent:
-    """Append an event in the caller's transaction, so that action and row commit together.
+    """Append an event as the last step of the caller's transaction, so that action and row commit together.
 
-    Call it late in the transaction: the chain is locked until the commit.
+    The event has its number when the outermost transaction ends.
     """
+    event = AuditEvent(
+        at=at,
+        actor_id=actor.user.pk if actor.user else None,
+        actor_name=actor.name,
+        verb=verb,
+        outcome=outcome,
+        policy_slug=policy_slug,
+        entry_uid=entry_uid,
+        subject=subject[:512],
+        reason=reason,
+        details=_as_stored(json.loads(json.dumps(details or {}, default=str))),
+        via=actor.via,
+        request_id=actor.request_id[:64],
+        address=_plain_address(actor.address),
+        token_prefix=actor.token.prefix if actor.token else "",
+    )
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        last = AuditEvent.objects.order_by("-id").values_list("id", "hash").first() or (0, FIRST_HASH)
-        event = AuditEvent(
-            id=last[0] + 1,
-            at=at,
-            actor_id=actor.user.pk if actor.user else None,
-            actor_name=actor.name,
-            verb=verb,
-            outcome=outcome,
-            policy_slug=policy_slug,
-            entry_uid=entry_uid,
-            subject=subject[:512],
-            reason=reason,
-            details=_as_stored(json.loads(json.dumps(details or {}, default=str))),
-            via=actor.via,
-            request_id=actor.request_id[:64],
-            address=_plain_address(actor.address),
-            token_prefix=actor.token.prefix if actor.token else "",
-            previous_hash=bytes(last[1]),
-        )
-        event.hash = hash_of(event)
-        event.save(force_insert=True)
+        as_last_step(partial(_append, event))
     return event
+
+
+def _append(event: AuditEvent) -> None:
+    """Lock the chain after everything that this transaction locks, also by foreign keys, which are checked last.
+
+    Whoever holds the chain then waits for nobody, and no deadlock can pass through it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK_CHAIN)
+    last = AuditEvent.objects.order_by("-id").values_list("id", "hash").first() or (0, FIRST_HASH)
+    event.id, event.previous_hash = last[0] + 1, bytes(last[1])
+    event.hash = hash_of(event)
+    event.save(force_insert=True)
 
 
 def _as_stored(value: Any) -> Any:

@@ -127,7 +127,7 @@ def _in_hex(character: str) -> str:
 
 def _linked(person: Person, subject: str, at: datetime, address: str | None) -> User:
     username = _clean_username(person.username)
-    user = User.objects.select_for_update().filter(username__iexact=username).first()
+    user = User.objects.select_for_update(no_key=True).filter(username__iexact=username).first()
     if user is not None and person.source not in settings.FAIRSHARE_LINK_BY_NAME:
         message = _(
             "An account %(name)s already exists, and nothing proves that it is yours: contact your site’s support."

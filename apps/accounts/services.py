@@ -203,7 +203,9 @@ def _checked_scopes(scopes: Iterable[str], actor: Actor) -> list[str]:
 
 
 def _own_token(token_id: int, actor: Actor) -> Token:
-    token = Token.objects.select_for_update(of=("self",)).select_related("user").filter(pk=token_id).first()
+    token = (
+        Token.objects.select_for_update(of=("self",), no_key=True).select_related("user").filter(pk=token_id).first()
+    )
     if token is None or not (actor.is_admin or (actor.user is not None and token.user_id == actor.user.pk)):
         raise NotFound(_("Not found, or not visible to you."))
     _require_token_rights(actor, token.user)

@@ -19,6 +19,7 @@ from apps.api.rendering import dumps
 from apps.api.requests import request_id
 from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, FieldProblem, NotFound, Unavailable, status_of
+from apps.core.postgresql import is_busy, may_repeat
 from apps.engine.errors import PackageFailed
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,14 @@ def database_problem(request: HttpRequest) -> HttpResponse:
     )
 
 
+def busy_problem(request: HttpRequest, error: BaseException) -> HttpResponse:
+    log.warning("%s %s: the database is busy: %s", request.method, request.path, error)
+    message = "Other requests held the same rows for too long. Nothing was saved; send the request again."
+    response = problem(request, 503, "busy", message, headers={"Retry-After": str(RETRY_AFTER_S)})
+    response.is_repeatable = may_repeat(error)  # type: ignore[attr-defined]  # the server repeats the request
+    return response
+
+
 def disk_problem(request: HttpRequest, message: str) -> HttpResponse:
     return problem(request, 503, "disk_full", message, headers={"Retry-After": str(RETRY_AFTER_S)})
 
@@ -115,6 +124,8 @@ def problem_handler(error: Exception, context: dict[str, Any]) -> Response | Htt
     if message := disk_full_message(error):
         log.error("%s %s: %s", request.method, request.path, message)
         return disk_problem(request, message)
+    if is_busy(error):
+        return busy_problem(request, error)
     if isinstance(error, OperationalError | InterfaceError):
         log.warning("%s %s: no database: %s", request.method, request.path, error)
         return database_problem(request)
@@ -194,6 +205,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     error = sys.exc_info()[1]
     if message := disk_full_message(error):
         return disk_problem(request, message)
+    if error is not None and is_busy(error):
+        return busy_problem(request, error)
     if isinstance(error, OperationalError | InterfaceError):
         return database_problem(request)
     name = request_id(request)

@@ -13,8 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.core.postgresql import is_busy
 
 REFUSED, BAD_INPUT = 1, 2
+BUSY_COMMAND = "Others held the same rows for too long. Nothing was saved; run the command again."
 _MOST_LOCATIONS = 20
 
 
@@ -28,7 +30,8 @@ class OperatorCommand(BaseCommand):
             status = BAD_INPUT if isinstance(error, Invalid | TooLarge) else REFUSED
             raise CommandError(_described(error), returncode=status) from error
         except OperationalError as error:
-            raise CommandError(_no_database(error), returncode=REFUSED) from error
+            message = BUSY_COMMAND if is_busy(error) else _no_database(error)
+            raise CommandError(message, returncode=REFUSED) from error
 
 
 def _described(error: DomainError) -> str:

@@ -147,7 +147,7 @@ def _load_remote(run: Run, *, lock: bool = False) -> AnyRemote:
     table = Subscription if "subscription" in run.arguments else Mount
     rows = table._default_manager.select_related("policy")
     if lock:
-        rows = rows.select_for_update(of=("self",))
+        rows = rows.select_for_update(of=("self",), no_key=True)
     remote = rows.filter(pk=run.arguments.get(table._meta.model_name, 0)).first()
     if remote is None:
         raise NotFound("What was mounted or subscribed to there has been taken away.")

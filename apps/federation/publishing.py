@@ -142,7 +142,9 @@ def current_document(publication: Publication, *, at: datetime) -> SignedVersion
 
 @transaction.atomic
 def _sign_new_version(publication: Publication, at: datetime) -> SignedVersion:
-    row = Publication.objects.select_for_update(of=("self",)).select_related("policy").get(pk=publication.pk)
+    row = (
+        Publication.objects.select_for_update(of=("self",), no_key=True).select_related("policy").get(pk=publication.pk)
+    )
     keys = load_keys(at=at)
     last, basis = _last(row), _basis(row)
     tree = load_tree(row.policy)
@@ -198,7 +200,7 @@ def drop_publication(*, name: str, reason: str, at: datetime, actor: Actor) -> N
         NotAllowed, NotFound.
     """
     require_publisher(actor)
-    named = Publication.all_objects.select_for_update(of=("self",)).select_related("policy")
+    named = Publication.all_objects.select_for_update(of=("self",), no_key=True).select_related("policy")
     found = None if "\0" in name else named.filter(name=name).first()
     if found is None or not is_within_bounds(found.policy, found.entry_uid, actor):
         raise NotFound(f"There is no publication {name[:128]!r}.")

@@ -35,7 +35,9 @@ def act_on_stale(at: datetime) -> int:
     n_new = 0
     for remote in _stale(at):
         with transaction.atomic():
-            row = type(remote)._default_manager.select_for_update(of=("self",)).filter(pk=remote.pk).first()
+            row = (
+                type(remote)._default_manager.select_for_update(of=("self",), no_key=True).filter(pk=remote.pk).first()
+            )
             if row is not None and is_stale(row, at):
                 n_new += _freeze(row, at) if row.stale_action == _FREEZE else _use_local_only(row, at)
     return n_new

@@ -56,7 +56,7 @@ def no_ledger(slug: str) -> NotFound:
 
 def lock_ledger(policy: Policy) -> Ledger:
     """Lock the policy's ledger, so that each decision sees the bookings of the previous one."""
-    ledger = Ledger.objects.select_for_update().filter(policy=policy).first()
+    ledger = Ledger.objects.select_for_update(no_key=True).filter(policy=policy).first()
     if ledger is None:
         raise no_ledger(policy.slug)
     return ledger

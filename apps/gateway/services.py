@@ -356,7 +356,9 @@ def set_rules(
         Invalid: an unknown entry, benefit function or group, or priorities not in the order back < front < groups.
     """
     policy = policy_to_manage(actor, policy_slug)
-    ledger = Ledger.objects.select_for_update().filter(policy=policy).first() or Ledger(policy=policy, revision=0)
+    ledger = Ledger.objects.select_for_update(no_key=True).filter(policy=policy).first() or Ledger(
+        policy=policy, revision=0
+    )
     _fill(ledger, policy, rules)
     ledger.revision, ledger.changed_at = ledger.revision + 1, at
     groups = load_groups(ledger, policy.slug)

@@ -233,7 +233,9 @@ def assign_own_accounts(*, user: User, at: datetime) -> int:
     """Assign unowned accounts with this user name to the user, from sources whose account names are login names."""
     trusted = Source.objects.filter(names_people=True).values("namespace")
     with transaction.atomic():
-        free = Account.objects.select_for_update().filter(person=None, user_name=user.username, namespace__in=trusted)
+        free = Account.objects.select_for_update(no_key=True).filter(
+            person=None, user_name=user.username, namespace__in=trusted
+        )
         accounts = list(free) if user.is_active and user.username else []
         if accounts:
             _assign_owner(accounts, user, Actor(user=user, via="page"), at, _("The source has login names."))
@@ -253,7 +255,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
             raise Invalid(f"{where} {problem.message}.", fields=[problem])
     refuse_reserved(namespace)
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # enforces MOST_CLAIMS for concurrent requests
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)  # enforces MOST_CLAIMS for concurrent requests
         if user_name == user.username:
             assign_own_accounts(user=user, at=at)
         if Account.objects.filter(person=user, namespace=namespace, user_name=user_name).exists():
@@ -271,7 +273,7 @@ def claim_account(*, namespace: str, user_name: str, at: datetime, actor: Actor)
 def cancel_claim(*, claim_id: int, at: datetime, actor: Actor) -> None:
     user = _person(actor)
     with transaction.atomic():
-        claim = Claim.objects.select_for_update().filter(pk=claim_id, user=user).first()
+        claim = Claim.objects.select_for_update(no_key=True).filter(pk=claim_id, user=user).first()
         if claim is None:
             raise _no_claim()
         audit.record(actor=actor, verb="account.claim_withdrawn", at=at, subject=f"{claim.namespace}:{claim.user_name}")
@@ -301,7 +303,12 @@ def list_claims(rights: MapRights, within: Mask) -> list[OpenClaim]:
 def decide_claim(rights: MapRights, *, claim_id: int, confirm: bool, at: datetime, actor: Actor) -> None:
     """Confirm or reject a claim as a mapper of the account's entry; never one's own claim."""
     with transaction.atomic():
-        claim = Claim.objects.select_for_update(of=("self",)).select_related("user").filter(pk=claim_id).first()
+        claim = (
+            Claim.objects.select_for_update(of=("self",), no_key=True)
+            .select_related("user")
+            .filter(pk=claim_id)
+            .first()
+        )
         everywhere = rights.tree.subtree_mask(0)
         open_claim = next((one for one in list_claims(rights, everywhere) if one.claim.pk == claim_id), None)
         if claim is None or open_claim is None:

@@ -129,7 +129,7 @@ def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     """
     row, reason = _open("policy", slug, actor), require_reason(reason)
     with transaction.atomic():
-        policy = lock_policy(row.pk, also_archived=True)
+        policy = lock_policy(row.pk, also_archived=True, to_remove=True)
         _refuse_used(f"policy {slug!r}", _dependents_of(policy))
         _cancel_waiting(policy, at)
         for kind in (Revision, Entry, ChangeSet):
@@ -211,7 +211,7 @@ def _switch_source(
 
 
 def _locked_source(pk: int) -> Source:
-    return Source.all_objects.select_for_update().get(pk=pk)
+    return Source.all_objects.select_for_update().get(pk=pk)  # nothing may refer to it any more
 
 
 def _cancel_waiting(policy: Policy, at: datetime) -> None:

@@ -138,7 +138,7 @@ def _due(at: datetime) -> Iterator[tuple[User, str]]:
 
 def _plan(user: User, period: str, at: datetime) -> bool:
     with transaction.atomic():
-        Preference.objects.select_for_update().filter(user=user).first()  # lock: one plan per user at a time
+        Preference.objects.select_for_update(no_key=True).filter(user=user).first()  # lock: one plan per user at a time
         news = _news(user, period, at)
         if not news and not period:
             return False
@@ -184,7 +184,7 @@ def send_mails(*, at: datetime) -> int:
     began_s = time.monotonic()
     while sends_mail() and n_tried < MOST_AT_ONCE and time.monotonic() - began_s < MOST_S:
         with transaction.atomic():
-            waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
+            waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).select_related("user")
             mail = waiting.filter(state=State.WAITING, due_at__lte=at).order_by("due_at", "pk").first()
             if mail is None or not is_free():
                 break

@@ -107,7 +107,7 @@ def _update_notices(kind: Kind, check: _Check, at: datetime) -> int:
         _lock(kind, check)
         found = check.find(kind)
         here = Notice.objects.filter(kind=kind.name, policy=check.policy, source=check.source, closed_at=None)
-        known = {notice.key: notice for notice in here.select_for_update()}
+        known = {notice.key: notice for notice in here.select_for_update(no_key=True)}
         # Notices have their time of opening; an overtaken evaluation must not open older ones.
         opened = [_opened(kind, check, finding, at) for finding in found if finding.key not in known]
         made = Notice.objects.bulk_create(opened, ignore_conflicts=True)

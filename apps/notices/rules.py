@@ -180,7 +180,7 @@ def set_rule(
     _require_fit(chosen, place)
     clean = checked_terms(chosen, terms)
     with transaction.atomic():
-        rule = _rules_at(chosen.name, place).select_for_update().first()
+        rule = _rules_at(chosen.name, place).select_for_update(no_key=True).first()
         if (rule.version if rule else NEW) != version:
             raise Stale("Another person changed this rule: check it again.")
         before = None if rule is None else {"is_on": rule.is_on, "terms": rule.terms}

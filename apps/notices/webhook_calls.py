@@ -60,7 +60,9 @@ def plan_deliveries(*, at: datetime) -> int:
     n_planned = 0
     for id in Webhook.objects.filter(is_on=True).values_list("pk", flat=True):
         with transaction.atomic():
-            found = Webhook.objects.select_for_update(of=("self",), skip_locked=True).select_related("policy", "owner")
+            found = Webhook.objects.select_for_update(of=("self",), skip_locked=True, no_key=True).select_related(
+                "policy", "owner"
+            )
             webhook = found.filter(pk=id, is_on=True).first()
             if webhook is None:
                 continue
@@ -136,7 +138,7 @@ def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = r
     silent: set[int] = set()
     for _n in range(MOST_AT_ONCE):
         with transaction.atomic():
-            due = Delivery.objects.select_for_update(of=("self",), skip_locked=True).select_related(
+            due = Delivery.objects.select_for_update(of=("self",), skip_locked=True, no_key=True).select_related(
                 "webhook__policy", "webhook__owner", "notice__policy", "notice__source"
             )
             due = due.filter(state=State.WAITING, due_at__lte=at).exclude(webhook__in=silent)
@@ -192,7 +194,11 @@ def _failed(delivery: Delivery, at: datetime, jitter: Jitter) -> None:
     delivery.state, delivery.ended_at = State.FAILED, at
     if delivery.event == Event.TEST:
         return
-    webhook = Webhook.objects.select_for_update(of=("self",)).select_related("policy").get(pk=delivery.webhook_id)
+    webhook = (
+        Webhook.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy")
+        .get(pk=delivery.webhook_id)
+    )
     webhook.n_failed += 1
     webhook.save(update_fields=["n_failed"])
     if webhook.n_failed >= MOST_FAILED and webhook.is_on:

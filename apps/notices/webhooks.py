@@ -134,7 +134,7 @@ def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None
 def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
     """Send a test delivery immediately."""
     with transaction.atomic():
-        found = Webhook.objects.select_for_update().get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
+        found = Webhook.objects.select_for_update(no_key=True).get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
         if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
             raise Conflict("A test is on its way already.", code="test_waits")
         made = Delivery.objects.create(webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at)
@@ -150,7 +150,12 @@ def drop_waiting(webhook: Webhook, at: datetime) -> None:
 
 def _locked(id: int, version: int, at: datetime, actor: Actor) -> Webhook:
     seen = get_webhook(id=id, at=at, actor=actor).webhook
-    found = Webhook.objects.select_for_update(of=("self",)).select_related("policy", "owner").filter(pk=seen.pk).first()
+    found = (
+        Webhook.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy", "owner")
+        .filter(pk=seen.pk)
+        .first()
+    )
     if found is None or found.version != version:
         raise Stale("Another person changed this webhook: check it again.")
     return found

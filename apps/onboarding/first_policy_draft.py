@@ -146,7 +146,7 @@ def read_tree(
     if sshare:
         given |= _sshare_columns(sshare, declared.policy, at)
     with transaction.atomic():
-        beginning = Beginning.objects.select_for_update().filter(is_open=True).first()
+        beginning = Beginning.objects.select_for_update(no_key=True).filter(is_open=True).first()
         facts["slurm_config"] = (
             beginning.facts.get("slurm_config") if config is None and beginning else _config_facts(config)
         )
@@ -330,7 +330,7 @@ def lock_draft(version: int, actor: Actor) -> Beginning:
         Stale: it is not the version that the caller loaded.
     """
     require_setup(actor)
-    found = Beginning.objects.select_for_update(of=("self",)).filter(is_open=True)
+    found = Beginning.objects.select_for_update(of=("self",), no_key=True).filter(is_open=True)
     beginning = found.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))

@@ -98,7 +98,7 @@ def share_pack(query: PackQuery, *, days: int, reason: str, at: datetime, actor:
 def revoke_link(*, policy_slug: str, link: int, at: datetime, actor: Actor) -> SharedPack:
     """Revoke the link immediately; a second call changes nothing."""
     view = open_view(policy_slug=policy_slug, actor=actor)
-    row = SharedPack.objects.select_for_update().filter(pk=link, policy=view.policy).first()
+    row = SharedPack.objects.select_for_update(no_key=True).filter(pk=link, policy=view.policy).first()
     i = None if row is None else view.tree.index_of_uid(row.entry_uid)
     if row is None or not (rules_all(actor) if i is None else view.visibility.may_see(i)):
         raise NotFound("There is no such link.")

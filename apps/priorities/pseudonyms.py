@@ -106,7 +106,7 @@ def _pseudonymise(
     n_held_back = len(rows) - len(ids)
     if dry_run or not ids:
         return Hidden(len(ids), 0, n_held_back)
-    accounts = list(Account.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
+    accounts = list(Account.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk"))
     pks = Policy.all_objects.order_by("pk").values_list("pk", flat=True)
     policies = [lock_policy(pk, also_archived=True) for pk in pks]
     n_places = sum(_attach_to_entries(policy, accounts, reason, at, actor) for policy in policies)

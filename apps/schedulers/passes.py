@@ -46,7 +46,9 @@ def record_pass(
     values = None if report.get("values") is None else read_values(report["values"])
     shares = None if report.get("shares") is None else read_listing(report["shares"])
     with transaction.atomic():
-        scheduler = Scheduler.objects.select_for_update(of=["self"]).select_related("policy").get(pk=scheduler.pk)
+        scheduler = (
+            Scheduler.objects.select_for_update(of=["self"], no_key=True).select_related("policy").get(pk=scheduler.pk)
+        )
         before = AgentPass.objects.filter(scheduler=scheduler, uid=report["pass"]).first()
         if before is not None:
             if before.body_sha256 != body_sha256:

@@ -119,7 +119,12 @@ def find_to_change(name: str, actor: Actor, at: datetime) -> Scheduler:
 
 def lock_to_change(found: Scheduler, actor: Actor, at: datetime) -> Scheduler:
     require_manage(found.policy, actor, at)
-    scheduler = Scheduler.objects.select_for_update(of=["self"]).select_related("policy").filter(pk=found.pk).first()
+    scheduler = (
+        Scheduler.objects.select_for_update(of=["self"], no_key=True)
+        .select_related("policy")
+        .filter(pk=found.pk)
+        .first()
+    )
     if scheduler is None:
         raise no_scheduler(found.name)
     return scheduler

@@ -74,7 +74,7 @@ def cancel_share_order(*, name: str, order_id: int, at: datetime, actor: Actor) 
     found = find_to_change(name, actor, at)
     with refusals_of("scheduler.share_order_cancelled", actor, at, found.policy.slug, name), transaction.atomic():
         scheduler = lock_to_change(found, actor, at)
-        order = ShareOrder.objects.select_for_update().filter(scheduler=scheduler, pk=order_id).first()
+        order = ShareOrder.objects.select_for_update(no_key=True).filter(scheduler=scheduler, pk=order_id).first()
         if order is None:
             raise NotFound(_("Not found, or not visible to you."))
         if order.state == ShareOrder.State.OPEN:
@@ -179,7 +179,7 @@ def store_shares(
 
 def _store_outcomes(scheduler: Scheduler, given: Mapping[str, Any], at: datetime, actor: Actor) -> dict[Key, str]:
     """Store outcomes; returns the shares that were set. A cancelled order stays cancelled."""
-    order = ShareOrder.objects.select_for_update().filter(scheduler=scheduler, pk=given["id"]).first()
+    order = ShareOrder.objects.select_for_update(no_key=True).filter(scheduler=scheduler, pk=given["id"]).first()
     if order is None:
         return {}
     were_set = {}

@@ -216,7 +216,7 @@ def confirm_import(*, import_id: int, all_or_nothing: bool | None = None, at: da
         Conflict: the dry run has not succeeded, or its file was removed.
     """
     with transaction.atomic():
-        imports = Import.objects.select_related("source", "run").select_for_update(of=("self",))
+        imports = Import.objects.select_related("source", "run").select_for_update(of=("self",), no_key=True)
         dry = imports.filter(pk=import_id).first()
         if dry is None or not (actor.is_admin or (actor.user is not None and dry.owner_id == actor.user.pk)):
             raise NotFound(f"There is no import {import_id}.")

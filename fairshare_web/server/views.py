@@ -7,16 +7,20 @@ import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.core.signals import request_finished, request_started
 from django.http import HttpResponseBase
 
 from apps.api.lookup import ANSWER_FROM, AnswerFrom
+from apps.core.postgresql import n_commits
 from fairshare_web.server.environ import SENDS_FILES, Environ
 from fairshare_web.server.replies import Outbox, path_to_send
 
 log = logging.getLogger(__name__)
+
+_MOST_REPEATS = 3  # of a request whose transaction the database gave up, and that has committed none
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,14 @@ class Views:
 
     def _respond(self, environ: Environ) -> HttpResponseBase:
         request_started.send(sender=type(self), environ=environ)
-        response = self._handler.get_response(WSGIRequest(environ))
+        for n_tried in count(1):
+            n_before = n_commits()
+            response = self._handler.get_response(WSGIRequest(environ))
+            body = environ["wsgi.input"]
+            wants_repeat = getattr(response, "is_repeatable", False) and n_commits() == n_before and body.seekable()
+            if not wants_repeat or n_tried > _MOST_REPEATS:
+                break
+            body.seek(0)
         response._handler_class = type(self)  # type: ignore[attr-defined]  # sender of `request_finished`
         return response
 

@@ -25,6 +25,18 @@ def test_events_are_numbered_without_gaps_and_chained(at: datetime, as_alice: Ac
     assert check_chain(at=at).broken_id is None
 
 
+def test_an_event_goes_with_its_savepoint(at: datetime) -> None:
+    with transaction.atomic():
+        with transaction.atomic():
+            audit.record(actor=SYSTEM, verb="kept", at=at)
+        with transaction.atomic():
+            audit.record(actor=SYSTEM, verb="lost", at=at)
+            transaction.set_rollback(True)
+        audit.record(actor=SYSTEM, verb="last", at=at)
+    assert list(AuditEvent.objects.order_by("id").values_list("id", "verb")) == [(1, "kept"), (2, "last")]
+    assert check_chain(at=at).broken_id is None
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -42,6 +54,34 @@ def test_the_database_refuses_to_change_the_log(at: datetime, statement: str) ->
     ):
         cursor.execute(statement)
     assert AuditEvent.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_chain_is_locked_last_so_that_its_holder_waits_for_nobody(at: datetime) -> None:
+    def others_can_write() -> bool:
+        found: list[bool] = []
+
+        def write() -> None:
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SET lock_timeout = '5s'")
+                audit.record(actor=SYSTEM, verb="beside", at=at)
+                found.append(True)
+            except DatabaseError:
+                found.append(False)
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+        return found == [True]
+
+    with transaction.atomic():
+        audit.record(actor=SYSTEM, verb="early", at=at)
+        assert others_can_write()
+    verbs = AuditEvent.objects.order_by("id").values_list("verb", flat=True)
+    assert list(verbs) == ["beside", "early"]
 
 
 @pytest.mark.django_db(transaction=True)

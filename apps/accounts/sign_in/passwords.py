@@ -110,7 +110,7 @@ def _of_operator(username: str, actor: Actor) -> User:
 
 @transaction.atomic
 def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, but: str = "") -> None:
-    held = User.objects.select_for_update().get(pk=user.pk)
+    held = User.objects.select_for_update(no_key=True).get(pk=user.pk)
     if password_source(held):
         message = _("%(name)s signs in elsewhere: the password is changed there.") % {"name": held.username}
         raise Conflict(message, code="password_elsewhere")
@@ -144,7 +144,7 @@ def request_reset(*, address: str, at: datetime) -> None:
 
 @transaction.atomic
 def _plan_reset(user: User, at: datetime) -> None:
-    User.objects.select_for_update().get(pk=user.pk)
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
     if not PasswordReset.objects.filter(user=user, asked_at__gt=at - ASKED_EVERY).exists():
         PasswordReset.objects.create(user=user, asked_at=at, due_at=at)
 
@@ -155,7 +155,9 @@ def send_resets(*, at: datetime) -> int:
     n_sent = n_tried = 0
     while n_tried < _MOST_AT_ONCE:
         with transaction.atomic():
-            waiting = PasswordReset.objects.select_for_update(skip_locked=True, of=("self",)).select_related("user")
+            waiting = PasswordReset.objects.select_for_update(
+                skip_locked=True, of=("self",), no_key=True
+            ).select_related("user")
             asked = waiting.filter(ended_at=None, due_at__lte=at).order_by("due_at", "pk").first()
             if asked is None or not is_free():
                 break

@@ -99,7 +99,7 @@ def check_second_factor(*, user: User, code: str, at: datetime, actor: Actor) ->
     """
     text = "".join(code.split()).replace("-", "")
     with transaction.atomic():
-        found = Authenticator.objects.select_for_update().filter(user_id=user.pk, type=_TOTP).first()
+        found = Authenticator.objects.select_for_update(no_key=True).filter(user_id=user.pk, type=_TOTP).first()
         if found is None:
             return False
         now_s = int(at.timestamp())
@@ -201,7 +201,7 @@ def _new_codes(user: User, at: datetime) -> list[str]:
 
 
 def _lock(user: User) -> None:
-    User.objects.select_for_update().get(pk=user.pk)
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
 
 
 def _require_own(user: User, actor: Actor) -> None:

@@ -71,7 +71,7 @@ def end_session(*, name: str, this_key: str, at: datetime, actor: Actor) -> None
         NotFound: there is no such session of the actor.
     """
     with transaction.atomic():
-        rows = Session.objects.select_for_update().filter(user=_person(actor)).exclude(session_key=this_key)
+        rows = Session.objects.select_for_update(no_key=True).filter(user=_person(actor)).exclude(session_key=this_key)
         found = next((row for row in rows if constant_time_compare(_name(row.session_key), name)), None)
         if found is None:
             raise NotFound(_("Not found, or not visible to you."))

@@ -1,4 +1,4 @@
-"""Django's PostgreSQL backend with callbacks after a transaction, however it ends, and with prepared statements."""
+"""Django's PostgreSQL backend with callbacks before and after the end of a transaction, and prepared statements."""
 
 from __future__ import annotations
 
@@ -19,6 +19,38 @@ def after_transaction(call: Callable[[], object]) -> None:
     waits for it.
     """
     cast(DatabaseWrapper, connection).after_transaction(call)
+
+
+def as_last_step(call: Callable[[], object]) -> None:
+    """Call at the end of the transaction that is open, before its commit. Not if it, or its savepoint, is rolled back.
+
+    What it raises rolls the transaction back.
+    """
+    cast(DatabaseWrapper, connection).as_last_step(call)
+
+
+# PostgreSQL's deadlock, serialization failure, lock timeout and statement timeout: the server is there, but busy
+_REPEATABLE = frozenset({"40P01", "40001", "55P03"})
+_BUSY = _REPEATABLE | {"57014"}
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether the database gave up on a transaction because of others, or of a time limit. It is not down."""
+    return _sqlstate(error) in _BUSY
+
+
+def may_repeat(error: BaseException | None) -> bool:
+    """Whether the same transaction may succeed at once, as after a deadlock."""
+    return _sqlstate(error) in _REPEATABLE
+
+
+def _sqlstate(error: BaseException | None) -> str:
+    return str(getattr(error, "sqlstate", None) or getattr(getattr(error, "__cause__", None), "sqlstate", None) or "")
+
+
+def n_commits() -> int:
+    """Number of transactions that this thread's connection has committed."""
+    return cast(DatabaseWrapper, connection).n_commits
 
 
 # by connection, because a pool may give this thread another one

@@ -7,16 +7,49 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db.backends.postgresql import base
+from django.db.transaction import TransactionManagementError
 
 log = logging.getLogger(__name__)
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Calls the callbacks of `after_transaction`."""
+    """Calls the callbacks of `as_last_step` and `after_transaction`.
+
+    n_commits: transactions that this connection has committed, for callers to see whether anything was.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: list[Callable[[], object]] = []
+        self._last_steps: list[tuple[frozenset[str], Callable[[], object]]] = []
+        self.n_commits = 0
+
+    def as_last_step(self, call: Callable[[], object]) -> None:
+        """Register a call inside a transaction; a rollback of the savepoint around it drops it."""
+        if not self._is_in_transaction():
+            raise TransactionManagementError("A last step needs a transaction.")
+        self._last_steps.append((frozenset(self.savepoint_ids), call))
+
+    def commit(self) -> None:
+        try:
+            self._take_last_steps()
+        except BaseException:
+            self.rollback()  # `atomic` itself does so for errors of the database only
+            raise
+        super().commit()
+        self.n_commits += 1
+
+    def rollback(self) -> None:
+        self._last_steps = []
+        super().rollback()
+
+    def savepoint_rollback(self, sid: str) -> None:
+        super().savepoint_rollback(sid)
+        self._last_steps = [(sids, call) for sids, call in self._last_steps if sid not in sids]
+
+    def _take_last_steps(self) -> None:
+        while self._last_steps:
+            self._last_steps.pop(0)[1]()
 
     def after_transaction(self, call: Callable[[], object]) -> None:
         self._waiting.append(call)
@@ -31,12 +64,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def savepoint_commit(self, sid: str) -> None:
         """Called by Django as the last step of a savepoint, also after its rollback."""
+        if self._last_steps and not self._is_in_transaction():
+            self._take_last_steps()
         super().savepoint_commit(sid)
         if self._waiting and not self._is_in_transaction():
             self._call_waiting()
 
     def connect(self) -> None:
-        self._waiting = []  # of a connection that broke in its transaction
+        self._waiting, self._last_steps = [], []  # of a connection that broke in its transaction
         super().connect()
 
     def _is_in_transaction(self) -> bool:

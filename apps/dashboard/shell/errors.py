@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, FieldProblem, Unavailable, status_of
+from apps.core.postgresql import is_busy
 from apps.dashboard.shell.requests import is_htmx
 from apps.engine.errors import PackageFailed
 
@@ -142,6 +143,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     error = sys.exc_info()[1]
     if message := disk_full_message(error):
         return _plain(request, Refusal(503, _title(503), message, "disk_full"))
+    if error is not None and is_busy(error):
+        message = _("Others changed the same at this moment. Nothing was saved. Try again.")
+        return _plain(request, Refusal(503, _title(503), message, "busy"))
     if isinstance(error, OperationalError | InterfaceError):
         message = _("The database is unavailable. Priorities are still served from memory.")
         return _plain(request, Refusal(503, _title(503), message, "database_down"))

@@ -183,7 +183,7 @@ def get_mount(*, mount_id: int, actor: Actor, at: datetime, lock: bool = False) 
     """Return a mount; NotFound unless the actor may mount at its entry."""
     mounts = Mount.objects.select_related("policy", "held")
     if lock:
-        mounts = mounts.select_for_update(of=("self",))
+        mounts = mounts.select_for_update(of=("self",), no_key=True)
     found = mounts.filter(pk=mount_id).first()
     if found is None or not may_mount_at(found.policy, found.entry_uid, actor, at):
         raise NotFound(f"There is no mount {mount_id}.")

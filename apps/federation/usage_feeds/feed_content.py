@@ -258,7 +258,7 @@ def read_view(feed_id: int, *, at: datetime, remembers: bool, lock: bool = False
         NotFound: the feed or its entry is gone (code entry_gone).
     """
     rows = UsageFeed.objects.select_related("policy").filter(pk=feed_id)
-    row = (rows.select_for_update(of=("self",)) if lock else rows).first()
+    row = (rows.select_for_update(of=("self",), no_key=True) if lock else rows).first()
     if row is None:
         raise NotFound("There is no such feed any more.")
     fingerprint = read_fingerprint(row.policy, as_of=at)

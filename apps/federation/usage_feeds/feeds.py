@@ -24,6 +24,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.core.postgresql import may_repeat
 from apps.core.signing import sign_document
 from apps.federation.documents.trust import load_keys
 from apps.federation.documents.wire_usage import (
@@ -128,7 +129,12 @@ def drop_feed(*, name: str, at: datetime, actor: Actor) -> None:
         NotFound: there is no such feed.
     """
     _require_site(actor)
-    found = UsageFeed.all_objects.select_for_update(of=("self",)).select_related("policy").filter(name=name).first()
+    found = (
+        UsageFeed.all_objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy")
+        .filter(name=name)
+        .first()
+    )
     if found is None:
         raise NotFound(f"There is no feed {name[:128]!r}.")
     details = {"number": found.number}
@@ -183,9 +189,9 @@ def issue_usage(
                 found = _answer(view, asked)
             break
         except OperationalError as error:
-            # another process updated the feed first: check again
-            if getattr(error.__cause__, "sqlstate", "") != "40001":
+            if not may_repeat(error):
                 raise
+            # another process updated the feed first: check again
     else:
         raise Unavailable("Too many ask for this feed at once. Ask again.", code="feed_busy")
     return found and _signed(*found, at)

@@ -257,7 +257,7 @@ def drop_out_of_scope_entries(at: datetime) -> int:
     moved_on = Subscription.objects.exclude(checked_number=F("policy__head_number"))
     for pk in moved_on.order_by("pk").values_list("pk", flat=True):
         with transaction.atomic():
-            rows = Subscription.objects.select_for_update(of=("self",)).select_related("policy", "source")
+            rows = Subscription.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "source")
             row = rows.filter(pk=pk).first()
             if row is None:
                 continue

@@ -209,7 +209,7 @@ def get_subscription(*, subscription_id: int, actor: Actor, at: datetime, lock: 
     """Return a subscription; NotFound unless the actor may mount at its entry."""
     rows = Subscription.objects.select_related("policy", "source")
     if lock:
-        rows = rows.select_for_update(of=("self",))
+        rows = rows.select_for_update(of=("self",), no_key=True)
     found = rows.filter(pk=subscription_id).first()
     if found is None or not may_mount_at(found.policy, found.entry_uid, actor, at):
         raise NotFound(f"There is no subscription {subscription_id}.")

@@ -259,7 +259,9 @@ def get_change_set_for_write(
     """Lock and return a change set that the actor owns, or with `to_publish` may see; Stale unless `version` is
     current."""
     require_scope(actor, "policies:write")
-    change_set = ChangeSet.objects.select_for_update(of=("self",)).select_related("policy").filter(pk=id).first()
+    change_set = (
+        ChangeSet.objects.select_for_update(of=("self",), no_key=True).select_related("policy").filter(pk=id).first()
+    )
     if change_set is None:
         raise missing_change_set(id)
     require_visible(change_set, actor, at)

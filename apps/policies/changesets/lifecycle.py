@@ -143,7 +143,7 @@ def _publish_one(pk: int, policy_id: int, at: datetime) -> Revision | None:
 
 
 def _still_due(pk: int, at: datetime) -> ChangeSet | None:
-    found = ChangeSet.objects.select_for_update(of=("self",)).select_related("policy", "decided_by")
+    found = ChangeSet.objects.select_for_update(of=("self",), no_key=True).select_related("policy", "decided_by")
     return found.filter(pk=pk, state=State.APPROVED, effective_at__lte=at).first()
 
 

@@ -93,13 +93,15 @@ class NextRevision:
         return cls(outcome.tree, outcome.settings, closed, opened, len(opened), len(changes), outcome.adjusting)
 
 
-def lock_policy(policy_id: int, *, also_archived: bool = False) -> Policy:
+def lock_policy(policy_id: int, *, also_archived: bool = False, to_remove: bool = False) -> Policy:
     """Lock the policy, so that only one publisher runs at a time; others wait.
+
+    to_remove: also wait for transactions that write rows which refer to it, such as drafts.
 
     Raises:
         Archived: the policy is archived, and `also_archived` isn't set.
     """
-    policy = Policy.all_objects.select_for_update().get(pk=policy_id)
+    policy = Policy.all_objects.select_for_update(no_key=not to_remove).get(pk=policy_id)
     if not also_archived:
         refuse_archived(policy)
     return policy

@@ -125,7 +125,7 @@ def _days_of_same_jobs(other_id: int, written: RecordBatch) -> set[int]:
 def _hold(other_id: int, source_id: int, site: str, hours: set[int], at: datetime) -> int:
     """Hold hours that no overlap covers yet; returns the source whose countable usage this changes, or 0."""
     pair = Overlap.objects.filter(site=site, kept_id__in=(other_id, source_id), held_id__in=(other_id, source_id))
-    known = list(pair.select_for_update().order_by("from_at"))
+    known = list(pair.select_for_update(no_key=True).order_by("from_at"))
     kept_id, held_id = (known[0].kept_id, known[0].held_id) if known else (other_id, source_id)
     covered = {n for one in known for n in range(_hour(one.from_at), _hour(one.to_at))}
     for first, last in _runs(sorted(hours - covered)):

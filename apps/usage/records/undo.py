@@ -42,7 +42,7 @@ def undo_import(*, import_id: int, reason: str = "", at: datetime, actor: Actor)
         NotFound: there is no such import, or another person owns it.
         Conflict: it can't be undone, with the reason.
     """
-    imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",))
+    imports = Import.objects.select_related("source", "run", "undone_run").select_for_update(of=("self",), no_key=True)
     found = imports.filter(pk=import_id).first()
     if found is None or not (actor.is_admin or (actor.user is not None and found.owner_id == actor.user.pk)):
         raise NotFound(f"There is no import {import_id}.")

@@ -273,7 +273,7 @@ def set_archived(source_id: int, archived_at: datetime | None) -> Source | None:
     Usage of an archived source is not counted; hours of other sources that were held because of it are.
     """
     lock_source(source_id)  # waits for a batch that is being stored
-    source = Source.all_objects.select_for_update().get(pk=source_id)
+    source = Source.all_objects.select_for_update(no_key=True).get(pk=source_id)
     if (source.archived_at is None) == (archived_at is None):
         return None
     source.archived_at = archived_at
