@@ -32,6 +32,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Recompute and background work": {
         "FAIRSHARE_TICK_S": "seconds between recomputes",
         "FAIRSHARE_LEASE_S": "seconds after which a worker without a heartbeat loses its run",
+        "FAIRSHARE_STALL_S": "seconds after which a run without progress is taken over by another worker, and its own "
+        "ends; `/readyz` names it at half of them",
+        "FAIRSHARE_STATEMENT_S": "longest time of one database statement of a worker (seconds)",
         "FAIRSHARE_SWEEP_S": "how often stalled workers and due collections are looked for (seconds)",
     },
     "Usage": {

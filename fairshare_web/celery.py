@@ -23,10 +23,14 @@ app.autodiscover_tasks()
 
 
 @worker_init.connect
-def prepare_memory(**_signal: Any) -> None:
+def prepare_worker(**_signal: Any) -> None:
+    from django.conf import settings
+
+    from apps.core.postgresql import bound_statements
     from apps.runs.memory import keep_freed_memory
 
     keep_freed_memory()
+    bound_statements(settings.FAIRSHARE_STATEMENT_S)
 
 
 @worker_shutting_down.connect

@@ -44,6 +44,8 @@ FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # as pages show it;
 FAIRSHARE_ISSUER = env_str("FAIRSHARE_ISSUER", default="")  # our name as an authority, as in hpc.example.org
 FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
 FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
+FAIRSHARE_STALL_S = env_int("FAIRSHARE_STALL_S", default=900, minimum=1)  # a run without progress changes its worker
+FAIRSHARE_STATEMENT_S = env_int("FAIRSHARE_STATEMENT_S", default=300, minimum=1)  # of one statement of a worker
 FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are checked
 FAIRSHARE_SMALLEST_GROUP = env_int("FAIRSHARE_SMALLEST_GROUP", default=5, minimum=2)  # whose sum is shown without names
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready

@@ -1,7 +1,8 @@
-"""Tables of computed priorities: snapshots, unmapped usage, effects of change sets, local-only fallbacks."""
+"""Tables of computed priorities: snapshots, unmapped accounts, effects of change sets, local-only fallbacks."""
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
@@ -38,18 +39,19 @@ class Snapshot(models.Model):
         return f"snapshot {self.pk} of {self.policy_id} as of {self.as_of}"
 
 
-class UnmappedUsage(models.Model):
-    """An account with usage that no mapping rule leads to an entry, in the newest snapshot of a policy."""
+class UnmappedAccounts(models.Model):
+    """Accounts with usage that no mapping rule leads to an entry, in the newest snapshot of a policy.
 
-    snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="unmapped")
-    account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE)
+    One row a policy, however many accounts: it is replaced by each recompute. usage: their sum, in the policy's metric.
+    """
+
+    policy = models.OneToOneField("policies.Policy", on_delete=models.CASCADE, primary_key=True, related_name="+")
+    snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="+")
+    account_ids = ArrayField(models.BigIntegerField())
     usage = models.FloatField()
 
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["snapshot", "account"], name="priorities_unmapped_once")]
-
     def __str__(self) -> str:
-        return f"{self.account_id}: {self.usage}"
+        return f"{len(self.account_ids)} of {self.policy_id}"
 
 
 class ChangeSetEffect(models.Model):

@@ -188,12 +188,6 @@ DELETE FROM priorities_snapshot WHERE id IN (
 def prune_snapshots(*, at: datetime) -> int:
     """Delete snapshots past their retention; return their number."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            """DELETE FROM priorities_unmappedusage WHERE snapshot_id IN (
-                SELECT id FROM priorities_snapshot AS old WHERE EXISTS (
-                    SELECT FROM priorities_snapshot AS newer WHERE newer.policy_id = old.policy_id
-                        AND newer.is_live = old.is_live AND newer.id > old.id))"""
-        )
         cursor.execute(_PRUNE, {"all": at - ALL_FOR, "hourly": at - HOURLY_FOR, "daily": at - DAILY_FOR})
         return int(cursor.rowcount)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,7 +15,7 @@ from typing import Any
 
 from celery import current_task
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
@@ -39,11 +42,15 @@ def is_stopping() -> bool:
 logger = logging.getLogger(__name__)
 
 # Leases use the database's clock: it is the same for all workers, and tests that stop our clock don't affect it.
-_EXTEND = "lease_until = clock_timestamp() + make_interval(secs => %s)"
-_RENEW = f"""
-UPDATE runs_run SET heartbeat_at = %s, {_EXTEND} WHERE id = %s AND fence = %s AND state = 'running'
-RETURNING cancel_requested
-"""  # noqa: S608 - constants only
+_RENEW = """
+UPDATE runs_run SET heartbeat_at = %(at)s, progressed_at = %(at)s - make_interval(secs => %(idle_s)s),
+    lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
+WHERE id = %(id)s AND fence = %(fence)s AND state = 'running' RETURNING cancel_requested
+"""
+_GIVE_UP = """
+UPDATE runs_run SET lease_until = clock_timestamp() - interval '1 second'
+WHERE id = %s AND fence = %s AND state = 'running'
+"""
 
 # A locked row waits for the next check: its step may still commit, since the server notices a lost client late.
 _END = """
@@ -70,13 +77,27 @@ class RunCancelled(Exception):
 
 
 class Lease:
-    """The right of a worker to work on a run."""
+    """The right of a worker to work on a run.
+
+    It makes progress with each report and each committed step, also of a run that is worked on between two of its own
+    steps. Without any for FAIRSHARE_STALL_S it isn't renewed.
+    """
 
     def __init__(self, run_id: int, fence: int, *, clock: Callable[[], datetime]) -> None:
         self.run_id = run_id
         self.fence = fence
         self.clock = clock
         self.finished = False
+        self._progressed_s = time.monotonic()
+
+    def idle_s(self) -> float:
+        """Seconds since the last progress."""
+        return max(time.monotonic() - self._progressed_s, 0.0)
+
+    def note_progress(self, *, then_s: float = 0.0) -> None:
+        """Note progress. then_s: what follows has a time limit of its own, and none before."""
+        for lease in [self, *_held]:
+            lease._progressed_s = time.monotonic() + then_s
 
     def renew(self, at: datetime) -> None:
         """Extend the lease.
@@ -85,10 +106,16 @@ class Lease:
             LeaseLost: it expired and another worker took over.
             RunCancelled: the run was cancelled.
         """
+        values: dict[str, Any] = {"at": at, "idle_s": self.idle_s(), "lease_s": settings.FAIRSHARE_LEASE_S}
         with connection.cursor() as cursor:
-            cursor.execute(_RENEW, [at, settings.FAIRSHARE_LEASE_S, self.run_id, self.fence])
+            cursor.execute(_RENEW, {**values, "id": self.run_id, "fence": self.fence})
             row = cursor.fetchone()
         self._check(row)
+
+    def give_up(self) -> None:
+        """Let another worker take over at once."""
+        with connection.cursor() as cursor:
+            cursor.execute(_GIVE_UP, [self.run_id, self.fence])
 
     def stop_if_requested(self) -> None:
         """Stop here if the worker is shutting down. Handlers of long runs call it after each committed step.
@@ -114,6 +141,7 @@ class Lease:
             changes["message"] = message[:512]
         if counts is not None:
             changes["counts"] = dict(counts)
+        self.note_progress()
         with transaction.atomic():
             run = self._locked()
             if done is not None:
@@ -123,20 +151,24 @@ class Lease:
 
     @contextmanager
     def fenced(self) -> Iterator[Run]:
-        """Open a transaction that commits only while this lease is the newest; yields the locked run.
+        """Open a transaction that commits only while this lease is the newest; yields the run.
 
-        A worker frozen inside would keep the row locked and prevent a takeover, so the server ends the transaction
-        after being idle for a lease's length.
+        The run's row is locked at the end, so that heartbeats and takeovers never wait for what the step does. Change
+        it by `save(update_fields=…)`, late. A worker frozen inside would keep other rows locked, so the server ends the
+        transaction after being idle for a lease's length.
 
         Raises:
             LeaseLost: another worker took over; nothing is written.
-            RunCancelled: the run was cancelled; nothing is written.
+            RunCancelled: the run was cancelled before this step; nothing is written.
         """
         with transaction.atomic():
             with connection.cursor() as cursor:
                 idle_ms = int(settings.FAIRSHARE_LEASE_S * 1000)
                 cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [str(idle_ms)])
-            yield self._locked()
+            yield self._checked(Run.objects.filter(pk=self.run_id).first())
+            if not self.finished:
+                self._locked(even_cancelled=True)
+        self.note_progress()
 
     def finish(self, result: Mapping[str, Any], at: datetime) -> None:
         """Mark the run as succeeded; inside `fenced()`, in one transaction with the last step."""
@@ -154,6 +186,9 @@ class Lease:
 
     def _locked(self, *, even_cancelled: bool = False) -> Run:
         run = Run.objects.select_for_update(no_key=True).filter(pk=self.run_id).first()
+        return self._checked(run, even_cancelled=even_cancelled)
+
+    def _checked(self, run: Run | None, *, even_cancelled: bool = False) -> Run:
         if run is None or run.fence != self.fence or run.state != Run.State.RUNNING:
             raise LeaseLost(f"Run {self.run_id} was taken over by another worker.")
         if run.cancel_requested and not even_cancelled:
@@ -167,22 +202,28 @@ class Lease:
             raise RunCancelled(f"Run {self.run_id} was cancelled.")
 
 
+_held: list[Lease] = []  # of this process: a run, and those that are worked on between its steps
+
+
 class Heartbeat:
-    """Renews a lease from a thread with its own connection, as long as the process lives."""
+    """Renews a lease from a thread with its own connection, as long as the process lives and the run progresses."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._is_of_worker = bool(current_task)
+        self._worked_by = connections[DEFAULT_DB_ALIAS]  # of the thread that works, whose statement can be cancelled
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {lease.run_id}", daemon=True)
 
     def __enter__(self) -> Heartbeat:
+        _held.append(self._lease)
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _held.remove(self._lease)
         self._stop.set()
         self._thread.join(timeout=5)
 
@@ -190,6 +231,9 @@ class Heartbeat:
         try:
             while not self._stop.wait(settings.FAIRSHARE_LEASE_S / 4):
                 try:
+                    if self._lease.idle_s() > settings.FAIRSHARE_STALL_S:
+                        self._give_up()
+                        return
                     self._lease.renew(self._lease.clock())
                     if self._is_of_worker:
                         record_contact(self._lease.clock())
@@ -200,6 +244,18 @@ class Heartbeat:
                     connection.close()
         finally:
             connection.close()
+
+    def _give_up(self) -> None:
+        """Hand the run to another worker, and end what this one does: its statement, and if that isn't it, itself."""
+        run_id, patience_s = self._lease.run_id, settings.FAIRSHARE_STALL_S
+        logger.error("Run %s made no progress for %s s: another worker takes it over.", run_id, patience_s)
+        self._lease.give_up()
+        at_work = self._worked_by.connection
+        if at_work is not None:
+            at_work.cancel()
+        if self._is_of_worker and not self._stop.wait(settings.FAIRSHARE_LEASE_S):
+            logger.critical("Run %s still holds this worker, which ends: it has to be started again.", run_id)
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def end_leases_of_ended_processes() -> None:

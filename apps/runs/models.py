@@ -31,6 +31,7 @@ class Run(models.Model):
     # Process working on it (see holders.py); a database default, because runs are also inserted by SQL.
     holder = models.CharField(max_length=128, blank=True, default="", db_default="")
     heartbeat_at = models.DateTimeField(null=True, blank=True)
+    progressed_at = models.DateTimeField(null=True, blank=True)  # of its last committed step, as heartbeats report it
     fence = models.PositiveIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
     max_attempts = models.PositiveSmallIntegerField(default=5)

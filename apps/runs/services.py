@@ -104,7 +104,7 @@ state = 'queued' AND CASE
 """
 _CLAIM = f"""
 UPDATE runs_run SET state = 'running', fence = fence + 1, attempts = attempts + 1, heartbeat_at = %(at)s,
-    holder = %(holder)s,
+    progressed_at = %(at)s, holder = %(holder)s,
     started_at = COALESCE(started_at, %(at)s), lease_until = clock_timestamp() + make_interval(secs => %(lease_s)s)
 WHERE id = (
     SELECT id FROM runs_run AS wanted

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Q
 from django_celery_beat.models import PeriodicTask
 
 from apps.runs.models import Run, WorkerContact
@@ -22,13 +23,15 @@ _MISSED_SWEEPS = 3
 class SilentWorkers:
     """Evidence that workers are down.
 
-    last_contact_at: None if there was none yet. n_waiting, n_lost: number of overdue runs, and of runs whose lease
-    expired.
+    last_contact_at: None if there was none yet. n_waiting, n_lost, n_stalled: number of overdue runs, of runs whose
+    lease expired, and of runs that made no progress for half of FAIRSHARE_STALL_S, after which another worker takes
+    them over.
     """
 
     last_contact_at: datetime | None
     n_waiting: int
     n_lost: int
+    n_stalled: int
 
 
 def record_contact(at: datetime) -> None:
@@ -51,9 +54,15 @@ def silent_workers(at: datetime) -> SilentWorkers | None:
     patience = timedelta(seconds=max(settings.FAIRSHARE_LEASE_S, _MISSED_SWEEPS * settings.FAIRSHARE_SWEEP_S))
     waiting = Run.objects.filter(state=Run.State.QUEUED, due_at__lt=at - patience).count()
     lost = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=at - patience).count()
+    stalled = Run.objects.filter(is_stalled(at)).count()
     contact_at = last_contact_at()
     is_silent = contact_at is not None and at - contact_at > patience
-    return SilentWorkers(contact_at, waiting, lost) if is_silent or waiting or lost else None
+    return SilentWorkers(contact_at, waiting, lost, stalled) if is_silent or waiting or lost or stalled else None
+
+
+def is_stalled(at: datetime) -> Q:
+    """Runs at work that make no progress."""
+    return Q(state=Run.State.RUNNING, progressed_at__lt=at - timedelta(seconds=settings.FAIRSHARE_STALL_S / 2))
 
 
 def beat_silent_since(at: datetime) -> datetime | None:

@@ -26,13 +26,13 @@ from apps.notices.mail import count_mails, failing_mail
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.policies.settings import tolerances_of
-from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import out_of_tolerance
 from apps.runs.models import Run
+from apps.runs.workers import is_stalled, silent_workers
 from apps.runs.workers import last_contact_at as last_worker_contact_at
-from apps.runs.workers import silent_workers
 from apps.usage.models import Source, SourceDay
 from apps.usage.timeliness import Timeliness, interval_s, last_contact_at, lateness, timeliness
 
@@ -191,13 +191,12 @@ def _heads(policies: list[Policy]) -> Iterator[Metric]:
 def _unmapped(policies: list[Policy]) -> Iterator[Metric]:
     accounts = gauge("fairshare_unmapped_accounts", "Accounts with usage and without an entry", "policy")
     usage = gauge("fairshare_unmapped_usage", "Usage of unmapped accounts in the policy's metric and window", "policy")
-    newest = dict(_newest().values_list("pk", "policy_id"))
-    sums = UnmappedUsage.objects.filter(snapshot_id__in=newest).values_list("snapshot_id")
-    found = {newest[pk]: (n, total) for pk, n, total in sums.annotate(n=Count("id"), total=Sum("usage")).order_by()}
+    rows = UnmappedAccounts.objects.values_list("policy_id", "account_ids__len", "usage")
+    found = {pk: (n, total) for pk, n, total in rows}
     for policy in policies:
-        if policy.pk in newest.values():
-            n, total = found.get(policy.pk, (0, 0.0))
-            accounts.add_metric([policy.slug], n)
+        if policy.pk in found:
+            n, total = found[policy.pk]
+            accounts.add_metric([policy.slug], n or 0)
             usage.add_metric([policy.slug], total)
     yield from (accounts, usage)
 
@@ -352,17 +351,19 @@ def run_families() -> Iterator[Metric]:
     runs = gauge("fairshare_runs", "Background runs", "kind", "state")
     waiting = gauge("fairshare_run_waiting_seconds", "Seconds for which the longest waiting run has been due", "kind")
     lost = gauge("fairshare_runs_lost", "Runs whose lease has expired", "kind")
+    stalled = gauge("fairshare_runs_stalled", "Runs that make no progress", "kind")
     at = clock.now()
     for kind, state, count in Run.objects.values_list("kind", "state").annotate(n=Count("id")).order_by():
         runs.add_metric([kind, state], count)
     is_due = Q(state=Run.State.QUEUED, due_at__lte=at)
     is_lost = Q(state=Run.State.RUNNING, lease_until__lt=at)
     open_runs = Run.objects.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING)).values_list("kind")
-    queue = open_runs.annotate(due=Min("due_at", filter=is_due), lost=Count("id", filter=is_lost)).order_by()
-    for kind, due_at, n_lost in queue:
+    numbers = {"lost": Count("id", filter=is_lost), "stalled": Count("id", filter=is_stalled(at))}
+    for kind, due_at, n_lost, n_stalled in open_runs.annotate(due=Min("due_at", filter=is_due), **numbers).order_by():
+        stalled.add_metric([kind], n_stalled)
         waiting.add_metric([kind], 0.0 if due_at is None else (at - due_at).total_seconds())
         lost.add_metric([kind], n_lost)
-    yield from (runs, waiting, lost)
+    yield from (runs, waiting, lost, stalled)
     yield from _workers(at)
 
 

@@ -244,7 +244,8 @@ def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
         )
         message = (
             f"{last}; {counted(found.n_waiting, 'run waits', 'runs wait')}, "
-            f"{counted(found.n_lost, 'has lost its worker', 'have lost their worker')}"
+            f"{counted(found.n_lost, 'has lost its worker', 'have lost their worker')}, "
+            f"{counted(found.n_stalled, 'makes no progress', 'make no progress')}"
         )
         yield {"code": "workers_silent", "subject": "workers", "message": message}
     rang_at = beat_silent_since(at)

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from django.db import DatabaseError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 
 from apps.core.postgresql.base import DatabaseWrapper
 
@@ -46,6 +46,12 @@ def may_repeat(error: BaseException | None) -> bool:
 
 def _sqlstate(error: BaseException | None) -> str:
     return str(getattr(error, "sqlstate", None) or getattr(getattr(error, "__cause__", None), "sqlstate", None) or "")
+
+
+def bound_statements(longest_s: float) -> None:
+    """Let the server end any statement of this process's later connections after this time: no plan runs for ever."""
+    options = connections.settings[DEFAULT_DB_ALIAS]["OPTIONS"]
+    options["options"] += f" -c statement_timeout={int(longest_s * 1000)}"
 
 
 def n_commits() -> int:

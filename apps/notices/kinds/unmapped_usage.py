@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Sum
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.core.errors import Unavailable
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, Sentence, Term
 from apps.policies.access.scope import Verb
-from apps.priorities.models import UnmappedUsage
 from apps.priorities.sentences.numbers import number
 from apps.priorities.serving import store
 
@@ -34,12 +32,11 @@ def find(place: PolicyPlace) -> Iterable[Finding]:
         return
     if len(newest.tree) == 1:
         return
-    rows = UnmappedUsage.objects.filter(snapshot_id=newest.snapshot_id).aggregate(n=Count("pk"), usage=Sum("usage"))
-    unmapped = float(rows["usage"] or 0.0)
+    unmapped = float(newest.meta["unmapped_usage"])
     whole = unmapped + float(newest.values.usage[0])
     part = unmapped / whole if whole > 0 else 0.0
     if part * 100 > terms["percent"]:
-        facts = {"policy": place.policy.name, "n": rows["n"], "fraction": part}
+        facts = {"policy": place.policy.name, "n": newest.meta["n_unmapped"], "fraction": part}
         yield Finding(str(place.policy.pk), "warn", facts, place.tree.uuid(0))
 
 

@@ -21,7 +21,8 @@ def find(place: SitePlace) -> Iterable[Finding]:
     found = silent_workers(place.at)
     if found is not None:
         contact_at = found.last_contact_at.isoformat() if found.last_contact_at else ""
-        facts = {"last_at": contact_at, "n_waiting": found.n_waiting, "n_lost": found.n_lost}
+        numbers = {"n_waiting": found.n_waiting, "n_lost": found.n_lost, "n_stalled": found.n_stalled}
+        facts = {"last_at": contact_at, **numbers}
         yield Finding("workers", "bad", facts)
 
 
@@ -30,7 +31,10 @@ def is_for(reader: Reader, _notice: Notice) -> bool:
 
 
 def describe(facts: Mapping[str, Any]) -> Sentence:
-    text = _("Workers are silent: %(n_waiting)s runs wait, %(n_lost)s have lost their worker.") % dict(facts)
+    text = _(
+        "Workers are silent: %(n_waiting)s runs wait, %(n_lost)s have lost their worker, "
+        "%(n_stalled)s make no progress."
+    ) % {"n_stalled": 0, **facts}
     return Sentence("workers_silent", facts, text)
 
 

@@ -37,7 +37,7 @@ from apps.priorities.metering import (
     weighted_resources,
     window_of,
 )
-from apps.priorities.models import Snapshot, UnmappedUsage
+from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.own_times import load_ended
 from apps.priorities.recompute.inputs import (
     Correction,
@@ -235,6 +235,7 @@ def store_result(
         if is_live and not found.is_live:
             found.is_live = True
             found.save(update_fields=["is_live"])
+            _store_unmapped(inputs, computed, found)
         return found
     data, digest = pack_result(inputs, computed)
     snapshot = Snapshot.objects.create(
@@ -255,7 +256,8 @@ def store_result(
         digest=digest,
     )
     write_data(snapshot, data)
-    _store_unmapped(inputs, computed, snapshot)
+    if is_live:
+        _store_unmapped(inputs, computed, snapshot)
     return snapshot
 
 
@@ -322,18 +324,15 @@ def _unmapped(computed: Computed) -> npt.NDArray[np.int64]:
 
 
 def _store_unmapped(inputs: Inputs, computed: Computed, snapshot: Snapshot) -> None:
-    """Store unmapped accounts as rows, for the newest snapshot only; older ones have their sum in the blob."""
-    UnmappedUsage.objects.filter(snapshot__policy_id=inputs.policy_pk, snapshot__is_live=snapshot.is_live).delete()
-    UnmappedUsage.objects.bulk_create(
-        (
-            UnmappedUsage(
-                snapshot=snapshot,
-                account_id=int(inputs.account_ids[at]),
-                usage=float(computed.usage_of_account[at]),
-            )
-            for at in _unmapped(computed).tolist()
-        ),
-        batch_size=5_000,
+    """Replace the policy's list of unmapped accounts; older snapshots have their number and sum in the blob."""
+    unmapped = _unmapped(computed)
+    UnmappedAccounts.objects.update_or_create(
+        policy_id=inputs.policy_pk,
+        defaults={
+            "snapshot": snapshot,
+            "account_ids": inputs.account_ids[unmapped].tolist(),
+            "usage": float(computed.usage_of_account[unmapped].sum()),
+        },
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import Max
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
@@ -15,7 +14,6 @@ from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Snapshot
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import
 
@@ -23,9 +21,9 @@ from apps.usage.models import Import
 _BY_SOURCE = """
 SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
 FROM usage_bucket AS bucket JOIN usage_source AS source ON source.id = bucket.source_id
-WHERE bucket.account_id IN (
-    SELECT account_id FROM priorities_unmappedusage WHERE snapshot_id = ANY(%s)
-    GROUP BY account_id HAVING count(*) = %s) AND source.archived_at IS NULL
+WHERE source.archived_at IS NULL AND bucket.account_id IN (
+    SELECT account_id FROM priorities_unmappedaccounts, unnest(account_ids) AS account_id
+    GROUP BY account_id HAVING count(*) = (SELECT count(*) FROM priorities_unmappedaccounts))
 GROUP BY source.slug
 """
 
@@ -80,10 +78,6 @@ def _count_unmapped(unmapped: list[AccountKey]) -> int:
 
 
 def _by_source() -> dict[str, tuple[int, float]]:
-    live = Snapshot.objects.filter(is_live=True).values("policy_id").annotate(newest=Max("pk"))
-    newest = [row["newest"] for row in live]
-    if not newest:
-        return {}
     with connection.cursor() as cursor:
-        cursor.execute(_BY_SOURCE, [newest, len(newest)])
+        cursor.execute(_BY_SOURCE)
         return {slug: (count, float(core_s)) for slug, count, core_s in cursor.fetchall()}

@@ -243,12 +243,15 @@ def run_collect(run: Run, lease: Lease) -> dict[str, Any]:
 
 def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict[str, int]:
     numbers = {**dict.fromkeys(NUMBERS, 0), **run.cursor.get("numbers", {})}
+    longest_s = float(source.collecting.get("timeout_s", 0))  # of one command or answer
+    lease.note_progress(then_s=longest_s)
     for piece in PIECES[source.kind](source, began_at, lease.clock):
         fault_point("usage.collect.after_fetch")
         with lease.fenced() as held:
             _import_piece(source, held, piece, numbers, lease.clock())
             fault_point("usage.collect.before_commit")
         fault_point("usage.collect.after_commit")
+        lease.note_progress(then_s=longest_s)
     return numbers
 
 

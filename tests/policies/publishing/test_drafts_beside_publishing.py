@@ -1,4 +1,4 @@
-"""Twenty people who draft and publish in one policy at the same time: no deadlock, and nobody is told of a lost database."""
+"""Twenty people who draft and publish in one policy at the same time: no deadlock, and no lost database is reported."""
 
 from __future__ import annotations
 

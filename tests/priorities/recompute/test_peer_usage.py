@@ -32,7 +32,7 @@ from apps.mapping.selectors import get_mapping_page
 from apps.mapping.services import set_rules
 from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only import fall_back, load_fallbacks, recover
-from apps.priorities.models import UnmappedUsage
+from apps.priorities.models import UnmappedAccounts
 from apps.priorities.pseudonyms import pseudonymise_idle
 from apps.priorities.recompute.inputs import read_fingerprint
 from apps.priorities.serving import store
@@ -232,8 +232,9 @@ def test_usage_of_an_unknown_entry_is_unmapped_until_it_exists(make_site: Callab
     tree = store.newest(site.slug).tree
     at = tree.index_of_path("/vo/a")
     assert values.usage[at] == 3600.0  # not even a rule for all the rest leads the other one there
-    row = UnmappedUsage.objects.get()
-    assert (uid_of_account(AccountKey(row.account.namespace, row.account.user_name)), row.usage) == (stranger, 10_800)
+    row = UnmappedAccounts.objects.get()
+    account = Account.objects.get(pk__in=row.account_ids)
+    assert (uid_of_account(AccountKey(account.namespace, account.user_name)), row.usage) == (stranger, 10_800)
 
 
 # --- Fallbacks --------------------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ import pytest
 from django.db import connection
 
 from apps.accounts.actor import Actor
-from apps.accounts.models import AuditEvent
+from apps.accounts.models import Account, AuditEvent
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
-from apps.priorities.models import Snapshot
+from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.recompute import pipeline as assembly
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.recompute.inputs import read_fingerprint, tick_of
@@ -208,13 +208,14 @@ def test_ticks_are_whole_and_part_of_the_fingerprint(site: Site) -> None:
 
 def test_unmapped_accounts_are_listed_with_their_usage(site: Site) -> None:
     site.job("erin", "chemistry", 7)
-    first = site.recompute()
-    assert [(row.account.user_name, row.usage) for row in first.unmapped.all()] == [("erin", 7 * 3600)]
+    site.recompute()
+    erin = Account.objects.get(user_name="erin").pk
+    assert list(UnmappedAccounts.objects.values_list("account_ids", "usage")) == [([erin], 7 * 3600)]
     assert store.newest("grid").meta["n_unmapped"] == 1
     site.job("erin", "chemistry", 2, ago_h=3)
     second = site.recompute()
-    assert [row.usage for row in second.unmapped.all()] == [9 * 3600]
-    assert not first.unmapped.exists(), "only the newest snapshot's list is kept"
+    rows = UnmappedAccounts.objects.values_list("snapshot_id", "account_ids", "usage")
+    assert list(rows) == [(second.pk, [erin], 9 * 3600)], "only the newest snapshot's list is kept"
 
 
 def test_old_snapshots_are_thinned_and_newest_and_referenced_ones_kept(site: Site) -> None:
