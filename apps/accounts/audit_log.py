@@ -91,7 +91,7 @@ def record(
 def _append(event: AuditEvent) -> None:
     """Lock the chain after everything that this transaction locks, also by foreign keys, which are checked last.
 
-    Whoever holds the chain then waits for nobody, and no deadlock can pass through it.
+    The holder of the chain then waits for no other transaction, and no deadlock can include it.
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_CHAIN)
