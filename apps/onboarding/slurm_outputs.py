@@ -50,7 +50,7 @@ class SiteOutputs:
 
 def split_outputs(text: str) -> SiteOutputs:
     """Split a text by the form of its lines: lines of a dump start with their kind, the table of sshare with its
-    header. Comments belong to what follows them.
+    header. Comments next to lines of a dump belong to it.
     """
     dump: list[str] = []
     config: list[str] = []
@@ -58,6 +58,7 @@ def split_outputs(text: str) -> SiteOutputs:
     qos: list[str] = []
     table: list[str] = []  # of sshare and qos, the one whose rows follow
     comments: list[str] = []
+    last: list[str] = []
     columns = 0
     for _number, line in logical_lines("\n".join(text.splitlines())):
         if line.startswith("#"):
@@ -71,17 +72,16 @@ def split_outputs(text: str) -> SiteOutputs:
             columns = line.count("|")
         elif columns and line.count("|") == columns:
             table.append(line)
-        elif DUMPED_QOS.match(line):
+        elif DUMPED_QOS.match(line) or _DUMP.match(line):
             dump += [*comments, line]
-            qos.append(line)
-        elif _DUMP.match(line):
-            dump += [*comments, line]
+            qos += [line] if DUMPED_QOS.match(line) else []
+            last = dump
         elif _CONFIG.match(line):
-            config += [*comments, line]
-        elif not line.strip():
-            continue
-        comments = []
-    dump += comments
+            last += comments if last is dump else []
+            config.append(line)
+            last = config
+        comments = comments if not line.strip() else []
+    dump += comments if last is dump else []
     return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare, qos)))
 
 
