@@ -217,6 +217,17 @@ class UnmappedRow:
     suggestions: Sequence[Suggestion]
 
 
+@dataclass(frozen=True)
+class OtherCaseRow:
+    """An account that counts at a group, although the group has an entry of its name in another letter case."""
+
+    account: int
+    key: AccountKey
+    usage: AffectedUsage
+    counts_at: int
+    likely: int
+
+
 @dataclass(frozen=True, eq=False)
 class MappingPage:
     """The mapping page. Amounts are of the last DAYS days. n_hidden: unmapped accounts that the actor can't see.
@@ -243,6 +254,7 @@ class MappingPage:
     # Entries that peers report and that aren't in the tree; only for readers of the whole tree.
     n_waiting: int = 0
     waiting_core_s: float = 0.0
+    other_case: Sequence[OtherCaseRow] = ()
 
 
 def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: Actor) -> MappingPage:
@@ -290,7 +302,35 @@ def get_mapping_page(*, policy_slug: str, after: int = 0, at: datetime, actor: A
         may_edit=rights.maps_anywhere,
         n_waiting=len(waiting),
         waiting_core_s=sum(waiting),
+        other_case=_in_other_case(rights, rule_set, ids, keys, decided, stakes),
     )
+
+
+def _in_other_case(
+    rights: MapRights,
+    rule_set: RuleSet,
+    ids: Sequence[int],
+    keys: Sequence[AccountKey],
+    decided: Sequence[Decided],
+    stakes: dict[int, AffectedUsage],
+) -> list[OtherCaseRow]:
+    """Return accounts at groups whose entry differs by letter case, most usage first; unmapped ones have suggestions.
+
+    Only the accounts with most usage are searched.
+    """
+    tree, resolver = rights.tree, rule_set.on(rights.tree)
+    at_groups = [
+        (account, key, match.entry)
+        for account, key, (match, _number) in zip(ids, keys, decided, strict=True)
+        if match.entry != UNMAPPED and tree.takes_members[match.entry] and account in stakes
+    ]
+    at_groups.sort(key=lambda one: (-stakes[one[0]].core_s, one[1]))
+    found = []
+    for account, key, entry in at_groups[:_MOST_GUESSED]:
+        likely = resolver.likely_entry(key) if rights.may_name(entry) else None
+        if likely is not None and rights.sees.may_see(likely):
+            found.append(OtherCaseRow(account, key, stakes[account], entry, likely))
+    return found[:PAGE]
 
 
 def _rules(

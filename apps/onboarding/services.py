@@ -15,7 +15,7 @@ import numpy as np
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import is_reserved, load_account_index
+from apps.accounts.account_ids import AccountKey, is_reserved, load_account_index
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.mapping.rules.problems import RuleProblem, problems_of
@@ -36,6 +36,7 @@ from apps.usage.models import Source
 
 # --- Rules from names -------------------------------------------------------------------------------------------------
 MOST_RULES = 5_000
+_MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
 
 
 def default_rules(
@@ -100,12 +101,16 @@ def _has_users_at_the_top(tree: TreeColumns) -> bool:
 # --- Rules for an imported tree ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Mapped:
-    """Accounts of usage sources, mapped ones and rules. problems: with the number of the stored rule, from 1."""
+    """Accounts of usage sources, mapped ones and rules. problems: with the number of the stored rule, from 1.
+
+    other_case: accounts without an entry of their own, and the path of the one that differs by letter case.
+    """
 
     n_accounts: int
     n_mapped: int
     n_rules: int
     problems: Sequence[tuple[int, RuleProblem]] = ()
+    other_case: Sequence[tuple[AccountKey, str]] = ()
 
 
 def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
@@ -113,11 +118,15 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
     keys = [key for key in load_account_index(use_cache=False).keys if not is_reserved(key.namespace)]
     stored = sort_by_tier(load_rules(policy))
     resolver = build_rule_set(policy, tree, stored).on(tree)
-    n_mapped = int((resolver.resolve_many(keys) != UNMAPPED).sum())
+    entries = resolver.resolve_many(keys)
+    n_mapped = int((entries != UNMAPPED).sum())
+    alike = [key for key, at in zip(keys, entries.tolist(), strict=True) if at == UNMAPPED or tree.takes_members[at]]
+    likely = ((key, resolver.likely_entry(key)) for key in alike[:_MOST_COMPARED])
+    other_case = [(key, tree.path(at)) for key, at in likely if at is not None]
     namespaces = {key.namespace for key in keys} | set(Source.objects.values_list("namespace", flat=True))
     numbers = enumerate(numbers_of(stored, resolver.rules), 1)
     problems = [(at, one) for at, number in numbers for one in problems_of(resolver, number, namespaces)]
-    return Mapped(len(keys), n_mapped, len(resolver.rules), problems)
+    return Mapped(len(keys), n_mapped, len(resolver.rules), problems, other_case)
 
 
 @transaction.atomic

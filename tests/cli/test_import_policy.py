@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db.models import Sum
 from syrupy.assertion import SnapshotAssertion
 
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import AccountKey, account_ids, load_account_index
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.core.clock import now
 from apps.core.errors import Conflict, Invalid
 from apps.mapping.models import MappingRule
+from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.files.document import KEYS
 from apps.policies.formats.registry import FORMATS
 from apps.policies.models import ChangeSet, Policy, ProposedTree, Revision
@@ -32,7 +34,7 @@ from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
-from apps.usage.models import JobClass
+from apps.usage.models import Bucket, JobClass
 from apps.usage.services import NewSource, make_source
 from tests.cli.refusals import code_of
 
@@ -524,3 +526,50 @@ def test_a_class_factor_without_matching_jobs_is_reported(grid: Policy, file: Wr
     assert [line for line in err.splitlines() if "no job" in line] == [
         "The factor of partition gpu matches no job so far."
     ]
+
+
+# --- Files from the field ---------------------------------------------------------------------------------------------
+@pytest.mark.django_db
+def test_a_login_in_another_letter_case_counts_at_its_association(golden_dir: Path) -> None:
+    field = golden_dir / "field"
+    _, err = run(
+        "import_policy", "--policy", "c1", "--format", "sacctmgr", "--make", *ACTIVE, "--map", field / "m01_case.cfg"
+    )
+    assert "1 mapping rule added" in err
+    run("import_usage", "--source", "c1", "--format", "sacct", field / "m01_case.sacct")
+    tree = load_tree(Policy.objects.get())
+    used: dict[str, float] = {}
+    keys = load_account_index(use_cache=False)
+    entries = load_rule_set(Policy.objects.get(), tree).on(tree).resolve_many(keys.keys)
+    rows = dict(Bucket.objects.values_list("account").annotate(Sum("cpu_s")))
+    for pk, entry in zip(keys.ids.tolist(), entries.tolist(), strict=True):
+        used[tree.path(entry)] = used.get(tree.path(entry), 0.0) + float(rows.get(pk, 0.0))
+    assert used == {"/phys/jdoe": 14_400.0, "/phys/u2": 800.0}
+    _, err = run("import_policy", "--policy", "c1", "--format", "sacctmgr", field / "m01_case.cfg")
+    assert "3 of 3 accounts of the usage sources map to entries" in err
+    assert "letter case" not in err
+
+
+@pytest.mark.django_db
+def test_after_map_the_hint_names_what_is_left_to_do(golden_dir: Path) -> None:
+    field = golden_dir / "field"
+    given = ("--policy", "c1", "--format", "sacctmgr", field / "m01_case.cfg")
+    run("import_usage", "--source", "c1", "--format", "sacct", field / "s11_other.sacct")
+    _, err = run("import_policy", *given, "--make", *ACTIVE)
+    assert "import with --publish --map" in err
+    _, err = run("import_policy", *given, *ACTIVE, "--map")
+    assert "0 of 1 accounts" in err
+    assert "--publish --map" not in err
+    assert "The tree has no entries of their names: add them" in err
+
+
+@pytest.mark.django_db
+def test_a_file_after_map_is_the_file(golden_dir: Path) -> None:
+    dump = golden_dir / "field/m01_case.cfg"
+    given = ("--policy", "c1", "--format", "sacctmgr", "--make", *ACTIVE)
+    _, err = run("import_policy", *given, "--map", dump)
+    assert "1 mapping rule added" in err
+    with pytest.raises(CommandError, match="Name the file to import"):
+        run("import_policy", *given)
+    with pytest.raises(CommandError, match="namespace"):
+        run("import_policy", dump, *given, "--map", "nowhere")

@@ -21,7 +21,7 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import Rule
-from apps.mapping.selectors import MappingPage, RuleRow, Suggestion, UnmappedRow
+from apps.mapping.selectors import MappingPage, OtherCaseRow, RuleRow, Suggestion, UnmappedRow
 from apps.mapping.versions import VersionRow
 
 MOST_MOVES = 50
@@ -159,6 +159,17 @@ def unmapped_line(page: MappingPage, line: UnmappedRow, most_core_s: float) -> d
         "last_at": line.usage.last_at,
         "guess": guesses[0] if guesses else None,
         "others": guesses[1:],
+    }
+
+
+def other_case_line(page: MappingPage, line: OtherCaseRow) -> dict[str, Any]:
+    return {
+        "account": line.account,
+        "words": account_text(line.key),
+        "core_h": presentation.core_hours(line.usage.core_s),
+        "counts_at": entry_text(page.rights, line.counts_at),
+        "likely": entry_text(page.rights, line.likely),
+        "uid": page.rights.tree.uuid(line.likely),
     }
 
 

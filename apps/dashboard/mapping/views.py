@@ -62,6 +62,7 @@ def mappings(request: HttpRequest, policy: str) -> HttpResponse:
             **_unmapped_context(page),
             **_rules_context(request, page),
             **mapping_lines.attached_context(page),
+            "other_case": [mapping_lines.other_case_line(page, line) for line in page.other_case],
             "verdict": verdict,
             "at_stake": at_stake,
             "crumbs": crumbs_of(page.rights.policy, last=True),

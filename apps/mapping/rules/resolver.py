@@ -181,6 +181,9 @@ class Resolver:
 
     def _by(self, number: int, target: int, names: Sequence[str]) -> Match:
         entry, depth = self._walk(target, names)
+        if self.rules[number].kind == "association" and depth < len(names):
+            stored = [self.stored_name(name) for name in names]
+            entry, depth = self._walk(target, stored) if stored != names else (entry, depth)
         if self.rules[number].kind != "each":
             return NOWHERE if entry == 0 else Match(entry)
         if depth == len(names):
@@ -189,6 +192,56 @@ class Resolver:
             return Match(entry, number)
         # Usage at the root would count in no comparison, so such an account is shown as unmapped instead.
         return NOWHERE if entry == 0 else Match(entry)
+
+    def stored_name(self, user: str) -> str:
+        """Return a user's name as Slurm stores it: in lower case, unless the site distinguishes letter case.
+
+        Then its tree has names with capital letters.
+        """
+        lower = user.lower()
+        return user if lower == user or self.tree.has_capitals_in_leaves else lower
+
+    def likely_entry(self, key: AccountKey) -> int | None:
+        """Return the entry below the account's, which it would have if its name were written in the same letter case.
+
+        None if it is mapped to an entry of its own, or several entries have such a name.
+        """
+        (match, _number), spelled = self.decide(key), canonical(key)
+        if is_reserved(key.namespace) or (match.entry != UNMAPPED and not self.tree.takes_members[match.entry]):
+            return None
+        person = self.known.persons.get(key) or self.known.persons.get(spelled)
+        for number in self._index.numbers(spelled, person):
+            rule, target = self.spelled_rules[number], self.targets[number]
+            if target is None or not rule.matches(spelled, person):
+                continue
+            start = target if rule.kind != "association" else entry_of_account(self.tree, target, key.group_name)
+            names = rule.names_below(spelled, person)
+            at = None if start is None or not names else self._walk_by_lower_name(start, names)
+            if at is not None:
+                return None if at == match.entry else at
+        return None
+
+    def _walk_by_lower_name(self, entry: int, names: Sequence[str]) -> int | None:
+        for name in names:
+            exact = self.tree.child_named(entry, entry_name(name))
+            children = self._lower_children(entry).get(entry_name(name).lower(), ()) if exact is None else (exact,)
+            if len(children) != 1 or self.tree.is_reserve[children[0]]:
+                return None
+            entry = children[0]
+        return entry
+
+    def _lower_children(self, entry: int) -> Mapping[str, tuple[int, ...]]:
+        found = self._children_by_lower_name.get(entry)
+        if found is None:
+            found = self._children_by_lower_name[entry] = {}
+            for child in self.tree.children(entry):
+                lower = self.tree.name[child].lower()
+                found[lower] = (*found.get(lower, ()), child)
+        return found
+
+    @cached_property
+    def _children_by_lower_name(self) -> dict[int, dict[str, tuple[int, ...]]]:
+        return {}
 
     def resolve_many(self, keys: Iterable[AccountKey]) -> npt.NDArray[np.int32]:
         """Return the entry of each account's usage, −1 for none: no rule matches, or it leads only to the root."""
@@ -357,11 +410,14 @@ ROOT_ACCOUNT = "root"  # Slurm's name of the top of every cluster's tree
 
 
 def entry_of_account(tree: TreeColumns, top: int, account: str) -> int | None:
-    """Return the only entry with this name below `top`; None if there is none or several."""
+    """Return the only entry with this name below `top`; None if there is none or several.
+
+    Slurm's accounts have no letter case; where entries differ by it, the exact name decides.
+    """
     found = _named(tree, top, account)
     if found:
         return found[0] if len(found) == 1 else None
-    return top if account == ROOT_ACCOUNT else None
+    return top if account.lower() == ROOT_ACCOUNT else None
 
 
 def account_of_entry(tree: TreeColumns, top: int, entry: int) -> str | None:
@@ -379,8 +435,9 @@ def ambiguous_accounts(tree: TreeColumns, top: int) -> Mapping[str, tuple[int, .
 def _named(tree: TreeColumns, top: int, account: str) -> tuple[int, ...]:
     if not account:
         return ()
-    places = tree.groups_by_name.get(account) or tree.groups_by_name.get(entry_name(account), ())
-    return _below(tree, top, places)
+    name = entry_name(account)
+    places = tree.groups_by_name.get(account) or tree.groups_by_name.get(name)
+    return _below(tree, top, places or tree.groups_by_lower_name.get(name.lower(), ()))
 
 
 def _below(tree: TreeColumns, top: int, places: tuple[int, ...]) -> tuple[int, ...]:

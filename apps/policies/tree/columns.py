@@ -204,6 +204,20 @@ class TreeColumns:
             found[self.name[i]] = (*found.get(self.name[i], ()), i)
         return found
 
+    @cached_property
+    def groups_by_lower_name(self) -> Mapping[str, tuple[int, ...]]:
+        """As `groups_by_name`, by the name in lower case."""
+        found: dict[str, tuple[int, ...]] = {}
+        for name, places in self.groups_by_name.items():
+            found[name.lower()] = (*found.get(name.lower(), ()), *places)
+        return found
+
+    @cached_property
+    def has_capitals_in_leaves(self) -> bool:
+        """Whether the name of a leaf has a capital letter."""
+        leaves = (name for name, is_group in zip(self.name, self.takes_members.tolist(), strict=True) if not is_group)
+        return any(name != name.lower() for name in leaves)
+
     # --- Uids ---------------------------------------------------------------------------------------------------------
     def uuid(self, i: int) -> UUID:
         return UUID(bytes=self.uid[i].tobytes())

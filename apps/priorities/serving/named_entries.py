@@ -50,10 +50,12 @@ class NamedEntries:
         if not user:
             return []
         found: dict[int, None] = {}
-        for part in self._user_parts:
-            for candidate in self._candidates(part, user):
-                if candidate not in found and self._is_named(candidate, part, query, user):
-                    found[candidate] = None
+        stored = self._resolver.stored_name(user) if self._associations else user
+        for name in dict.fromkeys((user, stored)):
+            for part in self._user_parts:
+                for candidate in self._candidates(part, name):
+                    if candidate not in found and self._is_named(candidate, part, query, name, user):
+                        found[candidate] = None
         for inverse in self._by_exact_user.get(user, ()):
             entry = self._resolver.resolve(_fill_empty(query, {**inverse.examples, **inverse.fixed})).entry
             if entry > 0:
@@ -77,13 +79,18 @@ class NamedEntries:
                         yield key
             at, n_steps = int(self._tree.parent[at]), n_steps + 1
 
-    def _is_named(self, candidate: int, part: str, query: AccountKey, user: str) -> bool:
-        """Whether a rule with the last component `part` maps an account of this user to the candidate."""
+    def _is_named(self, candidate: int, part: str, query: AccountKey, name: str, user: str) -> bool:
+        """Whether a rule with the last component `part` maps an account of this user to the candidate.
+
+        name: the user's, as the candidate has it.
+        """
         at, n_steps = candidate, 0
         while at >= 0:
             for inverse in self._starting(at, n_steps):
                 if n_steps and inverse.rule.parts[-1] == part:
-                    key = self._key(inverse, candidate, query, user)
+                    key = self._key(inverse, candidate, query, name)
+                    if key is not None and name != user:
+                        key = key._replace(user_name=user)
                     if key is not None and self._resolver.resolve(key).entry == candidate:
                         return True
             at, n_steps = int(self._tree.parent[at]), n_steps + 1

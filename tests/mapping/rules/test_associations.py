@@ -10,18 +10,19 @@ import pytest
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.api.v1.mapping.serializers import rule_json
-from apps.dashboard.mapping.presenters import rule_line
+from apps.api.v1.mapping.serializers import other_case_json, rule_json
+from apps.dashboard.mapping.presenters import other_case_line, rule_line
 from apps.mapping.rules.problems import problem_text, problems_of
 from apps.mapping.rules.resolver import AccountPlaces, Resolver
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
-from apps.onboarding.services import default_rules
+from apps.onboarding.services import count_mapped, default_rules
 from apps.policies.formats.registry import get_format, read_file
+from apps.policies.models import Policy
 from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex
-from tests.priority_site import AS_OF, Site
+from tests.priority_site import AS_OF, Site, finished
 
 DUMP = b"""\
 Cluster - 'c':Fairshare=1
@@ -183,3 +184,86 @@ def test_an_ambiguous_account_name_is_reported_and_never_guessed(site: Site) -> 
     (first, _) = rule_json(page.rights, of_typo, of_typo.rule)["problems"]
     assert (first["code"], first["matches_nothing"]) == ("no_namespace", True)
     assert rule_line(page, of_typo, {})["problems"] == [problem_text(one) for one in of_typo.problems]
+
+
+# --- Letter case ------------------------------------------------------------------------------------------------------
+def _paths(tree: TreeColumns, rule: Rule, *names: tuple[str, str]) -> list[str | None]:
+    found = [Resolver((rule,), tree).resolve(AccountKey("c", *name)).entry for name in names]
+    return [tree.path(entry) if entry > 0 else None for entry in found]
+
+
+def test_accounts_have_no_letter_case_and_users_are_stored_in_lower_case(tree: TreeColumns) -> None:
+    rule = Rule("association", tree.uuid(0))
+    names = ("Ada", "PHYSICS"), ("ADA", "hep"), ("ada", "Atlas2"), ("Root", "ROOT"), ("New", "Hep")
+    assert _paths(tree, rule, *names) == [
+        "/physics/ada",
+        "/physics/hep/ada",
+        "/physics/hep/atlas2/ada",
+        "/root",
+        "/physics/hep",
+    ]
+    index = _index(tree, [rule])
+
+    def found(**asked: str) -> set[str]:
+        return {tree.path(entry) for entry in index.find(AccountQuery(**asked)).entries}
+
+    assert found(user="Bob") == found(user="BOB", group="Hep") == {"/physics/hep/bob"}
+    assert found(user="Bob", group="physics") == {"/physics"}
+    assert found(user="ADA") == {path for (user, _account), path in EVERY.items() if user == "ada"}
+    known = _index(tree, [rule], [AccountKey("c", "BOB", "HEP")])
+    assert {tree.path(entry) for entry in known.find("BOB").entries} == {"/physics/hep/bob"}
+
+
+def test_a_site_that_preserves_letter_case_has_both_users() -> None:
+    found = get_format("sacctmgr")
+    head = "Cluster - 'c'\nParent - 'root'\nAccount - 'phys'\nParent - 'phys'\n"
+    users = "".join(f"User - '{name}'\n" for name in ("JDoe", "jdoe", "eve"))
+    tree = tree_of_document(read_file(found, (head + users).encode()), found)
+    rule = Rule("association", tree.uuid(0))
+    assert _paths(tree, rule, ("JDoe", "Phys"), ("jdoe", "phys"), ("JDOE", "phys"), ("Eve", "phys")) == [
+        "/phys/JDoe",
+        "/phys/jdoe",
+        "/phys",
+        "/phys",
+    ]
+    likely = [Resolver((rule,), tree).likely_entry(AccountKey("c", name, "phys")) for name in ("Eve", "JDOE", "jdoe")]
+    assert [None if at is None else tree.path(at) for at in likely] == ["/phys/eve", None, None]
+
+
+@pytest.mark.parametrize("suffix", ["/{group}/{user}", "/{project}/{user}", "/{user}"])
+def test_other_rules_keep_letter_case_and_name_the_likely_entry(suffix: str) -> None:
+    found = get_format("ge")
+    text = (
+        "id=0\nname=Root\ntype=0\nshares=1\nchildnodes=1,3\nid=1\nname=p1\ntype=1\nshares=1\nchildnodes=2\n"
+        "id=2\nname=u8\ntype=0\nshares=1\nchildnodes=NONE\nid=3\nname=u9\ntype=0\nshares=1\nchildnodes=NONE\n"
+    )
+    tree = tree_of_document(read_file(found, text.encode()), found)
+    resolver = Resolver((Rule("glob", tree.uuid(0), suffix=suffix),), tree)
+    top = suffix == "/{user}"
+
+    def likely(user: str, group: str) -> str | None:
+        at = resolver.likely_entry(AccountKey("c", user, group, project=group))
+        return None if at is None else tree.path(at)
+
+    assert likely("U8", "p1") == (None if top else "/p1/u8")
+    assert likely("u8", "P1") == (None if top else "/p1/u8")
+    assert likely("U9", "") == ("/u9" if top else None)
+    assert [likely("u8", "p1"), likely("u9", ""), likely("x", "p1")] == [None, None, None]
+
+
+@pytest.mark.django_db
+def test_an_account_in_another_letter_case_is_named_on_page_and_rest(site: Site) -> None:
+    site.publish([_group("phys", _user("jdoe"), _user("u2"))])
+    site.map(site.rule())
+    site.jobs([finished("JDoe", "phys", 4), finished("u2", "phys", 1), finished("Eve", "phys", 1)])
+    page = get_mapping_page(policy_slug=site.slug, at=AS_OF, actor=COMMAND)
+    tree = page.rights.tree
+    assert [(line.key.user_name, tree.path(line.counts_at), tree.path(line.likely)) for line in page.other_case] == [
+        ("JDoe", "/phys", "/phys/jdoe")
+    ]
+    assert page.other_case[0].usage.core_s == 4 * 3600
+    row = other_case_json(page.rights, page.other_case[0])
+    assert (row["counts_at"], row["suggestions"][0]["path"]) == ("/phys", "/phys/jdoe")
+    assert other_case_line(page, page.other_case[0])["likely"].text == "/phys/jdoe"
+    policy = Policy.objects.get(slug=site.slug)
+    assert [(key.user_name, path) for key, path in count_mapped(policy, tree).other_case] == [("JDoe", "/phys/jdoe")]

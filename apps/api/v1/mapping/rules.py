@@ -43,6 +43,7 @@ from apps.api.v1.mapping.serializers import (
     NewMappingRuleSerializer,
     NewMappingSerializer,
     UnmappedAccountSerializer,
+    other_case_json,
     plan_json,
     rule_json,
     rule_of,
@@ -183,12 +184,15 @@ class UnmappedAccountListView(APIView):
     def get(self, request: Request, policy: str) -> Response:
         """Accounts that no rule maps to an entry, the most usage first, with suggested entries.
 
+        The first page begins with accounts that count at a group (`counts_at`) whose entry of their name is written in
+        another letter case.
         Managers of a part of the policy get the accounts that may belong there.
         """
         given = read_query(CursorSerializer, request)
         after = max(read_cursor(given) or 0, 0)
         page = get_mapping_page(policy_slug=policy, after=min(after, 2**31), at=clock.now(), actor=actor_of(request))
-        rows = [unmapped_json(page.rights, line) for line in page.unmapped[:PAGE]]
+        rows = [] if after else [other_case_json(page.rights, line) for line in page.other_case]
+        rows += [unmapped_json(page.rights, line) for line in page.unmapped[:PAGE]]
         return with_etag(list_response(rows, page.next_after), page.version)
 
 

@@ -18,7 +18,7 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
-from apps.mapping.selectors import RuleRow, Suggestion, UnmappedRow
+from apps.mapping.selectors import SURE, OtherCaseRow, RuleRow, Suggestion, UnmappedRow
 from apps.mapping.versions import VersionRow
 
 MOST_MOVES = 1_000
@@ -180,6 +180,10 @@ class UnmappedAccountSerializer(serializers.Serializer[Any]):
     jobs = serializers.FloatField()
     last_at = UtcTimeField(allow_null=True)
     suggestions = SuggestionSerializer(many=True)
+    counts_at = serializers.CharField(
+        allow_null=True,
+        help_text="null: at no entry; or the path of a group, one of whose entries differs by letter case alone",
+    )
 
 
 class MappingChangeSerializer(serializers.Serializer[Any]):
@@ -307,7 +311,14 @@ def unmapped_json(rights: MapRights, line: UnmappedRow) -> dict[str, Any]:
         "jobs": line.usage.jobs,
         "last_at": line.usage.last_at,
         "suggestions": [_suggestion(rights, one) for one in line.suggestions],
+        "counts_at": None,
     }
+
+
+def other_case_json(rights: MapRights, line: OtherCaseRow) -> dict[str, Any]:
+    suggestion = Suggestion(line.likely, "same_name_folded", SURE["same_name_folded"])
+    row = UnmappedRow(line.account, line.key, line.usage, [suggestion])
+    return {**unmapped_json(rights, row), "counts_at": rights.tree.path(line.counts_at)}
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Command(OperatorCommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", help="file to import, also gzip; - for standard input")
+        parser.add_argument("file", nargs="?", help="file to import, also gzip; - for standard input")
         parser.add_argument("--policy", required=True, help="slug of the policy")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(FORMATS)}")
         parser.add_argument(
@@ -69,6 +69,7 @@ class Command(OperatorCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        options = _with_file(options)
         _refuse_contradictions(options)
         content, n_rules = _content(options["file"]), None
         config = None if options["slurm_config"] is None else _slurm_config(options["slurm_config"], content)
@@ -83,11 +84,11 @@ class Command(OperatorCommand):
             added = f"{counted(n_rules, 'mapping rule')} added."
             self.stderr.write(added if n_rules else "The mapping rules are there already.")
         if not options["dry_run"]:
-            self._print_mapped(done)
+            self._print_mapped(done, is_mapped_by_names=n_rules is not None)
         if options["exit_code"] and not done.plan.is_empty:
             raise SystemExit(DIFFERS)
 
-    def _print_mapped(self, done: PolicyImport) -> None:
+    def _print_mapped(self, done: PolicyImport, *, is_mapped_by_names: bool) -> None:
         """Print how many accounts the rules map to entries: unmapped accounts get the fallback factor."""
         policy = Policy.all_objects.get(pk=done.plan.policy.pk)
         found = count_mapped(policy, load_tree(policy) if done.revision is not None else done.plan.tree)
@@ -97,12 +98,21 @@ class Command(OperatorCommand):
             self.stderr.write(f"Rule {number}: {problem_text(problem)}")
         for given in unmatched_class_factors(done.plan.settings.metric):
             self.stderr.write(f"The factor of {factor_name(given)} matches no job so far.")
+        for key, path in found.other_case[:_MOST_LINES]:
+            who = " of ".join(name for name in (key.user_name or key.dn, key.group_name) if name)
+            self.stderr.write(
+                f"{who} has no entry of that name, but {path} differs by letter case alone: if it is the same, "
+                "attach the account there on the page Accounts."
+            )
         if found.n_mapped < found.n_accounts or not found.n_rules:
             who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
-            self.stderr.write(
-                f"{who} the fallback factor. To map users and groups to entries of their names, import with "
-                "--publish --map, or write mapping rules on the page Accounts."
-            )
+            remedy = "write mapping rules on the page Accounts."
+            if not is_mapped_by_names:
+                remedy = f"import with --publish --map, or {remedy}"
+                remedy = f"To map users and groups to entries of their names, {remedy}"
+            else:
+                remedy = f"The tree has no entries of their names: add them, or {remedy}"
+            self.stderr.write(f"{who} the fallback factor. {remedy}")
 
     def _print_config(self, config: SlurmConfig | None) -> None:
         for line in config.lines if config else ():
@@ -179,6 +189,19 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
     if options["map"] is not None and not options["publish"]:
         message = "needs --publish: rules lead to entries of the current revision"
         raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
+
+
+def _with_file(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with the file, which may come after --map without a namespace: then argparse takes it as one.
+
+    Raises:
+        Invalid: there is no file.
+    """
+    if options["file"] is not None:
+        return options
+    if not options["map"]:
+        raise Invalid("Name the file to import.", fields=[FieldProblem("file", "is missing")])
+    return {**options, "file": options["map"], "map": ""}
 
 
 def counts_in_words(plan: ImportPlan) -> str:
