@@ -18,7 +18,7 @@ import threading
 import time
 from typing import List, Optional, Sequence
 
-from agent import VERSION
+from agent import VERSION, former_shares
 from agent.commands import Commands
 from agent.first_values import FirstValues
 from agent.loop import Agent, adapter_of, all_checks, reset_values
@@ -145,6 +145,12 @@ def _reset_values(given: argparse.Namespace) -> int:
         print(f"Jobs reset: {len(sent.done)}, failed: {sent.n_failed}, left in the table: {len(table)}.")
         for code, (n, detail) in sent.problems.items():
             _log(f"{code} (jobs: {n}): {detail}")
+        while former_shares.count(table):
+            n_before = former_shares.count(table)
+            restored, _ = former_shares.restore(adapter, table)
+            former_shares.say(restored, print)
+            if former_shares.count(table) == n_before:
+                return FAILED
         return FAILED if sent.n_failed else DONE
     finally:
         os.close(handle)

@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from agent import first_values
+from agent import first_values, former_shares
 from agent import plan as planning
 from agent.adapters import Adapter, Config
 from agent.adapters.gridengine import GridEngine
@@ -24,7 +24,10 @@ ADAPTERS = {"slurm": Slurm, "gridengine": GridEngine}
 QUEUE_EVERY_S, VALUES_EVERY_S, CHECKS_EVERY_S = 60.0, 300.0, 3600.0
 SHARES_EVERY_S, SAME_SHARES_EVERY_S = 300.0, 3600.0
 # Steps of a pass, in order. An agent that sets shares has its own step between the checks and the queue.
-STEPS = ("orders", "checks", "shares", "set shares", "queue", "look-up", "intend", "send", "confirm", "report", "end")
+STEPS = (
+    *("orders", "checks", "restore shares", "shares", "set shares", "queue", "look-up"),
+    *("intend", "send", "confirm", "report", "end"),
+)
 ALONE_EVERY_S = 30.0  # interval while there are no orders yet
 MOST_CLOCK_OFFSET_S = 60.0
 Log = Callable[[str], object]
@@ -104,6 +107,8 @@ class Agent:
         if orders.reset_values:
             if not self._dry_run and (len(self._table) or self._is_due("reset", float("inf"))):
                 self._take_sent(report, self._reset_values(orders))
+            if not self._dry_run and former_shares.count(self._table):
+                self._restore_shares(report, adapter)
             self._table.facts["was_sending"] = False
             return
         if orders.mode == "off":
@@ -141,10 +146,27 @@ class Agent:
             return
         if sets and orders.share_order is not None:
             self._begin("set shares")
-            outcomes, shares = apply_order(adapter, orders.share_order, shares)
+            cluster = shares.cluster
+            self._table.facts.update(kind=orders.kind, knob=orders.knob, scheduler=orders.name)
+            outcomes, shares = apply_order(
+                adapter,
+                orders.share_order,
+                shares,
+                before_setting=lambda lines: former_shares.keep(self._table, cluster, lines),
+            )
             report.outcomes = (orders.share_order.id, outcomes)
         if digest_of(shares) != self._shares_reported or self._is_due("same shares", SAME_SHARES_EVERY_S):
             report.shares = shares
+
+    def _restore_shares(self, report: Report, adapter: Adapter) -> None:
+        self._begin("restore shares")
+        restored, report.shares = former_shares.restore(adapter, self._table)
+        former_shares.say(restored, self._log)
+        report.n_sent += sum(each.code == "done" for each in restored)
+        report.n_failed += former_shares.count(self._table)  # the next pass goes on
+        for each in restored:
+            if each.code not in former_shares.SETTLED:
+                report.error(each.code, 1, each.detail)
 
     def _read(self, report: Report, orders: Orders, adapter: Adapter) -> Queue:
         self._begin("queue")
@@ -255,6 +277,7 @@ class Agent:
         report.n_calls = self._commands.n_calls - calls_before
         if report.checks is not None:
             self._checks_pass = not any(check.severity == "error" for check in report.checks)
+        report.restored = former_shares.unreported(self._table)
         document = report.document(self._clock())
         if report.frozen is not None:
             self._log(f"Nothing is sent ({report.frozen.code}): {report.frozen.detail}")
@@ -277,6 +300,7 @@ class Agent:
             return False
         if report.shares is not None:
             self._shares_reported = digest_of(report.shares)
+        former_shares.reported(self._table)
         return True
 
     def _remember(self, document: Dict[str, Any]) -> None:

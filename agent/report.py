@@ -4,6 +4,7 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from agent import VERSION
+from agent.former_shares import Restored
 from agent.names import MOST_DETAIL, shown
 from agent.orders import Orders
 from agent.plan import Plan
@@ -35,6 +36,7 @@ class Report:
         self.values: Optional[List[Dict[str, object]]] = None
         self.shares: Optional[Shares] = None
         self.outcomes: Optional[Tuple[int, List[Outcome]]] = None  # of a share order
+        self.restored: List[Restored] = []  # former shares
         self._errors: Dict[str, Tuple[int, str]] = {}
 
     def error(self, code: str, count: int, detail: str) -> None:
@@ -88,6 +90,10 @@ class Report:
         if self.outcomes is not None:
             id, outcomes = self.outcomes
             found["share_order"] = {"id": id, "outcomes": [_outcome(each) for each in outcomes]}
+        if self.restored:
+            found["restored_shares"] = [
+                {**each._asdict(), "detail": shown(each.detail, MOST_DETAIL)} for each in self.restored
+            ]
         return found
 
 

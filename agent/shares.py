@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from agent import names
 from agent.names import shown
@@ -105,21 +105,30 @@ def read_order(found: Any) -> Optional[ShareOrder]:
         raise ServerFailure("The orders can't be read: share_order is wrong. Are agent and server of one release?")
 
 
-def apply_order(adapter: SetsShares, order: ShareOrder, there: Shares) -> Tuple[List[Outcome], Shares]:
+def apply_order(
+    adapter: SetsShares,
+    order: ShareOrder,
+    there: Shares,
+    before_setting: Optional[Callable[[List[ShareLine]], object]] = None,
+    most: int = MOST_LINES,
+) -> Tuple[List[Outcome], Shares]:
     """Apply an order; return the result of each line, verified by a new listing, and that listing.
 
-    there: the listing before. Raises: Unreadable if shares can't be listed again; the next pass detects what was set.
+    there: the listing before. before_setting: called once with the lines that will be set. Raises: Unreadable if shares
+    can't be listed again; the next pass detects what was set.
     """
-    found: Dict[int, Outcome] = {}
-    sent: List[Tuple[ShareLine, Optional[Problem]]] = []
     now, in_partitions = there.by_key(), there.in_partitions()
+    lines = order.lines[:most]
+    without = {line.number: _without_sending(order, line, there.cluster, now) for line in lines}
+    found = {number: outcome for number, outcome in without.items() if outcome is not None}
+    due = [line for line in lines if line.number not in found]
+    if due and before_setting is not None:
+        before_setting(due)
+    sent: List[Tuple[ShareLine, Optional[Problem]]] = []
     stopped: Optional[Problem] = None
-    for line in order.lines[:MOST_LINES]:
-        outcome = _without_sending(order, line, there.cluster, now)
-        if outcome is None and stopped is not None:
-            outcome = Outcome(line.number, stopped.code, stopped.detail)
-        if outcome is not None:
-            found[line.number] = outcome
+    for line in due:
+        if stopped is not None:
+            found[line.number] = Outcome(line.number, stopped.code, stopped.detail)
             continue
         problem = adapter.set_share(order.cluster, line, line.key in in_partitions)
         sent.append((line, problem))
@@ -130,7 +139,7 @@ def apply_order(adapter: SetsShares, order: ShareOrder, there: Shares) -> Tuple[
         now = there.by_key()
     for line, problem in sent:
         found[line.number] = _verified(line, now.get(line.key), problem)
-    return [found[line.number] for line in order.lines if line.number in found], there
+    return [found[line.number] for line in lines], there
 
 
 def _without_sending(order: ShareOrder, line: ShareLine, cluster: str, now: Dict[Key, str]) -> Optional[Outcome]:

@@ -20,7 +20,7 @@ from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import pack_queue, read_queue
 from apps.schedulers.selectors import newest_pass
 from apps.schedulers.share_difference import read_listing
-from apps.schedulers.share_orders import store_shares
+from apps.schedulers.share_orders import store_outcomes, store_restored, store_shares
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be fast
 COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
@@ -68,7 +68,9 @@ def record_pass(
         if report.get("checks") is not None and is_newest:
             scheduler.checks, scheduler.checked_at = report["checks"], taken_at
             scheduler.save(update_fields=["checks", "checked_at"])
-        store_shares(scheduler, shares if is_newest else None, report.get("share_order"), taken_at, at, actor)
+        were_set = store_outcomes(scheduler, report.get("share_order"), at, actor)
+        were_set |= store_restored(scheduler, report.get("restored_shares") or [], at, actor)
+        store_shares(scheduler, shares if is_newest else None, were_set, taken_at)
         if is_newest:
             _log_change(scheduler, last, stored, at, actor)
     return scheduler, stored

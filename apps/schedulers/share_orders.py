@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -157,15 +157,9 @@ SET = ("done", "already")  # outcomes of lines whose shares the scheduler now ha
 
 
 def store_shares(
-    scheduler: Scheduler,
-    listed: tuple[str, list[ListedShare]] | None,
-    outcomes: Mapping[str, Any] | None,
-    taken_at: datetime,
-    at: datetime,
-    actor: Actor,
+    scheduler: Scheduler, listed: tuple[str, list[ListedShare]] | None, were_set: Mapping[Key, str], taken_at: datetime
 ) -> None:
-    """Store listed shares and outcomes of an order, in the caller's transaction, which has locked the scheduler."""
-    were_set = {} if outcomes is None else _store_outcomes(scheduler, outcomes, at, actor)
+    """Store listed shares, and which ones the agent set, in the caller's transaction, which locked the scheduler."""
     before = load_listing(scheduler)
     if listed is None and (before is None or not were_set):
         return
@@ -177,32 +171,62 @@ def store_shares(
     store_listing(scheduler, cluster, agreed, taken_at)
 
 
-def _store_outcomes(scheduler: Scheduler, given: Mapping[str, Any], at: datetime, actor: Actor) -> dict[Key, str]:
-    """Store outcomes; returns the shares that were set. A cancelled order stays cancelled."""
+def store_outcomes(scheduler: Scheduler, given: Mapping[str, Any] | None, at: datetime, actor: Actor) -> dict[Key, str]:
+    """Store outcomes of an order; returns the shares that were set. A cancelled order stays cancelled."""
+    if given is None:
+        return {}
     order = ShareOrder.objects.select_for_update(no_key=True).filter(scheduler=scheduler, pk=given["id"]).first()
     if order is None:
         return {}
-    were_set = {}
     for each in given["outcomes"]:
         if 0 <= each["line"] < len(order.lines):
             line = order.lines[each["line"]]
             line["outcome"], line["detail"] = each["code"], each["detail"]
-            if each["code"] in SET:
-                were_set[Key(line["group"], line["user"])] = line["after"]
     if order.state == ShareOrder.State.OPEN and all(line["outcome"] for line in order.lines):
-        is_done = all(line["outcome"] in SET for line in order.lines)
-        order.state = ShareOrder.State.DONE if is_done else ShareOrder.State.FAILED
-        order.ended_at = at
-        _log_end(scheduler, order, at, actor)
+        _end(order, at)
+        _log_end("scheduler.shares_set", scheduler, order, at, actor)
     order.save()
-    return were_set
+    reported = {each["line"] for each in given["outcomes"]}
+    return _were_set(line for i, line in enumerate(order.lines) if i in reported)
 
 
-def _log_end(scheduler: Scheduler, order: ShareOrder, at: datetime, actor: Actor) -> None:
+def store_restored(
+    scheduler: Scheduler, given: Sequence[Mapping[str, str]], at: datetime, actor: Actor
+) -> dict[Key, str]:
+    """Store what a reset did with the shares as an order that has ended; returns the shares that were restored."""
+    if not given:
+        return {}
+    known = load_listing(scheduler)
+    names = ("group", "user", "before", "after", "detail")
+    order = ShareOrder(
+        scheduler=scheduler,
+        cluster="" if known is None else known.cluster,
+        revision_number=scheduler.policy.head_number,
+        lines=[{**{name: each[name] for name in names}, "outcome": each["code"]} for each in given],
+        created_at=at,
+        created_by=actor.name,
+    )
+    _end(order, at)
+    order.save()
+    _log_end("scheduler.shares_restored", scheduler, order, at, actor)
+    return _were_set(order.lines)
+
+
+def _end(order: ShareOrder, at: datetime) -> None:
+    is_done = all(line["outcome"] in SET for line in order.lines)
+    order.state = ShareOrder.State.DONE if is_done else ShareOrder.State.FAILED
+    order.ended_at = at
+
+
+def _were_set(lines: Iterable[Mapping[str, str]]) -> dict[Key, str]:
+    return {Key(line["group"], line["user"]): line["after"] for line in lines if line["outcome"] in SET}
+
+
+def _log_end(verb: str, scheduler: Scheduler, order: ShareOrder, at: datetime, actor: Actor) -> None:
     n_set = sum(line["outcome"] in SET for line in order.lines)
     audit.record(
         actor=actor,
-        verb="scheduler.shares_set",
+        verb=verb,
         at=at,
         policy_slug=scheduler.policy.slug,
         subject=scheduler.name,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
+from agent.command_line import main
 from agent.records import Problem, ServerFailure, Unreadable
 from agent.shares import (
     Outcome,
@@ -231,6 +233,104 @@ def test_an_order_resumes_after_the_agent_was_killed(carrying: Place, at: int, w
     assert carrying.scheduler.shares == {"physics//": "61", "physics/ann/": "6", "physics/ann/gpu": "9"}
     outcomes = carrying.site.reports[-1]["share_order"]["outcomes"]
     assert {each["code"] for each in outcomes} <= {"done", "already"}
+
+
+# --- Former shares ----------------------------------------------------------------------------------------------------
+BEFORE = {"physics//": "60", "physics/ann/": "5", "physics/ann/gpu": "9"}
+
+
+def reset(place: Place) -> dict[str, tuple[str, str, str]]:
+    """What a reset by the site's orders says of each association: before, after, code."""
+    place.site.order(reset_values=True)
+    done = place.run()
+    assert done.returncode == 0, done.stderr
+    restored = place.site.reports[-1].get("restored_shares", [])
+    return {f"{each['group']}/{each['user']}": (each["before"], each["after"], each["code"]) for each in restored}
+
+
+def test_a_reset_restores_the_shares_of_before_and_says_so(carrying: Place) -> None:
+    carrying.run()
+    assert reset(carrying) == {"physics/": ("61", "60", "done"), "physics/ann": ("6", "5", "done")}
+    assert carrying.scheduler.shares == BEFORE
+    report = carrying.site.reports[-1]
+    assert (report["jobs"]["sent"], report["jobs"]["failed"]) == (2, 0)
+    assert {row["shares"] for row in report["shares"]["rows"]} == {"60", "5", "9"}, "the listing of afterwards"
+    carrying.scheduler.forget_calls()
+    carrying.run()
+    assert carrying.scheduler.calls("sacctmgr", "--immediate") == []
+    assert "restored_shares" not in carrying.site.reports[-1]
+
+
+def test_the_shares_before_the_first_order_are_restored_after_several(carrying: Place) -> None:
+    carrying.run()
+    line = {"line": 0, "group": "physics", "user": "", "before": "61", "after": "70"}
+    carrying.site.order(share_order={**ORDER, "id": 6, "lines": [line]})
+    carrying.run()
+    assert carrying.scheduler.shares["physics//"] == "70"
+    assert reset(carrying)["physics/"] == ("70", "60", "done")
+
+
+def test_shares_that_were_changed_by_hand_or_are_gone_are_left_alone(carrying: Place) -> None:
+    carrying.run()
+    carrying.scheduler.shares = {"physics/ann/": "8"}
+    assert reset(carrying) == {"physics/": ("", "60", "missing"), "physics/ann": ("8", "5", "changed_meanwhile")}
+    assert carrying.scheduler.shares == {"physics/ann/": "8"}
+
+
+def test_a_reset_without_the_site_restores_shares_too(carrying: Place) -> None:
+    carrying.run()
+    done = carrying.run("reset-values")
+    assert done.returncode == 0, done.stderr
+    assert "Shares of physics ann: done, 6 to 5." in done.stdout
+    assert carrying.scheduler.shares == BEFORE
+    carrying.run()
+    assert len(carrying.site.reports[-1]["restored_shares"]) == 2, "the site hears of it with the next report"
+
+
+def test_a_restored_share_is_reported_until_the_site_has_it(carrying: Place) -> None:
+    carrying.run()
+    carrying.site.refuses_reports = True
+    carrying.site.order(reset_values=True)
+    carrying.run()
+    assert carrying.scheduler.shares == BEFORE
+    carrying.site.refuses_reports = False
+    assert len(reset(carrying)) == 2
+
+
+# show config and operator, show assoc, two changes, show assoc
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", range(1, 7))
+def test_former_shares_survive_an_agent_that_is_killed_while_it_sets_them(carrying: Place, at: int, when: str) -> None:
+    carrying.scheduler.kill_caller(at, when)
+    assert carrying.run().returncode == -9
+    reset(carrying)
+    assert carrying.scheduler.shares == BEFORE
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", range(3, 8))
+def test_an_agent_that_is_killed_while_it_restores_goes_on(carrying: Place, at: int, when: str) -> None:
+    carrying.run()
+    carrying.site.order(reset_values=True)
+    (carrying.scheduler.folder / "kill.json").unlink(missing_ok=True)
+    carrying.scheduler.forget_calls()
+    carrying.scheduler.kill_caller(at, when)
+    carrying.run()
+    (carrying.scheduler.folder / "kill.json").unlink(missing_ok=True)
+    assert carrying.run().returncode == 0
+    assert carrying.scheduler.shares == BEFORE
+
+
+def test_a_share_is_not_set_if_its_former_value_cannot_be_stored(
+    carrying: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("PATH", f"{carrying.scheduler.folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(carrying.arguments("run", "--once")) == 1
+    assert carrying.scheduler.calls("sacctmgr", "--immediate") == []
 
 
 def test_a_refused_report_fails_the_pass(place: Place) -> None:

@@ -16,7 +16,7 @@ from tests.agent.steps import ROOT, Passes
 
 FACTORS = {"ann physics": 0.25, "bob physics": 0.5}
 VALUES = {"11": 25_000, "12": 50_000}
-SHARE_STEPS = ("shares", "set shares")
+SHARE_STEPS = ("restore shares", "shares", "set shares")
 ORDER: dict[str, Any] = {
     "id": 5,
     "cluster": "demo",
@@ -46,7 +46,7 @@ def test_a_killed_priority_pass_is_completed_by_the_next(scheduler: FakeSchedule
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("step", [*SHARE_STEPS, "queue", "report", "end"])
+@pytest.mark.parametrize("step", [*SHARE_STEPS[1:], "queue", "report", "end"])
 def test_a_killed_share_pass_is_completed_by_the_next(scheduler: FakeScheduler, tmp_path: Path, step: str) -> None:
     passes = Passes(tmp_path, scheduler.folder, {}, carries="shares", share_order=ORDER)
     assert passes.run(step) == -9

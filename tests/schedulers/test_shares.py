@@ -78,6 +78,24 @@ def publish(shares: float) -> None:
     publish_document(policy_slug="grid", document={"root": tree}, reason="x", at=AT, actor=SYSTEM)
 
 
+def test_restored_shares_are_listed_and_are_no_changes_by_hand(carrying: Site, agent: Caller, manager: Caller) -> None:
+    lists(agent, rows())
+    publish(77)
+    tag = manager.get("schedulers/c1/shares").json()["tag"]
+    order = manager.post(ORDERS, {"tag": tag}).json()
+    done = {"id": order["id"], "outcomes": [{"line": 0, "code": "done", "detail": ""}]}
+    lists(agent, rows(biology="77"), share_order=done)
+    line = {"group": "biology", "user": "", "before": "77", "after": "40", "code": "done", "detail": ""}
+    left = {**line, "user": "carol", "before": "9", "code": "changed_meanwhile", "detail": "It has 9, and had 1."}
+    lists(agent, rows(), restored_shares=[line, left])
+    found = manager.get("schedulers/c1/shares").json()
+    assert (brief(found, "to_send"), found["by_hand"]) == ([("biology", "", "40", "77")], [])
+    newest = manager.get(ORDERS).json()["results"][0]
+    assert (newest["state"], [each["outcome"] for each in newest["lines"]]) == ("failed", ["done", "changed_meanwhile"])
+    event = AuditEvent.objects.filter(verb="scheduler.shares_restored").get()
+    assert (event.details["set"], event.details["lines"]) == (1, 2)
+
+
 def brief(found: dict[str, Any], kind: str) -> list[tuple[str, str, str, str]]:
     return [(one["group"], one["user"], one["scheduler"], one["policy"]) for one in found[kind]]
 

@@ -121,6 +121,7 @@ SENTENCES = {
     "scheduler.reset_requested": gettext_lazy("requested to reset every value that the agent of %(what)s set"),
     "scheduler.shares_ordered": gettext_lazy("ordered shares for %(what)s"),
     "scheduler.share_order_cancelled": gettext_lazy("cancelled an order of shares for %(what)s"),
+    "scheduler.shares_restored": gettext_lazy("restored former shares in %(what)s"),
     "scheduler.shares_set": gettext_lazy("reported an order of shares for %(what)s"),
     "scheduler.removed": _REMOVED,
     "scheduler.agent_began": gettext_lazy("started the agent of %(what)s"),

@@ -249,6 +249,17 @@ class OrderOutcomesSerializer(serializers.Serializer[Any]):
     outcomes = BoundedListField(child=LineOutcomeSerializer(), max_length=5_000)
 
 
+class RestoredShareSerializer(serializers.Serializer[Any]):
+    """A share that a reset restored, or left alone because it was changed since."""
+
+    group = serializers.CharField(max_length=8_400)
+    user = serializers.CharField(max_length=256, allow_blank=True)
+    before = serializers.CharField(max_length=10, allow_blank=True)
+    after = serializers.CharField(max_length=10)
+    code = serializers.ChoiceField(("done", "already", "missing", "changed_meanwhile"))
+    detail = serializers.CharField(max_length=300, allow_blank=True)
+
+
 _SHARE_FIELDS = {name: {"type": "string"} for name in ("group", "user", "partition", "parent", "shares")}
 _SHARE = {"type": "object", "additionalProperties": False, "required": [*_SHARE_FIELDS], "properties": _SHARE_FIELDS}
 
@@ -285,6 +296,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     values = OwnValuesField(required=False, allow_null=True)
     shares = SharesField(required=False, allow_null=True)
     share_order = OrderOutcomesSerializer(required=False, allow_null=True)
+    restored_shares = serializers.ListField(child=RestoredShareSerializer(), required=False, max_length=20_000)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return {"pass": serializers.UUIDField(), **super().get_fields()}

@@ -191,9 +191,14 @@ class Command(OperatorCommand):
             self.stdout.write(f"# {len(found.only_here)} only in the policy, {len(found.only_there)} only there")
 
     def _remove(self, options: dict[str, Any]) -> None:
-        tag = tag_of(_view(options).scheduler)
+        view = _view(options)
+        tag = tag_of(view.scheduler)
         services.remove_scheduler(name=options["name"], tag=tag, reason=options["reason"], at=now(), actor=COMMAND)
         self.stdout.write(f"{options['name']} is removed.")
+        if view.last is not None and view.state != "reset":
+            self.stdout.write(
+                "What its agent has set stays in the scheduler: `fairshare-agent reset-values` on its host resets it."
+            )
 
 
 def _view(options: dict[str, Any]) -> SchedulerView:
