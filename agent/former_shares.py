@@ -1,7 +1,7 @@
 """The shares that associations had before the agent first set them: kept in its table, and restored by a reset.
 
-They are on disk before the first command, so that a killed agent can restore whatever it set. A share that somebody
-else changed since is left alone.
+They are on disk before the first command, so that a killed agent can restore whatever it set. A share that was
+changed in the scheduler since is left alone.
 """
 
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple
