@@ -95,16 +95,27 @@ def account_ids(keys: Sequence[AccountKey], *, at: datetime) -> dict[AccountKey,
     if not wanted:
         return {}
     _refuse_unusable(wanted)
-    found = _find(wanted)
+    found = _find_known(wanted)
     new = [key for key in wanted if key not in found]
-    if new:
-        found.update(_find_hidden(new))
-        new = [key for key in new if key not in found]
     if new:
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [at, *_columns(new)])
         found.update(_find(new))
     return {key: found[name] for key, name in spelled.items()}
+
+
+def known_account_ids(keys: Sequence[AccountKey]) -> dict[AccountKey, int]:
+    """The ids of those keys that have an account; none is created."""
+    spelled = {key: canonical(key) for key in dict.fromkeys(keys)}
+    found = _find_known(list(dict.fromkeys(spelled.values()))) if spelled else {}
+    return {key: found[name] for key, name in spelled.items() if name in found}
+
+
+def _find_known(keys: list[AccountKey]) -> dict[AccountKey, int]:
+    """Ids of stored accounts, also of those that are stored under pseudonyms."""
+    found = _find(keys)
+    missing = [key for key in keys if key not in found]
+    return found | _find_hidden(missing) if missing else found
 
 
 def _find(keys: list[AccountKey]) -> dict[AccountKey, int]:

@@ -101,7 +101,11 @@ class JobClassKey(NamedTuple):
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Valid records as columns. `who` and `job_class` index the lists of distinct names; text is UTF-8 without NUL."""
+    """Valid records as columns. `who` and `job_class` index the lists of distinct names; text is UTF-8 without NUL.
+
+    is_nameless: the scheduler knew no name of the user when it listed the job (its name service was down), and gave a
+    number or `nobody` instead. None are without this column.
+    """
 
     line: I8
     job: Bytes
@@ -125,6 +129,11 @@ class RecordBatch:
     is_charge: Flags
     people: list[AccountNames]
     job_classes: list[JobClassKey]
+    is_nameless: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        if len(self.is_nameless) != len(self.line):
+            self.is_nameless = np.zeros(len(self.line), np.bool_)
 
     def __len__(self) -> int:
         return len(self.line)

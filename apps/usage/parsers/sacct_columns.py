@@ -35,6 +35,7 @@ from apps.usage.parsers.slurm_values import (
     Times,
     Tres,
     count_tasks,
+    is_no_name,
     list_tres,
     no_times,
     read_amount,
@@ -59,7 +60,7 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
     n, zone = len(lines), reading.zone
     ignored: Problems = {}
     job, array_task = _ids(texts, n, problems)
-    people, who = _people(texts, n, problems)
+    people, who, is_nameless = _people(texts, n, problems)
     job_classes, job_class = _job_classes(texts, n, problems)
     meaning = _meanings(texts, notes)
     ran = (meaning != WAITING) & (meaning != NEVER_RAN)
@@ -88,6 +89,8 @@ def as_jobs(texts: Texts, lines: I8, reading: Reading, problems: Problems, notes
         n_tasks=_tasks(texts, n),
         people=people,
         job_classes=job_classes,
+        is_nameless=is_nameless,
+        are_live=False,
     )
     n_ignored = len(ignored.keys() - problems.keys())
     if n_ignored:
@@ -177,14 +180,14 @@ def _no_job(text: bytes) -> tuple[str, str]:
     )
 
 
-def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames], I8]:
+def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames], I8, Flags]:
+    """Distinct names, each row's index into them, and which rows give a number or `nobody` for the user's name."""
     nothing = [b""] * n
     users, uids = texts.get("User", nothing), texts.get("UID", nothing)
-    if not all(users):
-        users = [user or uid for user, uid in zip(users, uids, strict=True)]
-    known, code = combined(users, texts.get("Account", nothing))
-    people = []
-    for place, (user, account) in enumerate(known):
+    known, code = combined(users, texts.get("Account", nothing), uids)
+    people, is_nameless = [], []
+    for place, (given, account, uid) in enumerate(known):
+        user = given or uid
         try:
             who = AccountNames(name_of("User", user), name_of("Account", account))
         except ValueError as error:
@@ -194,7 +197,9 @@ def _people(texts: Texts, n: int, problems: Problems) -> tuple[list[AccountNames
             why = "Neither User nor UID is given: add both to --format (a deleted user still has a UID)."
             _report_rows(code == place, "no_user", why, problems)
         people.append(who)
-    return people, code
+        is_nameless.append(is_no_name(who.user, uid.decode("ascii", "replace")))
+    names, code_of = distinct(people)
+    return names, code_of[code], np.array(is_nameless, np.bool_)[code]
 
 
 def _job_classes(texts: Texts, n: int, problems: Problems) -> tuple[list[JobClassKey], I8]:

@@ -28,7 +28,7 @@ from apps.usage.parsers.slurm_json import (
     times_needed,
 )
 from apps.usage.parsers.slurm_states import accounted_meaning
-from apps.usage.parsers.slurm_values import count_tasks, number_of, sum_tres
+from apps.usage.parsers.slurm_values import count_tasks, is_no_name, number_of, sum_tres
 
 # Newer releases name the called command, possibly by its path.
 _OURS = re.compile(rb'"submission"\s*:|"openapi\\?/dbv|"openapi\\?/slurmdbd"|["/]sacct"')
@@ -88,10 +88,11 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     cluster = text_of("cluster", job.get("cluster"))
     if requested.cpus != requested.cpus:  # NaN: not in the list
         requested = requested._replace(cpus=number_or_nan(required.get("CPUs")))
+    user = _user(job, cluster)
     return JsonJob(
         job=job_of(job.get("job_id")),
         cluster=cluster,
-        who=AccountNames(_user(job, cluster), text_of("account", job.get("account"), MOST_NAME)),
+        who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(
             text_of("reservation", inner(job, "reservation").get("name")),
             partition,
@@ -109,6 +110,7 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
         has_no_allocation=isinstance(tres.get("allocated"), list) and not allocated.nodes > 0,
         limit_s=limit_of(time.get("limit")),
         n_tasks=count_tasks(inner(job, "array").get("task")),
+        is_nameless=is_no_name(user),
     )
 
 

@@ -63,6 +63,8 @@ class Jobs:
     n_tasks: I8  # of a pending array
     people: list[AccountNames]
     job_classes: list[JobClassKey]
+    is_nameless: Flags  # the user's name is a number or nobody
+    are_live: bool  # listed by the controller, which looks names up; accounting stores those of jobs that ended
 
 
 def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordBatch:
@@ -102,6 +104,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
         is_charge=np.zeros(n, np.bool_),
         people=jobs.people,
         job_classes=jobs.job_classes,
+        is_nameless=(jobs.is_nameless & (jobs.are_live | (state <= RUNNING)))[good],
     )
 
 

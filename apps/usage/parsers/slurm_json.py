@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -58,6 +59,7 @@ class JsonJob(NamedTuple):
     has_no_allocation: bool
     limit_s: float | None
     n_tasks: int
+    is_nameless: bool
 
 
 class RejectedJob(Exception):
@@ -91,6 +93,7 @@ def read_document(
     attempts = Attempts(list(cursor.get("last", ())))
     stream.seek(cursor.get("offset", 0))
     items = JsonItems(stream, "jobs", offset=cursor.get("offset", 0), number=cursor.get("number", 0))
+    piece_of = partial(_piece, read_job=read_job, attempts=attempts, are_live=is_listing)
     held: list[Item] = []
     n_bytes = 0
     for item in items:
@@ -99,7 +102,7 @@ def read_document(
         held.append(item)
         n_bytes += len(item.data)
         if len(held) == _PIECE_JOBS or n_bytes > _PIECE_BYTES:
-            yield _piece(held, read_job, attempts)
+            yield piece_of(held)
             held, n_bytes = [], 0
     _refuse_errors(items.others)
     if not items.was_found:
@@ -108,7 +111,7 @@ def read_document(
         raise Invalid(
             f"{items.problem} An incomplete listing doesn't show which jobs are gone: {_REMEDY}", code="cut_off"
         )
-    last = _piece(held, read_job, attempts, cursor)
+    last = piece_of(held, cursor=cursor)
     if items.problem:
         number = int(last.resume["number"]) + 1
         why = f"{items.problem} Jobs from the {number}. on are not in it. {_REMEDY}"
@@ -144,7 +147,14 @@ def _number_of(error: Any) -> float | None:
     return number_of(error.get("error_number")) if isinstance(error, dict) else None
 
 
-def _piece(items: list[Item], read_job: ReadJob, attempts: Attempts, cursor: Mapping[str, Any] | None = None) -> Parsed:
+def _piece(
+    items: list[Item],
+    *,
+    read_job: ReadJob,
+    attempts: Attempts,
+    are_live: bool,
+    cursor: Mapping[str, Any] | None = None,
+) -> Parsed:
     jobs: list[JsonJob] = []
     numbers: list[int] = []
     rejections: list[Rejection] = []
@@ -158,7 +168,7 @@ def _piece(items: list[Item], read_job: ReadJob, attempts: Attempts, cursor: Map
     batch = RecordBatch.from_rows([])
     if jobs:
         problems: Problems = {}
-        batch = to_records(_as_jobs(jobs, numbers, problems, notes), problems, notes)
+        batch = to_records(_as_jobs(jobs, numbers, problems, notes, are_live=are_live), problems, notes)
         attempts.number(batch)
         for row, (code, why) in problems.items():
             rejections.append(Rejection(numbers[row], code, f"Job {jobs[row].job}: {why}"))
@@ -184,7 +194,9 @@ def _loaded(item: Item) -> dict[str, Any]:
     return value
 
 
-def _as_jobs(jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, notes: dict[str, int]) -> Jobs:
+def _as_jobs(
+    jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, notes: dict[str, int], *, are_live: bool
+) -> Jobs:
     people, who = distinct([job.who for job in jobs])
     job_classes, job_class = distinct([job.job_class for job in jobs])
     n_unknown = sum(job.meaning is None for job in jobs)
@@ -213,6 +225,8 @@ def _as_jobs(jobs: Sequence[JsonJob], numbers: list[int], problems: Problems, no
         n_tasks=np.asarray([job.n_tasks for job in jobs], np.int64),
         people=people,
         job_classes=job_classes,
+        is_nameless=np.asarray([job.is_nameless for job in jobs], np.bool_),
+        are_live=are_live,
     )
 
 

@@ -26,7 +26,7 @@ from apps.usage.parsers.slurm_json import (
     times_needed,
 )
 from apps.usage.parsers.slurm_states import listed_meaning
-from apps.usage.parsers.slurm_values import Tres, count_tasks, number_of, read_tres
+from apps.usage.parsers.slurm_values import Tres, count_tasks, is_no_name, number_of, read_tres
 
 _LISTED = re.compile(rb'"job_state"\s*:|"openapi\\?/v\d|"openapi\\?/slurmctld"|["/]squeue"|"last_backfill"\s*:')
 _ACCOUNTED = re.compile(rb'"submission"\s*:')
@@ -88,10 +88,11 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
     requested = _tres("tres_req_str", job, is_needed=False)
     has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
+    user, uid = _user(job)
     return JsonJob(
         job=job_of(job.get("job_id")),
         cluster=text_of("cluster", job.get("cluster")),
-        who=AccountNames(_user(job), text_of("account", job.get("account"), MOST_NAME)),
+        who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(
             text_of("resv_name", job.get("resv_name")),
             text_of("partition", job.get("partition")),
@@ -109,17 +110,18 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         has_no_allocation=has_no_allocation,
         limit_s=limit_of(job.get("time_limit")),
         n_tasks=count_tasks(job.get("array_task_string")),
+        is_nameless=is_no_name(user, uid),
     )
 
 
-def _user(job: dict[str, Any]) -> str:
+def _user(job: dict[str, Any]) -> tuple[str, str]:
+    """The user's name, else the number as text; and the number."""
     user = text_of("user_name", job.get("user_name"), MOST_NAME)
     number = number_of(job.get("user_id"))
-    if not user and number is not None:
-        user = str(int(number))
-    if not user:
+    uid = "" if number is None else str(int(number))
+    if not user and not uid:
         raise RejectedJob("no_user", "Neither user_name nor user_id is given: query as a user who may see all jobs.")
-    return user
+    return user or uid, uid
 
 
 def _tres(name: str, job: dict[str, Any], *, is_needed: bool) -> Tres:

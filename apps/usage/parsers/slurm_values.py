@@ -250,6 +250,14 @@ def is_no_value(value: Any) -> bool:
     return value == "Infinity" or (type(value) in (int, float) and value in _NO_VALUES)
 
 
+def is_no_name(user: str, uid: str = "") -> bool:
+    """Whether a host knew no name of the user: it prints the number, or `nobody`.
+
+    A login of digits alone is told from a number by `uid`, where that is known.
+    """
+    return user == "nobody" or (user.isdigit() and uid in ("", user))
+
+
 def count_tasks(text: Any) -> int:
     """Number of tasks in `[0-3,7%2]`, `1-7:2` or, as bits, `0xF`; 1 for other text."""
     if not isinstance(text, str) or not text or len(text) > _MOST_TASK_TEXT:

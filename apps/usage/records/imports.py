@@ -32,7 +32,7 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
-from apps.usage.records.ingest import IMPORT, fill_defaults, ingest_batch, reject_ahead
+from apps.usage.records.ingest import IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
 from apps.usage.records.retention import is_too_late
 from apps.usage.records.versions import (
     COUNTED,
@@ -60,8 +60,11 @@ class DryRun:
             return Counts()
         batch, rejections = reject_ahead(batch, self._source, at)
         counts = Counts(rejected=len(rejections), rejections=rejections)
+        batch, _known, nameless = split_off_nameless(fill_defaults(batch, self._source), self._source)
+        counts.rejected += len(nameless)
+        counts.rejections += nameless
         if len(batch):
-            self._classify(fill_defaults(batch, self._source), counts)
+            self._classify(batch, counts)
         return counts
 
     def _classify(self, batch: RecordBatch, counts: Counts) -> None:

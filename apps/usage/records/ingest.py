@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 from django.db import connection, transaction
 
-from apps.accounts.account_ids import AccountKey, account_ids
+from apps.accounts.account_ids import AccountKey, account_ids, known_account_ids
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
 from apps.usage import buckets, changed_hours
@@ -185,6 +185,39 @@ def reject_ahead(batch: RecordBatch, source: Source, at: datetime) -> tuple[Reco
     return batch.take(~ahead), ahead_rejections(batch, ahead, at=at)
 
 
+NAMELESS = "user_without_name"
+
+
+def split_off_nameless(batch: RecordBatch, source: Source) -> tuple[RecordBatch, I8, list[Rejection]]:
+    """Reject jobs whose user's name isn't known for now, so that a number or `nobody` gets no account of its own.
+
+    Those that are stored keep their account, and a number that has one keeps it. Returns the other records, their known
+    account ids (0 for none), and the rejections.
+    """
+    known = np.zeros(len(batch), np.int64)
+    rows = np.flatnonzero(batch.is_nameless)
+    if not len(rows):
+        return batch, known, []
+    asked = batch.take(rows)
+    keys = [AccountKey(source.namespace, *batch.people[code]) for code in asked.who.tolist()]
+    accounts = known_account_ids(keys)
+    stored = find_stored(source.pk, asked).account_id
+    known[rows] = np.where(stored > 0, stored, [accounts.get(key, 0) for key in keys])
+    unknown = rows[known[rows] == 0]
+    rejections = [_nameless_rejection(batch, row) for row in unknown.tolist()]
+    kept = np.setdiff1d(np.arange(len(batch)), unknown)
+    return batch.take(kept), known[kept], rejections
+
+
+def _nameless_rejection(batch: RecordBatch, row: int) -> Rejection:
+    user, job = batch.people[batch.who[row]].user, batch.job[row].decode("utf-8", "replace")
+    message = (
+        f"The user of job {job} is given as {user}, which is no name: the scheduler's host can't look names up. The "
+        "job counts once it is reported with a name, or has ended in the accounting."
+    )
+    return Rejection(int(batch.line[row]), NAMELESS, message, f"job {job}"[:120])
+
+
 def fill_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
     """Set cluster and site from the source where a record has none."""
     changed = batch.take(np.arange(len(batch)))
@@ -199,7 +232,11 @@ def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | N
     counts = Counts(rejected=len(rejections), rejections=rejections)
     if len(batch):
         batch = fill_defaults(batch, source)
-        names = (_account_ids(batch, source.namespace, at), _job_class_ids(batch))
+        batch, known, nameless = split_off_nameless(batch, source)
+        counts.rejected += len(nameless)
+        counts.rejections += nameless
+    if len(batch):
+        names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
         lock_source(source.pk)
         limits = read_limits(source.pk)
         stored = _find(source.pk, batch, limits, is_listing=is_listing)
@@ -358,8 +395,16 @@ def _note_contact(source_id: int, at: datetime) -> None:
         cursor.execute(_NOTE_CONTACT, [at, source_id, at])
 
 
-def _account_ids(batch: RecordBatch, namespace: str, at: datetime) -> I8:
-    used, index = np.unique(batch.who, return_inverse=True)
+def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) -> I8:
+    """Ids of the records' accounts, which are created where `known` has none."""
+    is_new = known == 0
+    found = known.copy()
+    found[is_new] = _ids_of_names(batch, batch.who[is_new], namespace, at)
+    return found
+
+
+def _ids_of_names(batch: RecordBatch, who: I8, namespace: str, at: datetime) -> I8:
+    used, index = np.unique(who, return_inverse=True)
     keys = [AccountKey(namespace, *batch.people[code]) for code in used.tolist()]
     found = account_ids(keys, at=at)
     return np.array([found[key] for key in keys], np.int64)[index]

@@ -82,13 +82,14 @@ class StoredVersions:
     state: I8
     run_id: I8
     billing: F8
+    account_id: I8
 
     def take(self, chosen: I8 | Flags) -> StoredVersions:
         return StoredVersions(*(getattr(self, name)[chosen] for name in StoredVersions.__slots__))
 
     @classmethod
     def none(cls, n: int) -> StoredVersions:
-        return cls(*(np.zeros(n, np.int64) for _ in range(5)), np.zeros(n))
+        return cls(*(np.zeros(n, np.int64) for _ in range(5)), np.zeros(n), np.zeros(n, np.int64))
 
 
 @dataclass(slots=True)
@@ -138,11 +139,12 @@ _FIND = f"""
 SELECT array_agg(given.ordinal - 1), array_agg(record.id), array_agg(record.revision),
     array_agg(COALESCE(record.end_at, '-infinity')),
     array_agg(array_position(%s::text[], record.state::text)::int8 - 1),
-    array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int), array_agg(record.billing)
+    array_agg(COALESCE(record.run_id, 0) * 2 + (record.note = '{VANISHED}')::int), array_agg(record.billing),
+    array_agg(record.account_id)
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::int8[])
     WITH ORDINALITY AS given(cluster, job, array_task, submit_at, restart, ordinal)
 CROSS JOIN LATERAL (
-    SELECT id, revision, end_at, state, run_id, note, billing FROM usage_record AS stored
+    SELECT id, revision, end_at, state, run_id, note, billing, account_id FROM usage_record AS stored
     WHERE stored.source_id = %s AND stored.cluster = given.cluster AND stored.job = given.job
         AND stored.array_task = given.array_task AND stored.submit_at = given.submit_at
         AND stored.restart = given.restart::int4
@@ -169,14 +171,14 @@ def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False)
         found = pgbinary.fetch_columns(_FIND, [list(STATES), *given, *times, source_id])
         cursor.execute("SELECT set_config('enable_seqscan', 'on', true)")
     if found:
-        asked_place, stored_id, revision, end_us, state, run_and_note, billing = found
+        asked_place, stored_id, revision, end_us, state, run_and_note, billing, account_id = found
         index = chosen[asked_place]
         vanished = (run_and_note & 1).astype(np.bool_)
         open_state = np.full(len(state), -1) if is_listing else np.where(state == FINISHED, RUNNING, PENDING)
         state = np.where(vanished, open_state, state)
         stored.id[index], stored.revision[index], stored.state[index] = stored_id, revision, state
         stored.end_us[index], stored.run_id[index] = comparable_end(end_us, state), run_and_note >> 1
-        stored.billing[index] = billing
+        stored.billing[index], stored.account_id[index] = billing, account_id
     return stored
 
 
