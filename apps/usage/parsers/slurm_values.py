@@ -253,7 +253,7 @@ def is_no_value(value: Any) -> bool:
 def is_no_name(user: str, uid: str = "") -> bool:
     """Whether a host knew no name of the user: it prints the number, or `nobody`.
 
-    A login of digits alone is told from a number by `uid`, where that is known.
+    `uid`, where it is known, distinguishes a login of digits alone from a number.
     """
     return user == "nobody" or (user.isdigit() and uid in ("", user))
 
