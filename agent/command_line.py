@@ -28,7 +28,7 @@ from agent.records import Refused, Unreadable
 from agent.report import COUNTS, instant
 from agent.rest import Rest, read_token
 from agent.site_outputs import read_site
-from agent.state import Table, lock, open_table
+from agent.state import Table, lock, open_table, peek
 
 STATE = "/var/lib/fairshare-agent"
 DONE, FAILED, USAGE = 0, 1, 2
@@ -124,7 +124,7 @@ def _say_pass(agent: Agent, is_reported: bool) -> int:
 
 
 def _check(given: argparse.Namespace) -> int:
-    table = open_table(given.state)
+    table = peek(given.state)
     kind = str(given.kind or table.facts.get("kind"))
     adapter = adapter_of(kind, Commands(timeout_s=given.timeout_s))
     findings = all_checks(adapter, _knob(given, table) or KNOBS[kind][0])
@@ -161,10 +161,10 @@ def _knob(given: argparse.Namespace, table: Table) -> Optional[str]:
 
 
 def _status(given: argparse.Namespace) -> int:
-    table = open_table(given.state)
+    table = peek(given.state)
     last = table.facts.get("last_pass")
     if last is None:
-        print("No pass yet.")
+        print(f"No pass yet, as far as this user can read {given.state}.")
         return FAILED
     jobs = last["jobs"]
     lines: List[str] = ["last pass {ended_at}, mode {mode}".format(**last)]

@@ -393,7 +393,7 @@ def check_floor(orders: Orders, queue: Queue) -> Finding:
 
 def adapter_of(kind: str, commands: Commands) -> Adapter:
     if kind not in ADAPTERS:
-        raise Refused("Which scheduler? Nothing was set by this agent yet: give --kind slurm or --kind gridengine.")
+        raise Refused("Which scheduler? The agent's table doesn't say: give --kind slurm or --kind gridengine.")
     return ADAPTERS[kind](commands)
 
 

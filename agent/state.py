@@ -137,6 +137,17 @@ def _read(content: bytes) -> Tuple[Dict[str, Any], Dict[str, List[int]]]:
     return found["facts"], rows
 
 
+def peek(folder: str) -> Table:
+    """The table as it is, for commands that change nothing; empty if it is absent, damaged, or another user's."""
+    table = Table(folder)
+    try:
+        with open(os.path.join(folder, FILE), "rb") as file:
+            table.facts, table._rows = _read(file.read())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return table
+
+
 def open_table(folder: str) -> Table:
     """Open the table, and create its folder. Raises: Refused if that fails, or if others may write to it."""
     try:

@@ -364,6 +364,16 @@ def test_the_service_runs_until_terminated(place: Place) -> None:
     assert json.loads((place.state / "table.json").read_text())["facts"]["knob"] == "sitefactor"
 
 
+def test_a_check_needs_and_makes_no_folder(place: Place) -> None:
+    """Another user than the agent's may check before it is installed."""
+    done = place.run("check", "--kind", "slurm")
+    assert (done.returncode, "double_counting" in done.stdout) == (0, True)
+    assert place.run("status").returncode == 1
+    assert not place.state.exists()
+    done = place.run("check")
+    assert (done.returncode, "give --kind slurm or --kind gridengine" in done.stderr) == (2, True)
+
+
 def checked(place: Place, agent: Agent) -> str | None:
     """The severity of double counting in the report of one pass; None if it wasn't checked."""
     agent.run_pass()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.cli.stack.paths import REPOSITORY
 from apps.schedulers.models import Scheduler
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
@@ -96,7 +97,10 @@ def test_checks_show_the_line_to_change_and_the_unit_names_the_scheduler(admin: 
     agent.post("schedulers/c1/passes", report(checks=[check]))
     page = _page(admin, "/schedulers/c1/")
     assert page.texts("[data-testid=check] code") == ["Set 0<b>"]
-    assert "--scheduler c1 " in page.html
+    (unit,) = page.texts("pre[aria-label=Unit]")
+    example = (REPOSITORY / "docs/examples/slurm/fairshare-agent.service").read_text()
+    own = example.replace("https://fairshare.example.org", "http://testserver").replace("head", "c1")
+    assert unit.split() == own.split(), "the unit of the documentation, hardened and without root"
     assert len(page.all("[data-testid=pass]")) == 1
 
 

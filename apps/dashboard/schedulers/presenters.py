@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -277,27 +279,29 @@ def shares_headline(scheduler: Scheduler, found: ShareDifference | None) -> str:
     return text % {"n": presentation.count(n), "name": scheduler.name}
 
 
-def installing(site: str, name: str, policy: str) -> dict[str, str]:
-    """Commands and systemd unit to install the agent of one scheduler."""
+_UNIT = Path(settings.BASE_DIR, "docs/examples/slurm/fairshare-agent.service")
+_USERS = {Scheduler.Kind.SLURM.value: "slurm", Scheduler.Kind.GRIDENGINE.value: "sgeadmin"}
+
+
+def installing(site: str, scheduler: Scheduler) -> dict[str, str]:
+    """Commands to install the agent of one scheduler, and the unit of the documentation with its names."""
+    user, program = _USERS[scheduler.kind], "/opt/fairshare/fairshare-agent.pyz"
+    unit = _UNIT.read_text(encoding="utf-8")
+    for example, own in (
+        ("User=slurm", f"User={user}"),
+        ("https://fairshare.example.org", site),
+        ("--scheduler head", f"--scheduler {scheduler.name}"),
+    ):
+        unit = unit.replace(example, own)
+    policy = scheduler.policy.slug
     return {
         "token": f"manage.py create_token --user ADMIN --scope schedulers --scope priorities:read --policy {policy}",
-        "install": f"curl -fsS -o /usr/local/bin/fairshare-agent '{site}/fairshare-agent.pyz'\n"
-        "chmod 755 /usr/local/bin/fairshare-agent\n"
-        "install -d -m 700 /etc/fairshare\n"
-        "(umask 077; cat > /etc/fairshare/agent.token)",
-        "unit": "[Unit]\n"
-        "Description=Fairshare agent\n"
-        "After=network-online.target\n"
-        "Wants=network-online.target\n\n"
-        "[Service]\n"
-        f"ExecStart=/usr/local/bin/fairshare-agent run --server {site} --scheduler {name}"
-        " --token-file /etc/fairshare/agent.token\n"
-        "StateDirectory=fairshare-agent\n"
-        "Restart=always\n"
-        "RestartSec=10\n\n"
-        "[Install]\n"
-        "WantedBy=multi-user.target",
-        "reset_values": "systemctl stop fairshare-agent && fairshare-agent reset-values",
+        "install": "install -d /opt/fairshare /etc/fairshare\n"
+        f"curl -fsS -o {program} '{site}/fairshare-agent.pyz'\n"
+        f"install -m 0600 -o {user} /dev/null /etc/fairshare/agent.token\n"
+        "cat > /etc/fairshare/agent.token",
+        "unit": unit.rstrip(),
+        "reset_values": f"systemctl stop fairshare-agent && runuser -u {user} -- python3 {program} reset-values",
     }
 
 

@@ -91,7 +91,7 @@ def scheduler(request: HttpRequest, name: str) -> HttpResponse:
         "line": presenters.line_of(view),
         "passes": [presenters.pass_line(one) for one in passes],
         "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in found.checks or []],
-        "installing": presenters.installing(site, found.name, found.policy.slug),
+        "installing": presenters.installing(site, found),
         "tag": tag_of(found),
         "has_ledger": has_ledger(found.policy.slug),
         "now": clock.now(),
