@@ -193,11 +193,17 @@ def _config_facts(config: SlurmConfig | None) -> dict[str, Any] | None:
     return {"settings": config.settings, "lines": lines, "billing_weights": config.billing_weights}
 
 
+def _billing_weights(beginning: Beginning) -> Mapping[str, Any] | None:
+    """Weights of Slurm's configuration; None if it wasn't read."""
+    config = beginning.facts.get("slurm_config")
+    return config.get("billing_weights", {}) if config else None
+
+
 def keep_billing(beginning: Beginning, source: Source, *, at: datetime, actor: Actor) -> None:
     """Let the source compute billing with the weights of Slurm's configuration, if it was read."""
-    config = beginning.facts.get("slurm_config")
-    if config:
-        set_billing_weights(source, config.get("billing_weights", {}), at=at, actor=actor)
+    weights = _billing_weights(beginning)
+    if weights is not None:
+        set_billing_weights(source, weights, at=at, actor=actor)
 
 
 @dataclass(frozen=True)
@@ -224,6 +230,7 @@ def send_log(log: LogFile, *, version: int, at: datetime, actor: Actor) -> Begin
                 time_zone=log.time_zone,
                 dry_run=True,
                 makes_source=True,
+                billing_weights=_billing_weights(beginning),
             ),
             at=at,
             actor=actor,

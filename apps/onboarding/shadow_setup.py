@@ -20,6 +20,9 @@ from apps.policies.models import Policy
 from apps.schedulers.models import Scheduler
 from apps.schedulers.own_values import store_values
 from apps.schedulers.services import connect_scheduler
+from apps.usage.models import Source
+from apps.usage.parsers.sacct_header import COLLECTED
+from apps.usage.sources.services import change_source, tag_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ def has_scheduler(beginning: Beginning) -> bool:
 class FirstPolicy:
     """A first policy to publish, with the scheduler to connect.
 
-    settings: parts of PolicySettings; others are as proposed. scheduler: its name; "" for none.
+    settings: parts of PolicySettings; others are as proposed. scheduler: its name; "" for none. collects: whether the
+    source of the log goes on with sacct on this host.
     """
 
     slug: str
@@ -48,6 +52,7 @@ class FirstPolicy:
     settings: Mapping[str, Any] = field(default_factory=dict)
     scheduler: str = ""
     reach: str = Scheduler.Reach.AGENT.value
+    collects: bool = False
 
 
 def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, actor: Actor) -> ShadowSetup:
@@ -64,6 +69,8 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
         if wanted.scheduler and not has_scheduler(beginning):
             message = _("A scheduler can be connected here only with a tree from Slurm.")
             raise Invalid(message, fields=[FieldProblem("scheduler", message)])
+        if wanted.collects:
+            _go_on_collecting(beginning, at, actor)
         values, read_at = stored_sshare(beginning), beginning.sshare_at
         namespace = beginning.source.namespace if beginning.source else ""
         policy = publish_draft(
@@ -87,6 +94,29 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
         if values and read_at is not None:
             store_values(made, values, read_at)
     return ShadowSetup(policy, made)
+
+
+def can_collect(beginning: Beginning) -> bool:
+    """Whether records of the source are sent so far, and could be collected with sacct."""
+    return has_scheduler(beginning) and beginning.source is not None and beginning.source.kind == Source.Kind.PUSH
+
+
+def _go_on_collecting(beginning: Beginning, at: datetime, actor: Actor) -> None:
+    """Collect with sacct into the source of the log, so that each job of both counts once.
+
+    Raises:
+        Invalid: the source is collected in another way, or the settings don't allow sacct (field `collects`).
+    """
+    source = beginning.source
+    if source is None or not can_collect(beginning):
+        message = _("This source can’t be collected with sacct.")
+        raise Invalid(message, fields=[FieldProblem("collects", message)])
+    given = {"kind": Source.Kind.COMMAND, "collecting": {"command": COLLECTED.split()}}
+    try:
+        change_source(slug=source.slug, tag=tag_of(source), given=given, at=at, actor=actor)
+    except Invalid as refusal:
+        message = refusal.fields[0].message if refusal.fields else refusal.message
+        raise Invalid(message, fields=[FieldProblem("collects", message)]) from refusal
 
 
 def _connect(policy: Policy, name: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Scheduler:

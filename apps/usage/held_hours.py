@@ -40,13 +40,15 @@ class HeldHours:
     decided_at: datetime | None
     decided_by: str
     reason: str
+    can_merge: bool  # both have the same namespace and site, so that jobs can be told apart
 
 
 _GROUPS = """
 SELECT overlap.site, kept.slug, kept.name, held.slug, held.name, overlap.state, min(from_at), max(to_at),
     sum(extract(epoch FROM to_at - from_at) / 3600)::int8,
     COALESCE(sum(theirs.cpu_s), 0), COALESCE(sum(ours.cpu_s), 0), min(found_at), max(decided_at),
-    COALESCE(max(person.username), ''), max(reason)
+    COALESCE(max(person.username), ''), max(reason),
+    bool_and(kept.namespace = held.namespace AND kept.origin = held.origin)
 FROM usage_overlap AS overlap
 JOIN usage_source AS kept ON kept.id = kept_id JOIN usage_source AS held ON held.id = held_id
 LEFT JOIN accounts_user AS person ON person.id = decided_by_id

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import io
+import json
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
+from django.core.management import call_command
+from django.test import Client
 
 from apps.accounts.actor import COMMAND
+from apps.accounts.models import User
+from apps.core.errors import Invalid
+from apps.dashboard.onboarding.forms import read_days, typed_days
 from apps.onboarding.first_policy_draft import LogFile, confirm_log, read_tree, send_log
 from apps.onboarding.models import Beginning
+from apps.onboarding.shadow_setup import FirstPolicy, ShadowSetup, publish_first_policy
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.policies.models import Policy
+from apps.policies.selectors import get_revision
 from apps.policies.settings import PolicySettings
 from apps.runs.services import work_run_now
+from apps.usage.models import Overlap, Record, Source
+from tests.dashboard.page import read
+from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
 READ_AT = datetime.fromtimestamp(1_795_716_424, UTC)
@@ -64,3 +79,60 @@ def test_every_number_of_sshare_comes_out(folder: Path) -> None:
     assert found.usage.n_different == 0
     assert (found.factors.n_equal, len(found.factors.differences)) == (16, 16)
     assert found.factors.largest <= 1e-6
+
+
+def publish(begun: Beginning, **wanted: Any) -> ShadowSetup:
+    first = FirstPolicy(slug="c1", name="c1", reason="As Slurm has it", scheduler="c1", **wanted)
+    return publish_first_policy(version=begun.version, wanted=first, at=READ_AT, actor=COMMAND)
+
+
+def test_the_setup_goes_on_collecting_into_the_source_of_the_log(folder: Path, settings: Any, client: Client) -> None:
+    begun = begin(folder)
+    sign_in(client, User.objects.create_superuser("eva"))
+    assert read(client.get("/setup/")).has("a[href='/usage/sources/c1/settings/?kind=command']")
+    settings.FAIRSHARE_COLLECT_COMMANDS = ["/usr/bin/sacct" if Path("/usr/bin/sacct").exists() else "/bin/sacct"]
+    page = read(client.get("/setup/"))
+    assert page.has("#id_collects[checked]")
+    settings.FAIRSHARE_COLLECT_COMMANDS = []
+    with pytest.raises(Invalid):
+        publish(begun, collects=True)
+    assert not Policy.objects.exists()
+    settings.FAIRSHARE_COLLECT_COMMANDS = [str(program(folder))]
+    publish(begun, collects=True)
+    (source,) = Source.objects.all()
+    assert (source.kind, source.collect_every_s, source.collect_due_at) == ("command", 300, READ_AT)
+    assert source.collecting["command"][:4] == ["sacct", "-a", "-X", "-P"]
+    collected = io.StringIO()
+    call_command("collect_usage", "--source", "c1", "--json", stdout=collected)
+    assert json.loads(collected.getvalue())["new"] == 0, "jobs of the log are known"
+    assert Record.objects.values("job", "restart", "submit_at").distinct().count() == Record.objects.count()
+    assert not Overlap.objects.exists()
+
+
+def program(folder: Path) -> Path:
+    """A sacct that prints the log of the site."""
+    made = Path(tempfile.mkdtemp()) / "sacct"
+    made.write_text(f"#!/bin/sh\ncat {folder / 'sacct.txt'}\n")
+    made.chmod(0o755)
+    return made
+
+
+def test_a_half_life_of_hours_is_shown_as_hours(folder: Path, client: Client) -> None:
+    begun = begin(folder)
+    sign_in(client, User.objects.create_superuser("eva"))
+    page = read(client.get("/setup/"))
+    assert page.has("#id_half_life_days[value='2 h']")
+    form = {"version": str(begun.version), "name": "c1", "algorithm": "slurm-fair-tree", "half_life_days": "2 h"}
+    assert client.post("/setup/publish/", form).status_code == 303
+    window = get_revision(policy=Policy.objects.get()).settings["window"]
+    assert (window["half_life_s"], window["calc_period_s"], window["phase_s"]) == (7200, 60, 56)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "typed"),
+    [(604_800, "7"), (43_200, "0.5"), (7_200, "2 h"), (131_400, "36.5 h"), (5_400, "1.5 h"), (7_201, "7201 s")],
+)
+def test_each_half_life_is_read_as_it_is_shown(seconds: int, typed: str) -> None:
+    shown = typed_days(seconds)
+    assert round(read_days(shown) * 86_400) == seconds
+    assert shown == typed

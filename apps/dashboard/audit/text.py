@@ -132,6 +132,7 @@ SENTENCES = {
     "usage.imported": gettext_lazy("imported usage of %(what)s"),
     "usage.undo_asked": gettext_lazy("requested to undo an import of %(what)s"),
     "usage.import_undone": gettext_lazy("undid an import of %(what)s"),
+    "usage.sources_merged": gettext_lazy("merged %(what)s into another source"),
     "usage.overlap_decided": gettext_lazy("resolved overlapping hours of %(what)s and another source"),
     "usage.repaired": gettext_lazy("rebuilt totals of %(what)s from its records"),
     "usage.open_jobs_closed": gettext_lazy("closed open jobs of the silent source %(what)s"),

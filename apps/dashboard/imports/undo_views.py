@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -24,6 +25,7 @@ from apps.usage.models import Import
 from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_conflict, undo_import
 from apps.usage.selectors import get_import
+from apps.usage.sources.merging import merge_sources
 
 _AT_WORK = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 
@@ -92,23 +94,22 @@ def overlaps(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def overlap_decide(request: HttpRequest) -> HttpResponse:
-    """Decide whether hours that two sources report count from both or only from the first."""
+    """Decide whether hours that two sources report count from both or only from the first, or merge the sources."""
     actor = actor_of(request)
     require_create(actor, request.POST.get("held", ""))  # first, so that an error reveals nothing to other actors
     given = {name: request.POST.get(name, "") for name in ("site", "kept", "held", "reason", "decision")}
     try:
-        if given["decision"] not in ("count", "drop"):
+        common: dict[str, Any] = {"reason": given["reason"], "at": clock.now(), "actor": actor}
+        if given["decision"] == "merge":
+            merge_sources(kept_slug=given["kept"], merged_slug=given["held"], **common)
+        elif given["decision"] in ("count", "drop"):
+            counts = given["decision"] == "count"
+            decide_overlap(
+                site=given["site"], kept_slug=given["kept"], held_slug=given["held"], counts=counts, **common
+            )
+        else:
             raise Invalid(_("Choose an action."))
-        decide_overlap(
-            site=given["site"],
-            kept_slug=given["kept"],
-            held_slug=given["held"],
-            counts=given["decision"] == "count",
-            reason=given["reason"],
-            at=clock.now(),
-            actor=actor,
-        )
-    except Invalid as refusal:
+    except (Invalid, Conflict) as refusal:
         return _page(request, refused=given, why=refusal.message, status=422)
     messages.success(request, _("Saved"))
     return SeeOther(reverse("dashboard:overlaps"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from django import forms
@@ -121,14 +122,25 @@ class FirstPolicyForm(RefusableForm):
     )
 
     def __init__(
-        self, *args: Any, allowed: Choices, given: PolicySettings, has_scheduler: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        allowed: Choices,
+        given: PolicySettings,
+        has_scheduler: bool = False,
+        can_collect: bool = False,
+        **kwargs: Any,
     ) -> None:
-        """given: settings from the tree's file and Slurm's configuration. has_scheduler: offer to connect one."""
+        """given: settings from the tree's file and Slurm's configuration. has_scheduler, can_collect: offer to connect
+        one, and to go on collecting its log.
+        """
         super().__init__(*args, **kwargs)
         self._given = given
         if has_scheduler:
             help_text = _("Its numbers are compared with ours; nothing is sent to it. Leave empty for none.")
             self.fields["scheduler"] = name_field(_("Scheduler in shadow mode"), 64, help_text, required=False)
+        if can_collect:
+            label = _("Go on collecting with sacct, every 5 minutes, into the same source")
+            self.fields["collects"] = forms.BooleanField(label=label, required=False)
         cast("forms.ChoiceField", self.fields["algorithm"]).choices = allowed
 
     @property
@@ -139,14 +151,16 @@ class FirstPolicyForm(RefusableForm):
         return _require_slug(str(self.cleaned_data["name"]))
 
     def clean_half_life_days(self) -> float:
+        typed = str(self.cleaned_data["half_life_days"]).strip()
         try:
-            days = read_number(str(self.cleaned_data["half_life_days"]))
+            days = read_days(typed)
         except ValueError:
             days = 0.0
-        is_never = days == 0 and self._is_slurm and str(self.cleaned_data["half_life_days"]).strip() == "0"
+        is_never = days == 0 and self._is_slurm and typed == "0"
         if not is_never and not 0 < days <= _LONGEST_DAYS:
             raise forms.ValidationError(
-                _("Days above 0, at most 3650: usage of that age counts half."), code="out_of_range"
+                _("Days above 0, at most 3650, or hours such as 2 h: usage of that age counts half."),
+                code="out_of_range",
             )
         return days
 
@@ -156,7 +170,26 @@ class FirstPolicyForm(RefusableForm):
 
     @property
     def settings(self) -> PolicySettings:
-        return settings_with(self._given, self.cleaned_data["algorithm"], self.cleaned_data["half_life_days"] * 86_400)
+        half_life_s = round(self.cleaned_data["half_life_days"] * 86_400, 3)
+        return settings_with(self._given, self.cleaned_data["algorithm"], half_life_s)
+
+
+_UNITS_S = {"h": 3_600, "min": 60, "s": 1}
+
+
+def read_days(typed: str) -> float:
+    """Days of a number, or of a number with a unit: 7, 0.5, 2 h, 90 min, 45 s. Raises ValueError for other text."""
+    match = re.fullmatch(r"(.*?)\s*(h|min|s)", typed)
+    return read_number(match[1]) * _UNITS_S[match[2]] / 86_400 if match else read_number(typed)
+
+
+def typed_days(seconds: float) -> str:
+    """The text from which `read_days` reads this time: days, or the first unit in which it has two decimals at most."""
+    for unit, unit_s in {"": 86_400, **_UNITS_S}.items():
+        amount = round(seconds / unit_s, 2)
+        if round(amount * unit_s, 6) == seconds:
+            return f"{amount:g} {unit}".strip()
+    return f"{seconds!r} s"
 
 
 def algorithms_for(*, has_inherit: bool) -> Choices:

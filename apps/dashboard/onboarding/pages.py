@@ -25,6 +25,7 @@ from apps.dashboard.onboarding.forms import (
     TreeForm,
     ZoneForm,
     algorithms_for,
+    typed_days,
 )
 from apps.dashboard.schedulers import shadow
 from apps.dashboard.shell import presentation
@@ -38,13 +39,14 @@ from apps.onboarding.first_policy_draft import (
     tree_of,
 )
 from apps.onboarding.models import Beginning
-from apps.onboarding.shadow_setup import has_scheduler
+from apps.onboarding.shadow_setup import can_collect, has_scheduler
 from apps.onboarding.slurm_outputs import can_read_here, can_read_log_here
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
 from apps.policies.selectors import list_policies
 from apps.policies.tree.columns import TreeColumns
 from apps.usage import selectors as usage
+from apps.usage.import_notes import lost_lines
 from apps.usage.models import Import, RejectedLine
 from apps.usage.parsers.sacct_header import COMMAND
 
@@ -178,7 +180,8 @@ def _report(work: Import | None) -> dict[str, Any]:
     report = import_report(work, clock.now())
     rejected = RejectedLine.objects.filter(usage_import=work).order_by("line")[:_REJECTED] if report.n_rejected else []
     by_code = work.run.result.get("by_code", {})
-    return {"report": report, "import": work, "rejected": list(rejected), "reasons": reasons(by_code)}
+    lost = lost_lines(work.run.result.get("notes", {}))
+    return {"report": report, "import": work, "rejected": list(rejected), "reasons": reasons(by_code), "lost": lost}
 
 
 def _log_context(beginning: Beginning, state: LogState, submitted: Submitted, actor: Actor) -> dict[str, Any]:
@@ -199,6 +202,11 @@ def _log_context(beginning: Beginning, state: LogState, submitted: Submitted, ac
     }
 
 
+def collects_here(beginning: Beginning) -> bool:
+    """Whether the source of the log can go on with sacct on this host."""
+    return can_collect(beginning) and can_read_log_here()
+
+
 def _against_context(
     beginning: Beginning, tree: TreeColumns, against: TreeVsUsage, submitted: Submitted
 ) -> dict[str, Any]:
@@ -206,6 +214,9 @@ def _against_context(
     allowed = algorithms_for(has_inherit=bool(tree.inherit.any()))
     return {
         "against": against,
+        "settings_of_source": None
+        if beginning.source is None or not can_collect(beginning) or can_read_log_here()
+        else reverse("dashboard:source-settings", kwargs={"slug": beginning.source.slug}) + "?kind=command",
         "verdict": setup_presenters.verdict(against),
         "story": setup_presenters.extremes(against),
         "span": setup_presenters.span_text(against),
@@ -232,14 +243,22 @@ def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPo
     given = proposed_settings(beginning)
     names = [name for name, _label in allowed]
     wanted = str(given.algorithm["name"])
-    initial = {
+    initial: dict[str, Any] = {
         "name": beginning.facts.get("policy", "") or (beginning.source.name if beginning.source else ""),
         "algorithm": wanted if wanted in names else next(iter(names), ""),
-        "half_life_days": "0" if given.window["aging"] == "none" else f"{given.window['half_life_s'] / _DAY_S:.12g}",
+        "half_life_days": "0" if given.window["aging"] == "none" else typed_days(given.window["half_life_s"]),
     }
+    if can_collect(beginning):
+        initial["collects"] = True
     if has_scheduler(beginning):
         initial["scheduler"] = slugify(beginning.facts.get("policy", ""))
-    return FirstPolicyForm(initial=initial, allowed=allowed, given=given, has_scheduler=has_scheduler(beginning))
+    return FirstPolicyForm(
+        initial=initial,
+        allowed=allowed,
+        given=given,
+        has_scheduler=has_scheduler(beginning),
+        can_collect=collects_here(beginning),
+    )
 
 
 def _part(some: float, whole: float) -> str:

@@ -19,7 +19,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from apps.dashboard.imports.reports import size
 from apps.dashboard.onboarding.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for
-from apps.dashboard.onboarding.pages import Submitted, log_context, show
+from apps.dashboard.onboarding.pages import Submitted, collects_here, log_context, show
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.onboarding import first_policy_draft as drafting
@@ -208,7 +208,13 @@ def publish(request: HttpRequest) -> HttpResponse:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))
     given = proposed_settings(beginning)
-    form = FirstPolicyForm(request.POST, allowed=allowed, given=given, has_scheduler=has_scheduler(beginning))
+    form = FirstPolicyForm(
+        request.POST,
+        allowed=allowed,
+        given=given,
+        has_scheduler=has_scheduler(beginning),
+        can_collect=collects_here(beginning),
+    )
     if form.is_valid() and "compare" in request.POST:
         return show(request, Submitted(policy=form))
     if not form.is_valid():
@@ -220,6 +226,7 @@ def publish(request: HttpRequest) -> HttpResponse:
             reason=_("First policy, from %(file)s.") % {"file": beginning.file_name},
             settings=form.settings.to_json(),
             scheduler=form.cleaned_data.get("scheduler", "").strip(),
+            collects=bool(form.cleaned_data.get("collects")),
         )
         made = publish_first_policy(version=read_action(request).version, wanted=wanted, at=clock.now(), actor=actor)
     except (Invalid, Conflict) as refusal:

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
 
 from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field, name_input, number_field, text_area
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
+from apps.usage.parsers.sacct_header import COLLECTED
 from apps.usage.sources.source_settings import PREFIX
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -28,10 +30,6 @@ _OWN = ("name", "time_zone", "origin", "namespace", "site", "cluster", "skew_tol
 _TERMS = ("folder", "pattern", "files", "format", "address", "version", "user", "accounting", "queue")
 _SPLITS = re.compile(r"[\s'\"\\]")
 _COMMANDS = ("command", "listing")
-SACCT = (
-    "sacct -a -X -P --duplicates -S {from} -E {to} --format=JobIDRaw,Cluster,User,Account,Partition,QOS,Submit,Start,"
-    "End,ElapsedRaw,State,AllocCPUS,AllocTRES,ReqTRES,Reservation,UID,TimelimitRaw,JobID"
-)
 
 
 def _tick(label: Any) -> forms.BooleanField:
@@ -67,6 +65,14 @@ class SourceForm(RefusableForm):
             help_text=_("Jobs that end further in the future are rejected."),
         )
 
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if self.is_new and "slug" not in self.errors and not given.get("slug"):
+            given["slug"] = slugify(given.get("name", ""))[:64]
+            if given.get("name") and not given["slug"]:
+                self.add_error("slug", forms.ValidationError(_("Use letters a–z or digits."), code="required"))
+        return given
+
     def clean_command(self) -> list[str]:
         return _arguments(self.cleaned_data["command"])
 
@@ -94,7 +100,7 @@ class SourceForm(RefusableForm):
 def initial_of(source: Source) -> dict[str, Any]:
     """Initial values of the form for an existing source."""
     terms: Mapping[str, Any] = source.collecting
-    shown = {name: getattr(source, name) for name in _OWN} | {name: terms[name] for name in _TERMS if name in terms}
+    shown = own_values(source) | {name: terms[name] for name in _TERMS if name in terms}
     shown |= {name: typed_command(terms[name]) for name in _COMMANDS if name in terms}
     for name, (setting, unit) in _IN_UNITS.items():
         value = terms.get(setting, getattr(source, setting, None))
@@ -102,12 +108,17 @@ def initial_of(source: Source) -> dict[str, Any]:
     return shown
 
 
+def own_values(source: Source) -> dict[str, Any]:
+    """Initial values that don't depend on the kind."""
+    return {name: getattr(source, name) for name in _OWN}
+
+
 def default_values(kind: str) -> dict[str, Any]:
     """Initial values of the form for a new source."""
     shown: dict[str, Any] = {"skew_tolerance_s": 300, "collect_every": 5, "format": AUTO, "pattern": "*"}
     shown |= {"files": "whole", "settle": 60, "overlap": 60, "look_back": 7, "timeout": 300}
     shown |= {"accounting": True, "queue": True, "version": "v0.0.40"}
-    return shown | ({"command": SACCT} if kind == Source.Kind.COMMAND else {})
+    return shown | ({"command": COLLECTED} if kind == Source.Kind.COMMAND else {})
 
 
 def typed_command(arguments: Sequence[str]) -> str:
@@ -137,7 +148,8 @@ def _about(is_new: bool) -> dict[str, forms.Field]:
         fields["slug"] = forms.SlugField(
             label=_("Short name"),
             max_length=64,
-            help_text=_("For addresses, tokens and commands; can’t be changed."),
+            required=False,
+            help_text=_("For addresses, tokens and commands; can’t be changed. Left empty, it is made from the name."),
             widget=name_input(),
         )
     zone_help = _("For times without a zone, such as sacct’s.")

@@ -26,7 +26,7 @@ from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.dashboard.sources.forms import SourceForm, default_values, initial_of, typed_command
+from apps.dashboard.sources.forms import SourceForm, default_values, initial_of, own_values, typed_command
 from apps.dashboard.sources.presenters import coverage_of, headline, line_of, lines_of, what_is_late
 from apps.figures import Figure
 from apps.figures.coverage import DAYS, PERIODS_DAYS, coverage_figure
@@ -240,13 +240,18 @@ def new(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings(request: HttpRequest, slug: str) -> HttpResponse:
-    """Change the settings of a source; `tag` identifies the state that the page showed."""
+    """Change the settings of a source; `tag` identifies the state that the page showed. kind: another way to get its
+    records.
+    """
     actor = _administrator(request)
     found = selectors.get_source(slug=slug, actor=actor)
     require_open(found)
+    wanted = request.GET.get("kind", "")
+    kind = wanted if wanted in LABELS else found.kind
     if request.method != "POST":
-        return _page(request, SourceForm(initial=initial_of(found), kind=found.kind, is_new=False), found)
-    form = SourceForm(request.POST, kind=found.kind, is_new=False)
+        initial = initial_of(found) if kind == found.kind else {**default_values(kind), **own_values(found)}
+        return _page(request, SourceForm(initial=initial, kind=kind, is_new=False), found)
+    form = SourceForm(request.POST, kind=kind, is_new=False)
     if form.is_valid():
         try:
             tag = read_action(request).tag
@@ -313,6 +318,7 @@ def _page(request: HttpRequest, form: SourceForm, found: Source | None = None, *
         "kind_label": LABELS[form.kind],
         "source": found,
         "tag": services.tag_of(found) if found else "",
+        "kinds": [(kind, label) for kind, label in LABELS.items() if found is not None and found.kind in LABELS],
         "own_fields": [form[name] for name in form.fields if name in _ABOUT and name != "names_people"],
         "interval_fields": [form[name] for name in form.fields if name in _SCHEDULE],
         "crumbs": _crumbs(_("Settings"), found) if found else _crumbs(_("New source")),

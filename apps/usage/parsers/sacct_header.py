@@ -23,6 +23,8 @@ WITHOUT_HEADER = (RECOMMENDED, (*RECOMMENDED, "TimelimitRaw", "JobID"), _ALSO_KN
 COMMAND = (
     f"SLURM_TIME_FORMAT=%s sacct -a -X -P --duplicates --format={','.join((*RECOMMENDED, 'TimelimitRaw', 'JobID'))}"
 )
+# The same for each time window of a collected source, whose times are printed as seconds anyway.
+COLLECTED = COMMAND.partition(" ")[2].replace(" --format", " -S {from} -E {to} --format")
 
 DELIMITERS = b"|\x1f\x1e\x1d\x01\t;"
 _TIME = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:?\d\d)?|\d{1,12}|Unknown|None|None assigned|N/A|"

@@ -164,3 +164,26 @@ def test_all_users_see_overlaps_and_only_administrators_decide(client: Client) -
     asked = {"site": "north", "kept": "abisko", "held": "peer", "decision": "drop", "reason": "x"}
     assert client.post(reverse("dashboard:overlap-decide"), asked).status_code == 403
     assert Overlap.objects.get().state == "held"
+
+
+@pytest.mark.usefixtures("source")
+def test_overlapping_sources_of_one_scheduler_can_be_merged(as_admin: Client) -> None:
+    first = Source.objects.get(slug="abisko")
+    second = make_source(NewSource(slug="live", name="Live", namespace=first.namespace), at=AT, actor=COMMAND)
+    start = clock.now() - timedelta(days=3)
+    times = {"submit_at": start, "start_at": start, "end_at": start + timedelta(hours=3)}
+    for one in (first, second):
+        ingest_batch(source=one, rows=[RecordRow(job="1", user="a", cpus=2, **times)], at=clock.now())
+    ingest_batch(source=second, rows=[RecordRow(job="2", user="a", cpus=2, **times)], at=clock.now())
+    assert page(as_admin, "overlaps").has("button[value='merge']")
+    given = {"site": first.site, "kept": "abisko", "held": "live", "decision": "merge", "reason": "one scheduler"}
+    assert as_admin.post(reverse("dashboard:overlap-decide"), given).status_code == 303
+    assert Record.objects.filter(source=first).count() == 2
+    assert list(Source.objects.values_list("slug", flat=True)) == ["abisko"]
+    assert page(as_admin, "overlaps").has('[data-testid="no-overlaps"]')
+
+
+@pytest.mark.usefixtures("source")
+def test_sources_of_two_sites_cannot_be_merged(as_admin: Client) -> None:
+    overlapping()
+    assert not page(as_admin, "overlaps").has("button[value='merge']")

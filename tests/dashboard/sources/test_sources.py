@@ -228,3 +228,30 @@ def test_rejected_lines_of_a_collection_are_shown_like_those_of_an_import(as_adm
     assert (refused.status_code, Record.objects.count(), Import.objects.get().undone_run) == (303, 1, None)
     assert "a.swf" in text_of(as_admin.get("/usage/sources/abisko/"))
     assert as_admin.get("/usage/quality/").status_code == 200
+
+
+def test_a_source_that_was_sent_records_is_collected_from_now_on(as_admin: Client, settings: Any) -> None:
+    """The settings page changes the kind; the new fields have their usual values, the source's own ones stay."""
+    settings.FAIRSHARE_COLLECT_COMMANDS = ["/bin/true"]
+    make_source(NewSource(slug="nasty", name="Nasty", cluster="c1"), at=clock.now(), actor=SYSTEM)
+    address = "/usage/sources/nasty/settings/?kind=command"
+    assert as_admin.get("/usage/sources/nasty/settings/").context["kind"] == "push"
+    given = typed(as_admin, address)
+    assert (given["name"], given["cluster"]) == ("Nasty", "c1")
+    assert given["command"].startswith("sacct -a -X -P --duplicates -S {from} -E {to}")
+    tag = as_admin.get(address).context["tag"]
+    done = as_admin.post(address, {**given, "command": "true {from}", "tag": tag})
+    assert done.status_code == 303, done.context["form"].errors
+    source = Source.objects.get(slug="nasty")
+    assert (source.kind, source.collecting["command"], source.cluster) == ("command", ["true", "{from}"], "c1")
+    assert source.collect_due_at is not None
+    assert as_admin.get("/usage/sources/nasty/settings/?kind=peer").context["kind"] == "command", "peers subscribe"
+
+
+def test_the_short_name_is_made_from_the_name(as_admin: Client, spool: Path) -> None:
+    address = f"{NEW}?kind=directory"
+    given = typed(as_admin, address, name="Abisko Ålesund 2", folder=str(spool))
+    assert as_admin.post(address, given).status_code == 303
+    assert Source.objects.get().slug == "abisko-alesund-2"
+    refused = as_admin.post(address, {**given, "name": "数"})
+    assert "slug" in refused.context["form"].errors

@@ -195,6 +195,9 @@ class PublishSetupSerializer(serializers.Serializer[Any]):
         help_text='Name of the scheduler to connect; "": none',
     )
     settings = BoundedDictField(required=False, default=dict, help_text="Settings in place of the proposed ones")
+    collects = serializers.BooleanField(
+        required=False, default=False, help_text="Collect further records with sacct on this host, into the same source"
+    )
     reason = serializers.CharField(max_length=1_000)
 
 

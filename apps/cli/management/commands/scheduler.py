@@ -252,6 +252,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="", help="slug of the usage source")
     parser.add_argument("--time-zone", default="", help="time zone of local times in the log")
     parser.add_argument("--publish", action="store_true", help="publish the policy, and connect its scheduler")
+    parser.add_argument(
+        "--collect",
+        action="store_true",
+        help="with --publish: go on collecting with sacct on this host, into the same usage source",
+    )
     parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
     parser.add_argument("--json", action="store_true", help="print the comparison with sshare as JSON")
 
@@ -271,9 +276,12 @@ def set_up(options: dict[str, Any], write: Write, note: Write) -> None:
         _print(found, write)
     if not options["publish"]:
         note("Nothing is published: add --publish --reason TEXT, or continue on the page /setup/.")
+        if begun.source is not None:
+            slug = begun.source.slug
+            note(f"The log is kept in the usage source {slug}. It counts nowhere before a policy maps its accounts.")
         return
     name = options["name"]
-    wanted = FirstPolicy(slug=name, name=name, reason=options["reason"], scheduler=name)
+    wanted = FirstPolicy(slug=name, name=name, reason=options["reason"], scheduler=name, collects=options["collect"])
     made = publish_first_policy(version=begun.version, wanted=wanted, at=now(), actor=COMMAND)
     note(f"{made.policy.slug} is published, and its scheduler is in shadow mode.")
 

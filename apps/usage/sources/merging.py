@@ -1,0 +1,129 @@
+"""Merge a source into another that reports the same jobs: each job counts once, and later ones are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Max, Min
+
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import Actor
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.usage.authority import require_create, require_open
+from apps.usage.models import Overlap, Record, SiteDay, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.records.versions import Counts
+from apps.usage.sources.services import set_archived
+
+MOST_MERGED = 500_000
+_PIECE = 20_000
+_DAY = timedelta(days=1)
+_COLLECTING = ("kind", "collecting", "collect_every_s", "collect_due_at", "cursor", "collected_at", "is_paused")
+
+
+@transaction.atomic
+def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime, actor: Actor) -> Counts:
+    """Add the jobs of a source to another one of the same site and namespace, and archive it.
+
+    The other source goes on collecting as this one did, unless it collects by itself. Hours of the archived source stay
+    uncounted if it is restored.
+
+    Raises:
+        NotAllowed: the actor is not an administrator.
+        NotFound: there is no such source.
+        Invalid: the reason is missing.
+        Conflict: the sources have other namespaces or origins, records were removed, or there are too many.
+    """
+    for slug in (kept_slug, merged_slug):
+        require_create(actor, slug)
+    if not reason.strip():
+        message = "Enter a reason: readers of the numbers will need it."
+        raise Invalid(message, fields=[FieldProblem("reason", message)])
+    found = {one.slug: one for one in Source.objects.filter(slug__in=(kept_slug, merged_slug))}
+    if len(found) < 2:
+        raise NotFound(f"There are no two usage sources {kept_slug[:64]!r} and {merged_slug[:64]!r}.")
+    kept, merged = found[kept_slug], found[merged_slug]
+    _refuse(kept, merged)
+    set_archived(merged.pk, at)
+    counts = Counts()
+    for piece in _pieces(merged):
+        counts.add(ingest_batch(source=kept, rows=piece, at=at))
+    _keep_uncounted(kept, merged, reason.strip(), at, actor)
+    _go_on_collecting(kept, merged)
+    details = {"kept": kept.slug, "reason": reason.strip(), **counts.as_dict()}
+    audit.record(actor=actor, verb="usage.sources_merged", at=at, subject=merged.slug, details=details)
+    return counts
+
+
+def _refuse(kept: Source, merged: Source) -> None:
+    require_open(kept)
+    if (kept.namespace, kept.origin) != (merged.namespace, merged.origin):
+        raise Conflict("Only sources of one namespace and site can be merged.", code="not_mergeable")
+    if merged.sealed_before_at is not None:
+        raise Conflict("Its old records were removed, so that they can't be added to another source.", code="sealed")
+    if merged.n_records > MOST_MERGED:
+        raise Conflict(f"It has more than {MOST_MERGED:,} records: import its log into the other.", code="too_many")
+
+
+def _pieces(source: Source) -> Iterator[list[RecordRow]]:
+    rows = Record.objects.filter(source=source).select_related("account", "job_class").order_by("pk")
+    last = 0
+    while piece := list(rows.filter(pk__gt=last)[:_PIECE]):
+        last = piece[-1].pk
+        yield [_row(record) for record in piece]
+
+
+def _row(record: Record) -> RecordRow:
+    account, job_class = record.account, record.job_class
+    same = ("job", "state", "submit_at", "start_at", "end_at", "cpus", "gpus", "nodes", "mem_mb", "billing")
+    more = ("requested_s", "site", "cluster", "array_task", "restart", "revision", "is_charge")
+    return RecordRow(
+        user=account.user_name,
+        group=account.group_name,
+        dn=account.dn,
+        fqan=account.fqan,
+        project=account.project,
+        queue=job_class.queue,
+        partition=job_class.partition,
+        qos=job_class.qos,
+        **{name: getattr(record, name) for name in (*same, *more)},
+    )
+
+
+def _keep_uncounted(kept: Source, merged: Source, reason: str, at: datetime, actor: Actor) -> None:
+    """Hold all hours of the merged source, so that restoring it counts no job twice."""
+    Overlap.objects.filter(kept__in=(kept, merged), held__in=(kept, merged)).delete()
+    spans = SiteDay.objects.filter(source=merged).values_list("site").annotate(Min("day"), Max("day"))
+    for site, first, last in spans:
+        from_at, to_at = (datetime.combine(day, datetime.min.time(), at.tzinfo) for day in (first, last + _DAY))
+        Overlap.objects.create(
+            site=site,
+            kept=kept,
+            held=merged,
+            from_at=from_at,
+            to_at=to_at,
+            state=Overlap.State.DROPPED,
+            found_at=at,
+            decided_at=at,
+            decided_by=actor.user,
+            reason=reason,
+        )
+
+
+def _go_on_collecting(kept: Source, merged: Source) -> None:
+    kept.refresh_from_db()
+    changed = []
+    if merged.is_collected and not kept.is_collected:
+        for name in _COLLECTING:
+            setattr(kept, name, getattr(merged, name))
+        kept.time_zone = merged.time_zone or kept.time_zone
+        kept.expected_every_s = kept.expected_every_s or merged.expected_every_s
+        changed += [*_COLLECTING, "time_zone", "expected_every_s"]
+    if merged.billing_weights and not kept.billing_weights:
+        kept.billing_weights = merged.billing_weights
+        changed.append("billing_weights")
+    if changed:
+        kept.save(update_fields=changed)
