@@ -6,7 +6,8 @@ published.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,8 +20,10 @@ from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.onboarding.models import Beginning
+from apps.onboarding.slurm_config import CHARGES_RUNNING
 from apps.onboarding.slurm_outputs import read_sshare
 from apps.policies.files.exports import decompress_text
+from apps.policies.formats.registry import has_associations
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (
@@ -35,11 +38,20 @@ from apps.priorities.metering import (
 )
 from apps.priorities.own_times import load_ended
 from apps.schedulers.own_values import OwnValue
-from apps.schedulers.shadow_differences import Comparison, Ours, UsageComparison, UsagePair, compare, compare_usage
+from apps.schedulers.shadow_differences import (
+    Cause,
+    Comparison,
+    Ours,
+    UsageComparison,
+    UsagePair,
+    compare,
+    compare_usage,
+)
 from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import JobClass, Source
 
 F8 = npt.NDArray[np.float64]
+_USUAL_QOS = "normal"
 _FADED = 10  # half-lives after which usage is weighted below a thousandth
 
 
@@ -70,12 +82,56 @@ class SshareComparison:
 
 
 @dataclass(frozen=True, eq=False)
-class _Used:
-    """Arrays (entries,): usage in the policy's metric, and whether a job is running. first_at: start of the log."""
+class _Log:
+    """Usage of a source with the rules of a draft. entry: (accounts,) entry of each account."""
 
-    own: F8
-    is_running: npt.NDArray[np.bool_]
-    first_at: datetime | None
+    recorded: RecordedUsage
+    entry: npt.NDArray[np.int64]
+    n_entries: int
+    as_of: datetime
+
+    def own(self, settings: PolicySettings) -> F8:
+        """Usage of each entry, as in a recompute with these settings."""
+        counted = usage_of_accounts(
+            self.recorded,
+            metric=settings.metric,
+            window=window_of(settings.window),
+            as_of_s=self.as_of.timestamp(),
+        )
+        scope = settings.approach["global"]
+        by_account = usage_of_scope(counted, scope="global", narrowed=(), sources=self.recorded.sources, approach=scope)
+        placed = self.entry != UNMAPPED
+        return np.bincount(self.entry[placed], weights=by_account[placed], minlength=self.n_entries).astype(np.float64)
+
+    def has(self, account_id: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which entries have some of these accounts."""
+        found = np.zeros(self.n_entries, np.bool_)
+        found[self.entry[np.isin(self.recorded.account_ids, account_id) & (self.entry != UNMAPPED)]] = True
+        return found
+
+    @property
+    def is_running(self) -> npt.NDArray[np.bool_]:
+        return self.has(self.recorded.opened.account_id[self.recorded.opened.is_running])
+
+    @property
+    def has_qos(self) -> npt.NDArray[np.bool_]:
+        """Which entries have jobs with another QOS than Slurm's own."""
+        named = [row.id for row in self.recorded.classes.values() if row.qos not in ("", _USUAL_QOS)]
+        rows = (self.recorded.usage, self.recorded.opened)
+        return self.has(np.concatenate([each.account_id[np.isin(each.job_class_id, named)] for each in rows]))
+
+    @property
+    def has_whole_billing(self) -> npt.NDArray[np.bool_]:
+        """Which entries have jobs whose billing is a whole number."""
+        ended, opened = self.recorded.ended, self.recorded.opened
+        rows = [(opened.account_id, opened.billing)] + ([] if ended is None else [(ended.account_id, ended.billing)])
+        whole = [account[(billing == np.floor(billing))] for account, billing in rows]
+        return self.has(np.concatenate(whole))
+
+    @property
+    def first_at(self) -> datetime | None:
+        hours = self.recorded.usage.hour_epoch
+        return datetime.fromtimestamp(int(hours.min()), self.as_of.tzinfo) if len(hours) else None
 
 
 def stored_sshare(beginning: Beginning) -> list[OwnValue]:
@@ -98,12 +154,14 @@ def compare_with_sshare(
         return None
     as_of = min(beginning.sshare_at or at, at)
     tree, settings = tree_of(beginning), settings or proposed_settings(beginning)
-    used = _used(beginning, beginning.source, tree, settings, as_of)
-    result = compute(tree.engine_tree(), used.own, algorithm=settings.algorithm)
+    log = _load_log(beginning, beginning.source, tree, as_of)
+    own = log.own(settings)
+    result = compute(tree.engine_tree(), own, algorithm=settings.algorithm)
     ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)
     entry_of_row = _entries(rows, tree)
+    is_running, causes_of = log.is_running, _causes(beginning, settings, log)
     pairs = [
-        UsagePair(row.group, row.user, float(used.own[i]), row.raw_usage, bool(used.is_running[i]))
+        UsagePair(row.group, row.user, float(own[i]), row.raw_usage, bool(is_running[i]), causes_of(i))
         for row, i in zip(rows, entry_of_row, strict=True)
         if row.user and i >= 0
     ]
@@ -112,8 +170,8 @@ def compare_with_sshare(
         pairs,
         has_limits=_has_limits(beginning),
         begins_late=half_life_s is None
-        or used.first_at is None
-        or as_of - used.first_at < _FADED * timedelta(seconds=float(half_life_s)),
+        or log.first_at is None
+        or as_of - log.first_at < _FADED * timedelta(seconds=float(half_life_s)),
     )
     unit = unit_of_usage(settings.metric)
     return SshareComparison(compare(rows, ours, entry_of_row), usage, str(settings.algorithm["name"]), unit, as_of)
@@ -131,32 +189,52 @@ def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
     return found
 
 
-def _used(beginning: Beginning, source: Source, tree: TreeColumns, settings: PolicySettings, as_of: datetime) -> _Used:
-    """Usage of the source as in a recompute, with the rules of the draft."""
+def _load_log(beginning: Beginning, source: Source, tree: TreeColumns, as_of: datetime) -> _Log:
+    settings = proposed_settings(beginning)
     sites = site_names(settings.metric)
     classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
     accounts = load_account_index(use_cache=False)
-    usage = load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites)
-    opened = load_open_records(sources=[source.pk], sites=sites)
-    ended = load_ended(window_of(settings.window), sources=[source.pk], to_at=as_of, sites=sites)
-    sources = [SourceRow(source.pk, source.slug, source.origin)]
-    counted = usage_of_accounts(
-        RecordedUsage(usage, opened, accounts.ids, sources, {row.id: row for row in classes}, ended),
-        metric=settings.metric,
-        window=window_of(settings.window),
-        as_of_s=as_of.timestamp(),
+    recorded = RecordedUsage(
+        load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites),
+        load_open_records(sources=[source.pk], sites=sites),
+        accounts.ids,
+        [SourceRow(source.pk, source.slug, source.origin)],
+        {row.id: row for row in classes},
+        load_ended(window_of(settings.window), sources=[source.pk], to_at=as_of, sites=sites),
     )
-    scope = settings.approach["global"]
-    by_account = usage_of_scope(counted, scope="global", narrowed=(), sources=sources, approach=scope)
     entry = Resolver(rules_of(beginning, tree), tree).resolve_many(accounts.keys)
-    placed = entry != UNMAPPED
-    own = np.bincount(entry[placed], weights=by_account[placed], minlength=len(tree)).astype(np.float64)
-    is_running = np.zeros(len(tree), np.bool_)
-    running = np.unique(opened.account_id[opened.is_running])
-    is_running[entry[np.isin(accounts.ids, running) & placed]] = True
-    first_s = int(usage.hour_epoch.min()) if len(usage.hour_epoch) else None
-    first_at = None if first_s is None else datetime.fromtimestamp(first_s, as_of.tzinfo)
-    return _Used(own, is_running, first_at)
+    return _Log(recorded, entry, len(tree), as_of)
+
+
+def _causes(beginning: Beginning, settings: PolicySettings, log: _Log) -> Callable[[int], list[Cause]]:
+    """For an entry, what may make its usage differ from Slurm's: outputs that were not sent, and settings that were
+    chosen otherwise than Slurm has them.
+    """
+    config = beginning.facts.get("slurm_config")
+    missing = {line["name"].split(" ")[0] for line in (config or {}).get("lines", ()) if line["value"] == "?"}
+    is_slurm = has_associations(str(beginning.facts.get("format", "")))
+    slurms = proposed_settings(beginning)
+    charging = replace(settings, approach=dict(CHARGES_RUNNING))
+    has_qos, is_running = log.has_qos, log.is_running
+    active, decayed = log.own(charging), log.own(replace(charging, window=slurms.window))
+    cpu_s = log.own(replace(charging, metric={**settings.metric, "weights": {"cpu_s": 1.0}}))
+    is_cut = log.has_whole_billing if settings.metric["weights"].get("billing") else np.zeros(log.n_entries, np.bool_)
+
+    def of_entry(i: int) -> list[Cause]:
+        found = [Cause("config_unknown")] if config is None and is_slurm else []
+        if "UsageFactor" in missing and has_qos[i]:
+            found.append(Cause("qos_unknown"))
+        if "TRESBillingWeights" in missing:
+            found.append(Cause("weights_unknown"))
+        if settings.approach["global"] == "historical" and is_running[i]:
+            found.append(Cause("running_left_out", float(active[i])))
+        if settings.window != slurms.window:
+            found.append(Cause("decay", float(decayed[i])))
+        if is_cut[i]:
+            found.append(Cause("billing_cut", most=float(cpu_s[i])))
+        return found
+
+    return of_entry
 
 
 def _has_limits(beginning: Beginning) -> bool:

@@ -279,20 +279,44 @@ def _shares(one: OwnValue) -> float:
 
 
 # --- Usage: listed against logged, and why they differ ----------------------------------------------------------------
-UsageReason = Literal["same", "all_alike", "running", "removed_limits", "reset", "earlier", "longer", "shorter"]
+UsageReason = Literal[
+    *("same", "config_unknown", "qos_unknown", "weights_unknown", "running_left_out", "decay", "billing_cut"),
+    *("all_alike", "running", "removed_limits", "reset", "earlier", "longer", "shorter"),
+]
 _CUT = 1.0  # sshare truncates to whole numbers
 _ALIKE = 1e-3  # quotients that differ by less are equal
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What may make the usage of one user differ, because we know or chose it otherwise than the scheduler.
+
+    usage: ours without this cause, None if it can't be computed. most: how much less ours can be by it.
+    """
+
+    reason: UsageReason
+    usage: float | None = None
+    most: float = math.inf
+
+    def explains(self, ours: float, theirs: float) -> bool:
+        if self.usage is not None:
+            return abs(self.usage - theirs) <= _CUT + _ALIKE * theirs
+        return math.isinf(self.most) or 0 < theirs - ours <= self.most + _CUT
+
+
+@dataclass(frozen=True, slots=True)
 class UsagePair:
-    """ours: from the log, with the policy's decay. theirs: as listed. Both in core-seconds or in billing units."""
+    """ours: from the log, with the policy's decay. theirs: as listed. Both in core-seconds or in billing units.
+
+    causes: what may explain a difference, the likeliest first.
+    """
 
     group: str
     user: str
     ours: float
     theirs: float
     is_running: bool = False
+    causes: Sequence[Cause] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +381,9 @@ def _differs(one: UsagePair) -> bool:
 def _reason(one: UsagePair, quotient: float | None, has_limits: bool, begins_late: bool) -> UsageReason:
     if not _differs(one):
         return "same"
+    for cause in one.causes:
+        if cause.explains(one.ours, one.theirs):
+            return cause.reason
     if quotient is not None:
         return "all_alike"
     if one.ours > one.theirs:

@@ -18,7 +18,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
 from apps.core.errors import Invalid
 from apps.dashboard.onboarding.forms import read_days, typed_days
-from apps.onboarding.first_policy_draft import LogFile, confirm_log, read_tree, send_log
+from apps.onboarding.first_policy_draft import LogFile, confirm_log, proposed_settings, read_tree, send_log, use_source
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import FirstPolicy, ShadowSetup, publish_first_policy
 from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
@@ -136,3 +136,70 @@ def test_each_half_life_is_read_as_it_is_shown(seconds: int, typed: str) -> None
     shown = typed_days(seconds)
     assert round(read_days(shown) * 86_400) == seconds
     assert shown == typed
+
+
+# --- Reasons of differences -------------------------------------------------------------------------------------------
+def reasons(found: SshareComparison) -> dict[str, set[str]]:
+    """Users, as group/user, by the reason of their difference."""
+    made: dict[str, set[str]] = {}
+    for row in found.usage.rows:
+        if row.reason != "same":
+            made.setdefault(row.reason, set()).add(f"{row.group}/{row.user}")
+    return made
+
+
+WITH_QOS = {"hep/ann", "hep/cat", "science/dan", "atlas/ivy", "bio/fay", "astro/eve", "industry/jon", "lab/gus"}
+
+
+def test_without_the_qos_their_users_are_named_and_no_others(folder: Path) -> None:
+    config = (folder / "config.txt").read_text()
+    begun = begin(folder, config=config[: config.index("Name|UsageFactor")])
+    assert any(line["name"] == "UsageFactor" and not line["is_carried"] for line in lines_of(begun))
+    assert reasons(compared(begun)) == {"qos_unknown": WITH_QOS}
+
+
+def lines_of(begun: Beginning) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = begun.facts["slurm_config"]["lines"]
+    return lines
+
+
+def test_without_the_partitions_their_weights_are_missing(folder: Path) -> None:
+    config = (folder / "config.txt").read_text()
+    qos = config[config.index("Name|UsageFactor") :]
+    found = compared(begin(folder, config=config[: config.index("PartitionName")] + qos))
+    assert reasons(found).keys() == {"weights_unknown"}
+
+
+def test_without_a_configuration_that_is_the_reason(folder: Path) -> None:
+    assert reasons(compared(begin(folder, config=""))).keys() == {"config_unknown"}
+
+
+def test_chosen_settings_that_slurm_has_otherwise_are_the_reason(folder: Path) -> None:
+    begun = begin(folder)
+    proposed = proposed_settings(begun)
+    historical = PolicySettings.from_json({"approach": {"global": "historical"}}, base=proposed)
+    assert reasons(compared(begun, historical)) == {"running_left_out": {"industry/jon", "atlas/ann"}}
+    for window in ({"half_life_s": 604_800}, {"aging": "exponential"}):
+        found = compared(begun, PolicySettings.from_json({"window": window}, base=proposed))
+        assert reasons(found).keys() == {"decay"}
+
+
+def test_billing_that_the_records_cut_is_the_reason(folder: Path) -> None:
+    call_command(
+        "import_usage", "--source", "c1", str(folder / "sacct.txt"), stdout=io.StringIO(), stderr=io.StringIO()
+    )
+    outputs = "".join((folder / name).read_text() for name in ("dump.cfg", "sshare.txt", "config.txt"))
+    begun = read_tree(content=outputs.encode(), file_name="x", format="auto", at=READ_AT, actor=COMMAND)
+    begun = use_source(version=begun.version, source_slug="c1", at=READ_AT, actor=COMMAND)
+    assert reasons(compared(begun)).keys() == {"billing_cut"}
+    call_command(
+        "import_usage", "--source", "c1", str(folder / "sacct.txt"), stdout=io.StringIO(), stderr=io.StringIO()
+    )
+    assert reasons(compared(begun)) == {}, "the source has the weights now: importing again corrects"
+
+
+def test_jobs_that_are_missing_in_the_log_keep_their_reason(folder: Path) -> None:
+    begun = begin(folder)
+    Record.objects.filter(account__user_name="kim").delete()
+    assert begun.source is not None
+    assert reasons(compared(begun)) == {"earlier": {"bio/kim"}}

@@ -87,6 +87,8 @@ def submit_jobs(site: SlurmSite) -> dict[str, str]:
     requeued = site.submit("fay", "bio", "--requeue", "--mem=650", seconds=50, cpus=2)
     two_nodes = ("--nodes=2", "--ntasks-per-node=2")
     resized = site.submit("gus", "lab", *two_nodes, "--mem=800", "--qos=high", seconds=95, cpus=4)
-    running = site.submit("jon", "industry", "--mem=2500", "--qos=low", cpus=8, seconds=3600)
-    on_gpu = site.submit("ann", "atlas", "--partition=gpu", "--gres=gpu:1", "--mem=999", cpus=1, seconds=3600)
+    long = ("--time=60", "--no-requeue")
+    running = site.submit("jon", "industry", *long, "--mem=2500", "--qos=low", cpus=8, seconds=3600)
+    gpus = ("--partition=gpu", "--gres=gpu:1")
+    on_gpu = site.submit("ann", "atlas", *long, *gpus, "--mem=999", cpus=1, seconds=3600)
     return {"requeued": requeued, "resized": resized, "running": running, "on_gpu": on_gpu}

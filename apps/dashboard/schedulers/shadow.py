@@ -29,6 +29,7 @@ from apps.schedulers.selectors import get_shadow, list_agreement, list_partition
 from apps.schedulers.services import SchedulerScope
 from apps.schedulers.services import switch_on as switch_scheduler_on
 from apps.schedulers.shadow_differences import Comparison, Difference, UsageComparison, UsageDifference
+from apps.schedulers.usage_reasons import USAGE_REASONS
 
 # --- In words ---------------------------------------------------------------------------------------------------------
 MOST_ROWS = 20
@@ -39,16 +40,6 @@ REASONS: dict[str, Any] = {
     "rule": gettext_lazy("rule differs"),
     "rounding": gettext_lazy("rounding"),
     "none": gettext_lazy("equal"),
-}
-USAGE_REASONS: dict[str, Any] = {
-    "all_alike": gettext_lazy("all by the same factor: another instant, or other weights of resources"),
-    "removed_limits": gettext_lazy("Slurm loses the end of each job: AccountingStorageEnforce lacks limits"),
-    "reset": gettext_lazy("Slurm’s usage was reset, or the association is new"),
-    "running": gettext_lazy("a job is running: the log has it when it ends"),
-    "earlier": gettext_lazy("the log begins too late for jobs that still count"),
-    "longer": gettext_lazy("the log has more than Slurm charged"),
-    "shorter": gettext_lazy("jobs are missing from the log"),
-    "same": gettext_lazy("equal"),
 }
 
 

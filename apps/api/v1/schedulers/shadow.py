@@ -150,7 +150,8 @@ class NewSetupSerializer(serializers.Serializer[Any]):
     outputs = serializers.CharField(
         max_length=_MOST_CHARACTERS,
         trim_whitespace=False,
-        help_text="Outputs of sacctmgr dump, scontrol show config, scontrol show partition and sshare -a -P -l, joined",
+        help_text="Outputs of sacctmgr dump, scontrol show config, scontrol show partition, sacctmgr -P show qos and "
+        "sshare -a -P -l, joined",
     )
     source = serializers.CharField(  # type: ignore[assignment]  # a field of serializers has this name
         max_length=64, required=False, help_text="Slug of a usage source that already has the accounting log"

@@ -34,6 +34,7 @@ from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
 from apps.schedulers.services import SchedulerScope, switch_on
+from apps.schedulers.usage_reasons import USAGE_REASONS
 from apps.usage.models import Import
 from apps.usage.parsers.registry import AUTO
 
@@ -244,7 +245,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--outputs",
         metavar="FILE",
-        help="file with outputs of sacctmgr dump, scontrol show config, scontrol show partition and sshare",
+        help="file with outputs of sacctmgr dump, scontrol show config, scontrol show partition, sacctmgr show qos and "
+        "sshare",
     )
     parser.add_argument(
         "--sacct", metavar="FILE", help="accounting log; without it, the source must already have usage"
@@ -347,4 +349,4 @@ def _print(found: SshareComparison | None, write: Write) -> None:
     write(f"usage in {found.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
     for row in usage.rows[:_SHOWN_DIFFERENCES]:
         if row.reason != "same":
-            write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {row.reason}")
+            write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {USAGE_REASONS[row.reason]}")
