@@ -43,7 +43,7 @@ class FirstPolicy:
     """A first policy to publish, with the scheduler to connect.
 
     settings: parts of PolicySettings; others are as proposed. scheduler: its name; "" for none. collects: whether the
-    source of the log goes on with sacct on this host.
+    source of the log is then collected with sacct on this host.
     """
 
     slug: str

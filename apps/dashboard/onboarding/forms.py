@@ -131,7 +131,7 @@ class FirstPolicyForm(RefusableForm):
         **kwargs: Any,
     ) -> None:
         """given: settings from the tree's file and Slurm's configuration. has_scheduler, can_collect: offer to connect
-        one, and to go on collecting its log.
+        one, and to collect into the source of the log.
         """
         super().__init__(*args, **kwargs)
         self._given = given

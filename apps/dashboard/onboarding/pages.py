@@ -203,7 +203,7 @@ def _log_context(beginning: Beginning, state: LogState, submitted: Submitted, ac
 
 
 def collects_here(beginning: Beginning) -> bool:
-    """Whether the source of the log can go on with sacct on this host."""
+    """Whether the source of the log can be collected with sacct on this host."""
     return can_collect(beginning) and can_read_log_here()
 
 
