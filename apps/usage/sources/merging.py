@@ -28,8 +28,8 @@ _COLLECTING = ("kind", "collecting", "collect_every_s", "collect_due_at", "curso
 def merge_sources(*, kept_slug: str, merged_slug: str, reason: str, at: datetime, actor: Actor) -> Counts:
     """Add the jobs of a source to another one of the same site and namespace, and archive it.
 
-    The other source is then collected as this one was, unless it already is. Hours of the archived source stay uncounted
-    if it is restored.
+    The other source is then collected as this one was, unless it already is. Hours of the archived source are not
+    counted if it is restored.
 
     Raises:
         NotAllowed: the actor is not an administrator.
