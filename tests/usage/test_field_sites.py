@@ -1,0 +1,60 @@
+"""Sites from the field, from their files by the operator's commands to the ranks that are served."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from apps.accounts.actor import COMMAND, SYSTEM
+from apps.core import clock
+from apps.policies.publishing.direct import publish_operations
+from apps.priorities.recompute.staleness import request_recompute
+from apps.priorities.selectors import open_view
+from apps.runs.services import work_run_now
+from apps.usage.models import Record
+from apps.usage.services import NewSource, make_source
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", "2026-11-19T12:00:00Z")  # the day after the jobs
+
+
+def command(*words: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, words), stdout=out, stderr=out)
+    return out.getvalue()
+
+
+def served() -> dict[str, tuple[float, int | None]]:
+    """Usage and rank of each user by name, after a recompute."""
+    work_run_now(request_recompute(policy_slug="c1", at=clock.now(), actor=COMMAND).pk)
+    view = open_view(policy_slug="c1", actor=SYSTEM, at=None)
+    leaves = [i for i in range(1, len(view.tree)) if not view.tree.n_children[i]]
+    rows = [view.row(i, position=(1, 1)) for i in leaves]
+    return {row.path.rpartition("/")[2]: (row.usage, row.rank) for row in rows}
+
+
+LOGS = ("s11_other.sacct", "s11_resizing.sacct")
+
+
+@pytest.mark.parametrize("logs", [LOGS, LOGS[::-1]])
+def test_a_resized_job_ranks_by_what_its_parts_used_in_every_approach(golden_dir: Path, logs: tuple[str, ...]) -> None:
+    field = golden_dir / "field"
+    make_source(NewSource(slug="c1", name="c1"), at=clock.now(), actor=COMMAND)
+    given = ("--policy", "c1", "--format", "sacctmgr", "--slurm-config", field / "nodecay.conf.txt")
+    command("import_policy", *given, "--make", "--publish", "--reason", "x", "--map", "c1", field / "s11_tree.cfg")
+    for name in logs:
+        command("import_usage", "--source", "c1", field / name)
+    command("import_usage", "--source", "c1", field / "s11_resizing.json")
+    assert list(Record.objects.exclude(state="finished")) == []
+    assert Record.objects.count() == 3
+    for approach in ("historical", "active", "predictive"):
+        change = {"op": "set_policy", "settings": {"approach": {"local": approach, "global": approach}}}
+        publish_operations(policy_slug="c1", operations=[change], reason="x", at=clock.now(), actor=COMMAND)
+        assert served() == {"u1": (460_800, 1), "u2": (1_000_000, 2)}, approach
