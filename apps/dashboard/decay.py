@@ -104,6 +104,19 @@ def _percent(weight: float) -> str:
     return presentation.percent(weight)
 
 
+_FINE = 0.01  # of usage: less is not worth a sentence
+
+
+def hourly_error(window: Mapping[str, Any]) -> float | None:
+    """How much usage at most differs because it counts by the hour and not by the second; None below 1 %."""
+    try:
+        found = window_of(window)
+        error = 0.0 if found.charges_by_period else 1.0 - float(weights(HOUR_S, found))
+    except (BadParameter, PackageFailed):
+        return None
+    return error if error > _FINE else None
+
+
 # --- Form -------------------------------------------------------------------------------------------------------------
 _LONGEST = 64
 _SECONDS = {"": 1, "s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -269,6 +282,7 @@ def _show(
         ),
         "is_other": function.name != window["aging"],
         "left": remaining_by_age(window, form.window, clock.now().timestamp()),
+        "hourly_error": hourly_error(form.window or window),
         "is_changed": form.window is not None and dict(form.window) != window,
         "form": form,
         "may_change": current.may_change,

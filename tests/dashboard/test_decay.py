@@ -10,7 +10,7 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.core import clock
-from apps.dashboard.decay import decay_phrase
+from apps.dashboard.decay import decay_phrase, hourly_error
 from apps.engine.decay import AGINGS
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
@@ -140,3 +140,18 @@ def test_only_administrators_change_the_decay_function(grid: Grid, client: Clien
     answer = client.post(PAGE, {**typed, "step": "publish", "previewed": stated})
     assert (answer.status_code, answer.context["refusal"].code) == (403, "not_allowed")
     assert active_window()["aging"] == "exponential"
+
+
+@pytest.mark.parametrize(
+    ("window", "error"),
+    [
+        ({"aging": "exponential", "half_life_s": 7_200, "length_s": None}, 1 - 2**-0.5),
+        ({"aging": "exponential", "half_life_s": 86_400, "length_s": None}, 1 - 2 ** (-1 / 24)),
+        ({"aging": "exponential", "half_life_s": 604_800, "length_s": None}, None),
+        ({"aging": "slurm", "half_life_s": 7_200, "length_s": None}, 1 - (1 - 0.693 / 7_200) ** 3_600),
+        ({"aging": "slurm", "half_life_s": 7_200, "length_s": None, "calc_period_s": 300}, None),
+        ({"aging": "none", "length_s": None}, None),
+    ],
+)
+def test_the_error_of_the_hour_is_named_where_decay_is_fast(window: dict[str, Any], error: float | None) -> None:
+    assert hourly_error(window) == (None if error is None else pytest.approx(error))
