@@ -11,6 +11,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
@@ -264,7 +265,12 @@ def restored_feed() -> Teller:
 @partial(world, is_shared=True)
 def sample_grid() -> None:
     """What a first start makes, once its workers have done what was asked of them."""
-    load_sample(at=AT)
+    start_sample(AT)
+
+
+def start_sample(at: datetime) -> None:
+    """Load the sample grid as a first start at this instant does, and do what it asks of workers."""
+    load_sample(at=at)
     for run in Run.objects.filter(state=Run.State.QUEUED).order_by("pk"):
-        work_at(run.pk, AT)
-    evaluate(at=AT)
+        work_at(run.pk, at)
+    evaluate(at=at)

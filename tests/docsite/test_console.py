@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from apps.cli.stack.paths import REPOSITORY
 from tests.docsite.consoles import Shell, is_answer, steps_of
 from tests.instants import AT
+from tests.worlds import start_sample
 
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 
@@ -19,10 +21,26 @@ PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 def test_commands_of_the_guides_print_the_shown_output(
     sample_grid: None, live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    check_pages(live_server, tmp_path, monkeypatch, AT)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1800)
+@pytest.mark.django_db(transaction=True)
+def test_the_shown_output_does_not_depend_on_the_day(
+    live_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sample ends when it is started: another day of the week and hour give other ranks."""
+    at = AT + timedelta(days=3, hours=9)
+    start_sample(at)
+    check_pages(live_server, tmp_path, monkeypatch, at)
+
+
+def check_pages(live_server: object, folder: Path, monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
     monkeypatch.chdir(REPOSITORY)
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
     with urllib.request.urlopen(f"{live_server}/fairshare") as answer:
-        program = tmp_path / "fairshare"
+        program = folder / "fairshare"
         program.write_bytes(answer.read())
     wrong, n_steps = [], 0
     for page in PAGES:
