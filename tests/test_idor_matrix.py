@@ -10,13 +10,16 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.db import transaction
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from apps.accounts.models import AuditEvent
+from apps.api.body_limits import DEFAULT, LIMITS
 from apps.dashboard.members.presenters import seen_tag
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 from tests.schedulers.reports import report
@@ -1399,6 +1402,10 @@ def differences(world: World, row: Row, *, is_deep: bool) -> list[str]:
     return found
 
 
+DECIDED_BY_BODY = {
+    **dict.fromkeys((MAPPING + "/trial", MAPPING + "/rules", MAPPING + "/assignments"), "aside"),
+    POLICY + "/changesets": "nobody alice aside",
+}
 READS = [row for row in ROWS if row.method == "get"]
 PARTS = 8  # one world for many rows, and no test that takes minutes
 
@@ -1505,3 +1512,37 @@ def test_hidden_publications_are_answered_like_unknown_ones(
     )  # in both: one may be a short number
     texts = [either.sub("NAME", answer_text(answer)) for answer in answers]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.timeout(600)
+def test_a_right_is_asked_before_a_long_body_is_parsed(world: World) -> None:
+    """Where the address decides it; where entries in the body do, the body is parsed within its limits."""
+    found, n_asked = [], 0
+    for row in WRITES:
+        limit = LIMITS.get(resolve(row.path.partition("?")[0].format(**world.objects)).view_name, DEFAULT)
+        if not row.route.startswith(API) or row.body is None or limit == DEFAULT:
+            continue
+        wanted = wanted_of(row)
+        for actor in ("anonymous", "nobody", "alice", "narrow", "reader", "aside", "expired"):
+            is_of_body = actor in DECIDED_BY_BODY.get(row.route, "")
+            if wanted[actor] in ("401", "403", "404") and not is_of_body:
+                n_asked += 1
+                answer = world.ask(replace(row, body=b'{"unended'), actor)
+                if str(answer.status_code) != wanted[actor]:
+                    found.append((row.method, row.path, actor, wanted[actor], answer.status_code))
+    assert not found, "\n".join(map(str, found))
+    assert n_asked > 40
+
+
+def test_a_form_from_elsewhere_is_refused_everywhere(world: World) -> None:
+    """A form with the session's cookie and without a CSRF token, also at routes that read bodies raw."""
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    client.force_login(world.site.admin, backend="django.contrib.auth.backends.ModelBackend")
+    found = []
+    for row in [row for row in WRITES if row.route.startswith(API)]:
+        for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"):
+            path = row.path.format(**world.objects)
+            answer = getattr(client, row.method)(path, b"x=1", content_type=kind)
+            if answer.status_code != 403 or answer.json()["code"] != "csrf_failed":
+                found.append((row.method, path, kind, answer.status_code))
+    assert not found, "\n".join(map(str, found))

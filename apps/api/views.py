@@ -11,6 +11,7 @@ from django.db import transaction
 from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import views
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -45,6 +46,14 @@ class APIView(views.APIView):
 
     on_repeat: ClassVar[Literal["answer", "refuse", "work"]] = "answer"
     reach: ClassVar[Literal["site", "objects"]] = "site"
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if request.method not in SAFE_METHODS:
+            self.before_body(request, **kwargs)
+
+    def before_body(self, request: Request, **kwargs: Any) -> None:
+        """Refuse who lacks a right that the address decides, where a long body would be read and parsed first."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

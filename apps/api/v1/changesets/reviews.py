@@ -243,6 +243,9 @@ class WithdrawalView(APIView):
 class RebaseView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
+    def before_body(self, request: Request, *, policy: str, change_set: int) -> None:
+        found_for(request, policy, change_set)
+
     @extend_schema(operation_id="rebase_change_set", **_step(RebaseSerializer))
     def post(self, request: Request, policy: str, change_set: int) -> Response:
         """Rebase the change set onto the head.

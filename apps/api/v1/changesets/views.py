@@ -139,6 +139,9 @@ class ChangeSetFilterSerializer(serializers.Serializer[Any]):
 class ChangeSetListView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
 
+    def before_body(self, request: Request, *, policy: str) -> None:
+        selectors.get_policy(slug=policy, actor=actor_of(request), scope=POLICIES_WRITE)
+
     @extend_schema(
         operation_id="list_change_sets",
         parameters=[ChangeSetFilterSerializer],
@@ -167,6 +170,9 @@ class ChangeSetListView(APIView):
 
 class ChangeSetDetailView(APIView):
     scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str, change_set: int) -> None:
+        found_for(request, policy, change_set)
 
     @extend_schema(operation_id="get_change_set", responses=ChangeSetDetailSerializer)
     def get(self, request: Request, policy: str, change_set: int) -> Response:

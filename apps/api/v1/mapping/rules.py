@@ -82,7 +82,12 @@ class VersionFilterSerializer(CursorSerializer):
     at = InstantField(required=False, help_text="Only the version that was current at this instant")
 
 
-class MappingRuleListView(APIView):
+class _MappingView(APIView):
+    def before_body(self, request: Request, *, policy: str) -> None:
+        rights_in(policy, at=clock.now(), actor=actor_of(request)).require_anywhere()
+
+
+class MappingRuleListView(_MappingView):
     scopes: ClassVar[Scopes] = {**_READ, "PUT": _WRITE, "POST": _WRITE}
 
     @extend_schema(operation_id="list_mapping_rules", responses=MappingRulesSerializer)
@@ -152,7 +157,7 @@ class MappingRuleDetailView(APIView):
         return _made(request, policy, RemoveRule(position - 1), given["reason"], version)
 
 
-class MappingTrialView(APIView):
+class MappingTrialView(_MappingView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_READ, POLICIES_WRITE})}
     on_repeat = "work"
 
@@ -196,7 +201,7 @@ class UnmappedAccountListView(APIView):
         return with_etag(list_response(rows, page.next_after), page.version)
 
 
-class AssignmentListView(APIView):
+class AssignmentListView(_MappingView):
     scopes: ClassVar[Scopes] = {"POST": _WRITE}
 
     @extend_schema(

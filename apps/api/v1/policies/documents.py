@@ -141,7 +141,14 @@ class DocumentParser(BaseParser):
         return read_bounded(stream, limit_in(parser_context))
 
 
-class DocumentView(APIView):
+class _WholeTreeView(APIView):
+    def before_body(self, request: Request, *, policy: str) -> None:
+        actor = actor_of(request)
+        found = get_policy(slug=policy, actor=actor)
+        load_whole_tree(policy=found, number=found.head_number, at=clock.now(), actor=actor)
+
+
+class DocumentView(_WholeTreeView):
     scopes: ClassVar[Scopes] = {**READ, "PUT": frozenset({POLICIES_WRITE})}
     renderer_classes = _BY_ACCEPT
     parser_classes = (DocumentParser,)
@@ -204,7 +211,7 @@ class DocumentView(APIView):
         return response
 
 
-class AgainstView(APIView):
+class AgainstView(_WholeTreeView):
     scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_READ})}
     on_repeat = "work"
     renderer_classes = _BY_ACCEPT

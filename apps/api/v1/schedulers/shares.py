@@ -17,6 +17,8 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.schedulers import selectors, share_orders
 from apps.schedulers.models import ShareOrder
+from apps.schedulers.permissions import require_manage
+from apps.schedulers.services import find_to_change
 from apps.schedulers.share_difference import Key, ShareChange, ShareDifference
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
@@ -111,7 +113,13 @@ class SharesView(APIView):
         return Response(shares_json(found))
 
 
-class ShareOrderListView(APIView):
+class _ChangedView(APIView):
+    def before_body(self, request: Request, *, scheduler: str) -> None:
+        at, actor = clock.now(), actor_of(request)
+        require_manage(find_to_change(scheduler, actor, at).policy, actor, at)
+
+
+class ShareOrderListView(_ChangedView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
 
@@ -145,7 +153,7 @@ class ShareOrderView(APIView):
         return Response(ShareOrderSerializer(found).data)
 
 
-class TakeOverView(APIView):
+class TakeOverView(_ChangedView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"POST": WRITE}
 

@@ -178,6 +178,9 @@ class PassListView(APIView):
     on_repeat = "work"  # the id of the pass makes reports idempotent
     parser_classes = (ReportParser,)
 
+    def before_body(self, request: Request, *, scheduler: str) -> None:
+        selectors.get_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
+
     @extend_schema(
         operation_id="list_scheduler_passes", parameters=[PassFilterSerializer], responses=list_schema(PassSerializer)
     )
@@ -202,7 +205,6 @@ class PassListView(APIView):
         `Idempotency-Key`, if sent, must be the id of the pass.
         """
         actor, at = actor_of(request), clock.now()
-        selectors.get_orders(name=scheduler, at=at, actor=actor)  # rejects before a long body is parsed
         given, key = read_body(ReportSerializer, request), key_of(request)
         if key is not None and key != str(given["pass"]):
             raise field_refusal("Idempotency-Key", "must be the id of the pass")
