@@ -126,7 +126,7 @@ MIDDLEWARE = [
     "apps.api.requests.RequestIdMiddleware",
     "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
     "apps.api.transport.ByteOrderMarkMiddleware",  # CSV of pages and REST
-    "django.middleware.security.SecurityMiddleware",
+    "apps.api.transport.HttpsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
     "apps.api.monitoring.views.HealthMiddleware",  # answers without session or database
@@ -422,7 +422,13 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {
+        "limit": {"()": "fairshare_web.log_filters.LimitRepeats"},
+        "request": {"()": "fairshare_web.log_filters.RequestId"},
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["limit", "request"]},
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "axes": {"level": "WARNING"},

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from apps.cli.stack import paths
 from fairshare_web import settings as settings_module
 from tests.material import REPOSITORY
 
@@ -87,16 +88,48 @@ def services() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_compose_names_settings_that_exist() -> None:
-    read = Path(settings_module.__file__).read_text(encoding="utf-8")
+    read = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (settings_module, paths))
     named = {name for _, each in services() if "serve" in each.get("command", []) for name in each["environment"]}
     assert {name for name in named if name.removesuffix("_FILE") not in read} == set()
+
+
+SETTINGS = set(
+    re.findall(r"^\| `(\w+)` \|", (REPOSITORY / "docs/settings.md").read_text(encoding="utf-8"), re.MULTILINE)
+)
+OF_SECRETS = {"DATABASE_URL", "SECRET_KEY", "FAIRSHARE_TOKEN_PEPPERS", "FAIRSHARE_PSEUDONYM_KEY"}
+OF_THE_IMAGE = {"FAIRSHARE_VAR", "FAIRSHARE_PORT"}
 
 
 def test_the_example_has_every_variable_of_compose() -> None:
     asked = set(re.findall(r"\$\{(\w+)", (DOCKER / "compose.yaml").read_text(encoding="utf-8")))
     documented = set(re.findall(r"^(\w+)=", (DOCKER / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
-    assert asked - documented == {"FAIRSHARE_IMAGE"}  # the image that `docker compose build` makes, by default
-    assert documented - asked == set()
+    assert asked - documented - SETTINGS == {"FAIRSHARE_IMAGE"}  # the one that `docker compose build` makes, by default
+    assert documented - asked - SETTINGS == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_documented_setting_of_docker_env_reaches_every_process(role: str) -> None:
+    """`env_file` hands all of them on; what `environment` sets besides may be set in docker/.env too."""
+    service = dict(services())[role]
+    assert service["env_file"] == [".env"]
+    fixed = {
+        name.removesuffix("_FILE")
+        for name, value in service["environment"].items()
+        if not str(value).startswith(f"${{{name}:-")
+    }
+    assert len(SETTINGS) >= 70
+    assert fixed & SETTINGS == OF_SECRETS | OF_THE_IMAGE
+    assert all(value.startswith("/run/secrets/") for name, value in service["environment"].items() if "_FILE" in name)
+
+
+def test_every_service_has_bounds_and_no_needless_rights() -> None:
+    for name, each in services():
+        assert each["mem_limit"], name
+        assert each["pids_limit"] > 0, name
+        assert each["security_opt"] == ["no-new-privileges:true"], name
+        assert each["cap_drop"] == ["ALL"], name
+        assert "SYS_ADMIN" not in each.get("cap_add", []), name
+        assert not each.get("privileged"), name
 
 
 def test_compose_runs_each_role_once_without_a_writable_root() -> None:

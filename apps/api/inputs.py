@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -31,7 +31,7 @@ def field_refusal(where: str, message: str) -> Refusal:
 
 # --- Query and body ---------------------------------------------------------------------------------------------------
 def read_query(kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    """Validate the query string. Unknown names are rejected, because a typing error would be ignored otherwise."""
+    """Validate the query string. Unknown names are rejected."""
     lists = [name for name, field in kind().fields.items() if isinstance(field, serializers.ListField)]
     repeated = {name: request.query_params.getlist(name) for name in lists if name in request.query_params}
     return _validated(kind, {**request.query_params.dict(), **repeated})
@@ -48,13 +48,18 @@ def read_body(kind: type[serializers.Serializer[Any]], request: Request) -> dict
 
 def _validated(kind: type[serializers.Serializer[Any]], data: dict[str, Any]) -> dict[str, Any]:
     serializer = kind(data=data)
-    unknown = [name for name in data if name not in serializer.fields]
-    if unknown:
-        known = ", ".join(serializer.fields) or "nothing"
-        fields = [FieldProblem(str(name)[:60], f"is not known here; known: {known}") for name in unknown[:20]]
-        raise Refusal(f"{fields[0].where} {fields[0].message}.", code="unknown_field", fields=fields)
+    refuse_unknown(data, serializer.fields)
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
+
+
+def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
+    """400 for names that nothing reads: a typing error would be ignored otherwise."""
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        message = f"is not known here; known: {', '.join(known) or 'nothing'}"
+        fields = [FieldProblem(str(name)[:60], message) for name in unknown[:20]]
+        raise Refusal(f"{fields[0].where} {message}.", code="unknown_field", fields=fields)
 
 
 # --- Lists and objects of any length ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from apps.accounts.models import User
 from apps.accounts.token_cache import DatabaseProbe, tokens
 from apps.api import answers, errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_policy
+from apps.api.inputs import refuse_unknown
 from apps.api.monitoring import views
 from apps.core import clock
 from apps.core.errors import DomainError
@@ -128,6 +129,10 @@ _ROUTE = re.compile(r"/api/v1/policies/([-a-zA-Z0-9_]+)/priorities(/lookup|/all|
 _METHODS = {"": ("GET", "HEAD"), "/lookup": ("POST",), "/all": ("GET", "HEAD")}
 
 
+#: Query parameters of look-ups; `format` of `/all` leads to a view.
+PARAMETERS = {"": ("account", "namespace", "group", "columns"), "/lookup": ("columns",), "/all": ("since", "format")}
+
+
 def is_lookup(path: str, method: str) -> bool:
     match = _ROUTE.fullmatch(path) if path.startswith(_START) else None
     return match is not None and method in _METHODS[match[2]]
@@ -196,6 +201,8 @@ def may_look_up(user: User, bounds: TokenBounds) -> bool:
 
 def look_up(request: HttpRequest, policy_slug: str, suffix: str, user: User, bounds: TokenBounds) -> HttpResponseBase:
     require_policy(bounds, policy_slug)
+    if request.META["QUERY_STRING"]:
+        refuse_unknown(request.GET, PARAMETERS[suffix])
     snapshot = store.newest(policy_slug)
     at = clock.now()
     mask = visibility.mask(user, bounds, snapshot, at)

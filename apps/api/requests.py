@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import re
 import uuid
@@ -18,7 +19,15 @@ from apps.core import clock
 
 HEADER = "X-Request-Id"
 _KEY = "HTTP_X_REQUEST_ID"
-_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+#: Beginnings of the names of headers that proxies, load balancers and content networks add.
+_ADDED_BY_PROXIES = (
+    *("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_FORWARDED", "HTTP_X_ORIGINAL", "HTTP_X_REAL_IP", "HTTP_REAL_IP"),
+    *("HTTP_CLIENT_IP", "HTTP_X_CLIENT", "HTTP_X_CLUSTER_CLIENT", "HTTP_TRUE_CLIENT_IP", "HTTP_X_REMOTE"),
+    *("HTTP_X_PROXY", "HTTP_X_HOST", "HTTP_X_SCHEME", "HTTP_FRONT_END_HTTPS", "HTTP_CDN_LOOP", "HTTP_CF_"),
+    *("HTTP_X_AMZ", "HTTP_X_AZURE", "HTTP_X_ARR", "HTTP_X_APPENGINE", "HTTP_X_CLOUD_TRACE", "HTTP_X_GOOG"),
+    *("HTTP_X_ENVOY", "HTTP_X_B3", "HTTP_X_AKAMAI", "HTTP_AKAMAI", "HTTP_FASTLY", "HTTP_FLY_", "HTTP_X_VARNISH"),
+)
+_LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -29,10 +38,9 @@ class RequestIdMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not _ID.fullmatch(request.META.get(_KEY, "")):
-            request.META[_KEY] = uuid.uuid4().hex
+        name = set_request_id(request)
         response = self.get_response(request)
-        response[HEADER] = request.META[_KEY]
+        response[HEADER] = name
         if isinstance(response, HttpResponse) and response.content and "Content-Length" not in response:
             response["Content-Length"] = str(len(response.content))  # look-ups and health checks skip CommonMiddleware
         return response
@@ -51,13 +59,46 @@ class RequestCacheMiddleware:
             return self.get_response(request)
 
 
+def set_request_id(request: HttpRequest) -> str:
+    """The caller's id if it is valid, else a new one, which the request has from now on."""
+    if not _ID.fullmatch(request.META.get(_KEY, "")):
+        request.META[_KEY] = uuid.uuid4().hex
+    return str(request.META[_KEY])
+
+
 def request_id(request: HttpRequest) -> str:
     return str(request.META.get(_KEY, ""))
 
 
 def has_uncounted_proxy(request: HttpRequest) -> bool:
-    """Whether a proxy forwarded the request although FAIRSHARE_PROXY_COUNT is 0."""
-    return not settings.AXES_IPWARE_PROXY_COUNT and any(name in request.META for name in _FORWARDED)
+    """Whether a proxy forwarded the request although FAIRSHARE_PROXY_COUNT is 0.
+
+    In production that is also one from this machine under another name: of a proxy that adds no header.
+    """
+    if settings.AXES_IPWARE_PROXY_COUNT:
+        return False
+    has_foreign_name = settings.PRODUCTION and _is_loopback(request) and not _names_loopback(request)
+    return has_foreign_name or _is_forwarded(request)
+
+
+def is_local(request: HttpRequest) -> bool:
+    """Whether a program of this machine asks, without a proxy between."""
+    return _is_loopback(request) and _names_loopback(request) and not _is_forwarded(request)
+
+
+def _is_loopback(request: HttpRequest) -> bool:
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def _names_loopback(request: HttpRequest) -> bool:
+    return _LOOPBACK_HOST.fullmatch(request.META.get("HTTP_HOST", "localhost")) is not None
+
+
+def _is_forwarded(request: HttpRequest) -> bool:
+    return any(name.startswith(_ADDED_BY_PROXIES) for name in request.META)
 
 
 def client_address(request: HttpRequest) -> str | None:

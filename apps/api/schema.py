@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import drf_spectacular.authentication
 from csp.decorators import csp_update
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
@@ -35,6 +36,10 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
         return {"type": "http", "scheme": "bearer", "bearerFormat": "fsh_<id>_<secret>"}
+
+
+class SessionScheme(drf_spectacular.authentication.SessionScheme):  # type: ignore[no-untyped-call]
+    target_class = "apps.api.authentication.FormlessSessionAuthentication"
 
 
 _PROBLEM = {

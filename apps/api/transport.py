@@ -9,18 +9,27 @@ from typing import TYPE_CHECKING
 
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.exception import response_for_exception
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponsePermanentRedirect,
+    StreamingHttpResponse,
+)
+from django.middleware.security import SecurityMiddleware
 from django.utils.cache import patch_vary_headers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.throttling import SimpleRateThrottle
 
 from apps.api import errors
+from apps.api.requests import is_local
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 _PROBES = ("/healthz", "/readyz")  # probes use the address of the container
+_SCRAPE = "/metrics"
 _PRIVATE = "private, no-store"
 _ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"  # each route allows some of them
 _VARY = "Authorization, Cookie"
@@ -44,12 +53,25 @@ class TransportMiddleware:
             return errors.problem(
                 request, 405, "method_not_allowed", "TRACE is not served.", headers={"Allow": _ALLOWED}
             )
-        if request.path_info not in _PROBES:
+        if not asks_for_state(request):
             try:
                 request.get_host()
             except DisallowedHost as error:
                 return response_for_exception(request, error)
         return None
+
+
+def asks_for_state(request: HttpRequest) -> bool:
+    """Whether a probe or a scrape from this machine asks, by plain HTTP and any name."""
+    path = request.path_info
+    return path in _PROBES or (path == _SCRAPE and is_local(request))
+
+
+class HttpsMiddleware(SecurityMiddleware):
+    """Leads to https, but for probes and local scrapes: they don't follow it, and have no certificate to check."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        return None if asks_for_state(request) else super().process_request(request)
 
 
 def forbid_caching(response: HttpResponseBase) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from apps.accounts.idempotency import get_stored_answer, store_answer
 from apps.api.errors import Refusal
+from apps.api.inputs import refuse_unknown
 from apps.api.rendering import dumps
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem
@@ -49,6 +50,8 @@ class APIView(views.APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if request.query_params and request.method != "OPTIONS":
+            refuse_unknown(request.query_params, _query_names(self))
         if request.method not in SAFE_METHODS:
             self.before_body(request, **kwargs)
 
@@ -59,6 +62,28 @@ class APIView(views.APIView):
         super().__init_subclass__(**more)
         for method in {"post", "put"} & set(cls.__dict__) if cls.on_repeat != "work" else ():
             setattr(cls, method, _with_keys(cls.__dict__[method]))
+
+
+def _query_names(view: APIView) -> tuple[str, ...]:
+    """Names of query parameters that the description of the operation has; the view reads no others."""
+    method = str(view.request.method).lower()
+    handler: Any = getattr(view, "get" if method == "head" else method)
+    if handler.__func__ not in _names_of:
+        schema = handler.kwargs["schema"]()
+        schema.view = view
+        _names_of[handler.__func__] = tuple(_described_names(schema.get_override_parameters()))
+    return _names_of[handler.__func__]
+
+
+_names_of: dict[Any, tuple[str, ...]] = {}  # by handler
+
+
+def _described_names(parameters: list[Any]) -> Iterator[str]:
+    for each in parameters:
+        if not isinstance(each, OpenApiParameter):
+            yield from (each() if isinstance(each, type) else each).fields
+        elif each.location == OpenApiParameter.QUERY:
+            yield each.name
 
 
 def key_of(request: Request) -> str | None:

@@ -216,19 +216,42 @@ def drop_publication(*, name: str, reason: str, at: datetime, actor: Actor) -> N
     found.delete()
 
 
-def write_documents(
-    folder: Path, publications: Sequence[Publication], *, at: datetime
-) -> list[tuple[Path, SignedVersion]]:
-    """Write each document as a file for any web server, atomically."""
+@dataclass(frozen=True)
+class WrittenFolder:
+    """left_out: closed publications. removed: files of closed ones. unknown: files of no publication, which stay."""
+
+    files: Sequence[tuple[Path, SignedVersion]]
+    left_out: Sequence[Publication]
+    removed: Sequence[Path]
+    unknown: Sequence[Path]
+
+
+def write_documents(folder: Path, *, at: datetime, actor: Actor) -> WrittenFolder:
+    """Write each open document as a file for any web server, atomically.
+
+    A web server asks for no token, so a closed publication, whose names are for its readers alone, has no file.
+    """
+    publications = list_publications(actor=actor)
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    files, removed = [], []
     for publication in publications:
-        issued = current_document(publication, at=at)
-        path = folder / f"{publication.name}{SUFFIX}"
-        if not path.is_file() or path.read_bytes() != issued.data:
-            _replace(path, issued.data)
-        written.append((path, issued))
-    return written
+        if publication.is_open:
+            issued = current_document(publication, at=at)
+            path = _file_of(folder, publication)
+            if not path.is_file() or path.read_bytes() != issued.data:
+                _replace(path, issued.data)
+            files.append((path, issued))
+    for publication in Publication.all_objects.exclude(pk__in=[row.pk for row in publications if row.is_open]):
+        path = _file_of(folder, publication)
+        if path.is_file():
+            path.unlink()
+            removed.append(path)
+    unknown = sorted(set(folder.glob(f"*{SUFFIX}")).difference(path for path, _ in files))
+    return WrittenFolder(files, [row for row in publications if not row.is_open], removed, unknown)
+
+
+def _file_of(folder: Path, publication: Publication) -> Path:
+    return folder / f"{publication.name}{SUFFIX}"
 
 
 def list_publications(*, actor: Actor) -> list[Publication]:

@@ -14,10 +14,12 @@ from functools import partial
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
+from django.utils.log import log_response
 
 from apps.api import errors
 from apps.api.body_limits import limit_of
 from apps.api.lookup import NeedsWorkerThread
+from apps.api.requests import HEADER, set_request_id
 from apps.api.transport import forbid_caching
 from apps.dashboard.shell.errors import refused_body
 from fairshare_web.server import lanes
@@ -131,10 +133,13 @@ class Application:
 
     async def _refusal(self, environ: Environ, refusal: Refused) -> HttpResponse:
         request = WSGIRequest(environ)
+        name = set_request_id(request)
         if environ["PATH_INFO"].startswith("/api/"):
             response = errors.problem(request, refusal.status, refusal.code, refusal.detail)
         else:
             page = partial(refused_body, request, refusal.status, refusal.code, refusal.detail)
             response = await asyncio.get_running_loop().run_in_executor(lanes.REST, page)
         forbid_caching(response)  # no middleware has seen it
+        response[HEADER] = name
+        log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
         return response

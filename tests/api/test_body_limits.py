@@ -44,14 +44,14 @@ def operations() -> list[tuple[str, str, str]]:
     """(operation id, method, path) of each operation with a body."""
     described = SchemaGenerator().get_schema(request=None, public=True)
     return [
-        (operation["operationId"], method, _filled(path, operation))
+        (operation["operationId"], method, filled(path, operation))
         for path, methods in described["paths"].items()
         for method, operation in methods.items()
         if "requestBody" in operation
     ]
 
 
-def _filled(path: str, operation: dict[str, Any]) -> str:
+def filled(path: str, operation: dict[str, Any]) -> str:
     kinds = {each["name"]: each["schema"] for each in operation.get("parameters", []) if each["in"] == "path"}
 
     def value(match: re.Match[str]) -> str:

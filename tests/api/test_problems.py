@@ -88,7 +88,7 @@ def test_a_token_needs_no_csrf_token_and_no_cookie(site: Site) -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"[" * 100_000, "too_deep"),
+        (b"[" * 900, "too_deep"),
         (b'{"a": NaN}', "not_finite"),
         (b'{"a": 1e999}', "not_finite"),
         (b'{"a": ' + b"9" * 4301 + b"}", "number_too_long"),

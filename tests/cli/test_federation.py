@@ -107,7 +107,7 @@ def test_usage_of_another_site_is_ingested_and_held_hours_are_listed(
 ) -> None:
     with serving(OtherFeed(at=AT)) as feed:
         settings.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{feed.port}"]
-        output_of("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
+        output_of("publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a", "--open")
         feed.root = policy.publications.get().entry_uid
         feed.tell({})
         words = ("subscribe", feed.url, "--policy", "grid", "--entry", "/VO-A")
@@ -176,7 +176,9 @@ def test_the_documented_commands_publish_a_vo_as_a_static_file(
     call_command("import_policy", *words)
     call_command("import_policy", *words)  # made once
     folder = tmp_path / "www"
-    outputs = [output_of("publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a")]
+    outputs = [
+        output_of("publish", "--to", str(folder), "--policy", "vo-a", "--entry", "/", "--name", "vo-a", "--open")
+    ]
     fingerprint = output_of("keys").split()[-1]
     data = (folder / "vo-a.fairshare").read_bytes()
     assert open_document(data, trusted={fingerprint}).document["issuer"] == "vo-a.example"

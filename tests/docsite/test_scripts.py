@@ -90,7 +90,8 @@ def test_one_site_publishes_a_feed_and_another_subscribes(site: Policy, clock: L
     with serving(OtherFeed(at=AT, name="site-c.example")) as feed:
         clock.FAIRSHARE_OUTBOUND_ALLOW = [f"127.0.0.1:{feed.port}"]
         call_command(
-            *("federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a"),
+            *("federation", "publish", "--to", str(tmp_path), "--open"),
+            *("--policy", "grid", "--entry", "/VO-A", "--name", "vo-a"),
             stdout=io.StringIO(),
         )
         feed.root = site.publications.get().entry_uid

@@ -191,16 +191,42 @@ def test_a_removed_entry_is_reported_and_its_last_document_stays(publication: Pu
 
 
 def test_a_published_file_is_replaced_atomically_and_only_on_change(publication: Publication, tmp_path: Path) -> None:
-    ((path, issued),) = write_documents(tmp_path, [publication], at=AT)
+    Publication.objects.update(is_open=True)
+    ((path, issued),) = write_documents(tmp_path, at=AT, actor=COMMAND).files
     assert path == tmp_path / "vo-a.fairshare"
     assert path.read_bytes() == issued.data
     first = path.stat().st_ino
-    write_documents(tmp_path, [publication], at=AT)
+    write_documents(tmp_path, at=AT, actor=COMMAND)
     assert path.stat().st_ino == first
     set_shares(10)
-    write_documents(tmp_path, [publication], at=AT)
+    write_documents(tmp_path, at=AT, actor=COMMAND)
     assert path.stat().st_ino != first
     assert [each.name for each in tmp_path.iterdir()] == ["vo-a.fairshare"]
+
+
+def test_a_closed_publication_is_never_written_and_its_file_from_before_is_removed(
+    publication: Publication, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def publish() -> str:
+        call_command("federation", "publish", "--to", str(tmp_path))
+        return capsys.readouterr().out
+
+    assert not publication.is_open
+    before = tmp_path / "vo-a.fairshare"
+    before.write_bytes(b"names of people")
+    (tmp_path / "other.fairshare").write_bytes(b"of another site")
+    said = publish()
+    assert [each.name for each in tmp_path.iterdir()] == ["other.fairshare"]
+    assert f"{before} is removed: its publication is closed." in said
+    assert "vo-a is not written: it is closed, and a web server asks for no token." in said
+    assert f"{tmp_path / 'other.fairshare'} is of no publication of this site" in said
+    assert not PublishedDocument.objects.exists()
+    Publication.objects.update(is_open=True)
+    publish()
+    assert before.is_file()
+    Policy.objects.update(archived_at=AT)
+    publish()
+    assert not before.is_file(), "an archived policy publishes nothing"
 
 
 def test_the_command_publishes_prints_keys_and_replaces_them(
@@ -209,9 +235,8 @@ def test_the_command_publishes_prints_keys_and_replaces_them(
     call_command("federation", "publish", "--to", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     collected = [capsys.readouterr().out]
-    call_command(
-        "federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a"
-    )
+    publish = ("federation", "publish", "--to", str(tmp_path), "--open")
+    call_command(*publish, "--policy", "grid", "--entry", "/VO-A", "--name", "vo-a")
     collected.append(capsys.readouterr().out)
     call_command("federation", "publish", "--to", str(tmp_path))
     collected.append(capsys.readouterr().out)
@@ -227,7 +252,9 @@ def test_the_command_publishes_prints_keys_and_replaces_them(
     assert found.document["version"] == 1
     assert second.split()[-1] == load_keys(at=AT).key.public.fingerprint
     with pytest.raises(CommandError, match="/x"):
-        call_command("federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/x", "--name", "x")
+        call_command(
+            "federation", "publish", "--to", str(tmp_path), "--policy", "grid", "--entry", "/x", "--name", "x", "--open"
+        )
     assert Publication.objects.count() == 1
 
 

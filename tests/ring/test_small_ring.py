@@ -27,7 +27,7 @@ class Small:
     def publish(self) -> str:
         """As a VO without a server does: the command writes files, and any web server hands them out."""
         arguments = ["federation", "publish", "--to", str(self.folder), "--policy", "grid", "--entry", "/VO-A"]
-        found: str = self.ring.instances["vo-a"].tell("manage", arguments=[*arguments, "--name", "vo-a"])
+        found: str = self.ring.instances["vo-a"].tell("manage", arguments=[*arguments, "--name", "vo-a", "--open"])
         return found
 
 

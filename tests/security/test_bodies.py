@@ -263,7 +263,9 @@ def test_a_failure_of_the_server_itself_is_a_problem_document(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("expects", [False, True])
-def test_a_short_body_over_the_limit_is_drained_before_the_refusal(expects: bool) -> None:
+def test_a_short_body_over_the_limit_is_drained_before_the_refusal(
+    expects: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Else the connection is reset, and a proxy answers 502. With Expect the client sends nothing before the answer."""
     parts = pieces(b"x" * 10_000, b"x" * 10_000)
     sent: list[Message] = []
@@ -280,6 +282,9 @@ def test_a_short_body_over_the_limit_is_drained_before_the_refusal(expects: bool
     headers += [(b"expect", b"100-continue")] if expects else []
     path = {"path": "/api/v1/nothing", "raw_path": b"/api/v1/nothing"}
     in_a_loop(Application()(scope(method="POST", headers=headers, **path), receive, send))
+    name = dict(sent[0]["headers"])[b"x-request-id"].decode()
+    assert json.loads(sent[1]["body"])["request_id"] == name
+    assert f"(request {name})" in caplog.text or any(getattr(each, "request", None) for each in caplog.records)
     assert (sent[0]["status"], n_read_before) == (413, [] if expects else [0, 0])
 
 

@@ -66,13 +66,53 @@ def test_a_probe_reaches_a_container_by_its_address(site: Site) -> None:
         assert Client().get(path, headers={"host": "10.0.0.7:8000"}).status_code == 200
 
 
-@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "x-real-ip", "via"])
+PROXY_HEADERS = (
+    "x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-server x-forwarded-port forwarded x-real-ip via"
+    " cf-connecting-ip cf-ray true-client-ip x-client-ip x-cluster-client-ip x-original-forwarded-for"
+    " fastly-client-ip x-envoy-external-address x-azure-clientip fly-client-ip x-amzn-trace-id cdn-loop"
+)
+
+
+@pytest.mark.parametrize("header", PROXY_HEADERS.split())
 def test_an_uncounted_proxy_disables_metrics_by_address(site: Site, settings: LazySettings, header: str) -> None:
     assert Client().get("/metrics").status_code == 200
     forwarded = Client().get("/metrics", headers={header: "192.0.2.9"})
     assert (forwarded.status_code, "FAIRSHARE_PROXY_COUNT" in forwarded.json()["detail"]) == (401, True)
     token = {"authorization": f"Bearer {site.token('priorities:read')}"}
     assert Client().get("/metrics", headers={header: "192.0.2.9", **token}).status_code == 200
+
+
+def production(settings: LazySettings) -> None:
+    settings.PRODUCTION = settings.SECURE_SSL_REDIRECT = True
+    settings.ALLOWED_HOSTS = ["fairshare.example.org"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8000", "[::1]:8000"])
+def test_probes_and_scrapes_of_this_machine_need_no_https(
+    computed: Site, settings: LazySettings, path: str, host: str
+) -> None:
+    production(settings)
+    for address in ("127.0.0.1", "::1"):
+        assert Client(REMOTE_ADDR=address).get(path, headers={"host": host}).status_code == 200
+    assert Client().get("/sign-in/", headers={"host": "fairshare.example.org"}).status_code == 301
+
+
+def test_metrics_of_other_machines_and_of_proxies_need_https(computed: Site, settings: LazySettings) -> None:
+    production(settings)
+    site = {"host": "fairshare.example.org"}
+    assert Client(REMOTE_ADDR="192.0.2.9").get("/metrics", headers=site).status_code == 301
+    assert Client(REMOTE_ADDR="192.0.2.9").get("/metrics", headers={"host": "127.0.0.1"}).status_code == 400
+    assert Client().get("/metrics", headers=site).status_code == 301
+    assert Client().get("/metrics", headers={**site, "x-forwarded-for": "192.0.2.9"}).status_code == 301
+    assert Client().get("/metrics", headers={"host": "127.0.0.1", "via": "1.1 x"}).status_code == 400
+    assert Client(REMOTE_ADDR="192.0.2.9").get("/readyz", headers={"host": "10.0.0.7:8000"}).status_code == 200
+
+
+def test_a_proxy_that_adds_no_header_opens_no_metrics(computed: Site, settings: LazySettings) -> None:
+    """In production: it passes on the site's name, or it would not reach the pages."""
+    production(settings)
+    assert Client().get("/metrics", headers={"host": "fairshare.example.org"}, secure=True).status_code == 401
 
 
 @pytest.mark.parametrize(

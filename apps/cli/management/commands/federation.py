@@ -20,7 +20,7 @@ from apps.federation.documents.trust import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, request_fetch
 from apps.federation.models import Mount, Publication, Remote, Subscription, UsageFeed
 from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview
-from apps.federation.publishing import list_publications, make_publication, write_documents
+from apps.federation.publishing import make_publication, write_documents
 from apps.federation.staleness import age_of, condition_of, is_held
 from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.subscriptions import list_subscriptions, preview_feed, subscribe
@@ -134,7 +134,7 @@ class Command(OperatorCommand):
         rotate.add_argument("--reason", required=True, help="reason for the audit log")
 
     def _add_publishing(self, actions: Any) -> None:
-        publish = actions.add_parser("publish", help="write all publications as files for any web server")
+        publish = actions.add_parser("publish", help="write all open publications as files for any web server")
         publish.add_argument("--to", required=True, type=Path, metavar="DIR", help="folder for the files")
         publish.add_argument(
             "--policy", metavar="NAME", help="first make or change a publication of this policy, by the next options"
@@ -144,7 +144,7 @@ class Command(OperatorCommand):
             "--name", metavar="NAME", help="name of the publication: lower case, in the form of a host name"
         )
         publish.add_argument("--expires-days", type=float, default=7.0, metavar="N", help="validity of a document")
-        publish.add_argument("--open", action="store_true", help="readable without a token")
+        publish.add_argument("--open", action="store_true", help="readable without a token, and written as a file")
         feed = actions.add_parser("feeds", help="list usage feeds; with --policy: first make or change one")
         feed.add_argument("--policy", metavar="NAME", help="slug of the policy")
         feed.add_argument(
@@ -216,20 +216,24 @@ class Command(OperatorCommand):
                 at=now(),
                 actor=COMMAND,
             )
-        publications = list_publications(actor=COMMAND)
-        if not publications:
+        written = write_documents(options["to"], at=now(), actor=COMMAND)
+        if not written.files and not written.left_out:
             self.stdout.write("Nothing is published yet: use --policy, --entry and --name.")
-        for path, issued in write_documents(options["to"], publications, at=now()):
+        for path, issued in written.files:
             document = issued.document
             made = "new" if issued.is_new else "as before"
             self.stdout.write(
                 f"{path}: version {document.version} ({made}), {counted(document.n_entries, 'entry', 'entries')} of "
                 f"revision {document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
-        # Not for a mere refresh, which cron runs.
-        closed = [row for row in publications if not row.is_open] if options["policy"] else []
-        for row in closed:
-            self.stdout.write(_closed_line("publications", row))
+        for path in written.removed:
+            self.stdout.write(f"{path} is removed: its publication is closed.")
+        for path in written.unknown:
+            self.stdout.write(f"{path} is of no publication of this site: remove it, if it was one.")
+        for row in written.left_out:
+            self.stdout.write(f"{row.name} is not written: it is closed, and a web server asks for no token.")
+            if options["policy"]:  # not for a mere refresh, which cron runs
+                self.stdout.write(_closed_line("publications", row))
         if feeds.list_feeds(actor=COMMAND):
             self.stdout.write(
                 "Usage feeds are not written: each reader needs another part, so the server has to send them."

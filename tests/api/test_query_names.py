@@ -1,0 +1,43 @@
+"""Unknown query parameters are refused by every operation: a typing error would be ignored otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from apps.api.lookup import PARAMETERS
+from tests.api.conftest import Caller
+from tests.api.small_site import Site
+from tests.api.test_body_limits import filled
+
+
+@pytest.fixture(scope="module")
+def described() -> Any:
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
+def names(operation: dict[str, Any]) -> set[str]:
+    return {each["name"] for each in operation.get("parameters", []) if each["in"] == "query"}
+
+
+def test_every_operation_refuses_an_unknown_query_parameter(described: Any, computed: Site) -> None:
+    callers = [Caller(user=computed.admin), Caller(token=computed.token("priorities:read", "admin"))]
+    found, n_asked = [], 0
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            for caller in callers:
+                where = filled(path, operation)
+                answer = caller._send(method, f"{where}?acount=alice", None, "application/json", {})
+                n_asked += 1
+                if answer.json()["code"] not in ("unknown_field", "session_only"):
+                    found.append((method, where, answer.status_code))
+    assert found == []
+    assert n_asked > 300
+
+
+def test_look_ups_take_the_parameters_that_are_described(described: Any) -> None:
+    for suffix, known in PARAMETERS.items():
+        (operation,) = described["paths"][f"/api/v1/policies/{{policy}}/priorities{suffix}"].values()
+        assert names(operation) - {"bom"} == set(known)
