@@ -215,11 +215,11 @@ def test_a_closed_publication_is_never_written_and_its_file_from_before_is_remov
     before = tmp_path / "vo-a.fairshare"
     before.write_bytes(b"names of people")
     (tmp_path / "other.fairshare").write_bytes(b"of another site")
-    said = publish()
+    printed = publish()
     assert [each.name for each in tmp_path.iterdir()] == ["other.fairshare"]
-    assert f"{before} is removed: its publication is closed." in said
-    assert "vo-a is not written: it is closed, and a web server asks for no token." in said
-    assert f"{tmp_path / 'other.fairshare'} is of no publication of this site" in said
+    assert f"{before} is removed: its publication is closed." in printed
+    assert "vo-a is not written: it is closed, and a web server asks for no token." in printed
+    assert f"{tmp_path / 'other.fairshare'} is of no publication of this site" in printed
     assert not PublishedDocument.objects.exists()
     Publication.objects.update(is_open=True)
     publish()
