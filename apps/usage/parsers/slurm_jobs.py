@@ -30,7 +30,7 @@ from apps.usage.parsers.base import (
     RecordBatch,
 )
 from apps.usage.parsers.slurm_billing import fits_recorded
-from apps.usage.parsers.slurm_parts import begin_of_rows, follow_parts
+from apps.usage.parsers.slurm_parts import begin_of_rows, first_starts, follow_parts
 from apps.usage.parsers.slurm_states import BY_TIMES, ENDED, NEVER_RAN, PART, RUNNING_NOW, WAITING
 from apps.usage.parsers.slurm_values import Problems, Times
 
@@ -74,7 +74,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
     start_us = np.where((state == RUNNING) | (state == FINISHED), given_start_us, NO_TIME)
     end_us = np.where(state == FINISHED, end_us, NO_TIME)
     _note_elapsed(jobs, start_us, end_us, notes)
-    start_us = _begin_of_parts(jobs, start_us, end_us, notes)
+    start_us, requested_s = _begin_of_parts(jobs, start_us, end_us, notes)
     key_us = np.where(start_us != NO_TIME, start_us, given_start_us)
     submit_us = np.where(jobs.submit.first_us != NO_TIME, jobs.submit.first_us, key_us)
     _check_times(submit_us, start_us, end_us, problems)
@@ -100,7 +100,7 @@ def to_records(jobs: Jobs, problems: Problems, notes: dict[str, int]) -> RecordB
         nodes=amounts[good, NODES],
         mem_mb=amounts[good, MEM_MB],
         billing=amounts[good, BILLING],
-        requested_s=np.minimum(jobs.requested_s[good], MOST_JOB_S),
+        requested_s=np.minimum(requested_s[good], MOST_JOB_S),
         is_charge=np.zeros(n, np.bool_),
         people=jobs.people,
         job_classes=jobs.job_classes,
@@ -155,16 +155,21 @@ def _states(jobs: Jobs, start_us: I8, end_us: I8, problems: Problems, notes: dic
     return np.where(never, WITHDRAWN, np.where(ended, FINISHED, np.where(running, RUNNING, PENDING))).astype(np.int64)
 
 
-def _begin_of_parts(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> I8:
-    """Start of what each row itself used: in later parts of a resized job Slurm may show the job's first start."""
+def _begin_of_parts(jobs: Jobs, start_us: I8, end_us: I8, notes: dict[str, int]) -> tuple[I8, F8]:
+    """Start of what each row itself used, as Slurm may show a resized job's first start in later parts; and the time
+    that the job may run from there, since its limit counts from the first start.
+    """
     eligible_us = jobs.eligible.first_us
     begin_us = begin_of_rows(jobs.submit.first_us, eligible_us, start_us, end_us)
+    first_us = start_us
     is_part = (jobs.meaning == PART) & (end_us != NO_TIME)
     if is_part.any():
         keys = list(zip(jobs.cluster.tolist(), jobs.job.tolist(), jobs.array_task.tolist(), strict=True))
         begin_us = follow_parts(keys, is_part, eligible_us, begin_us, end_us)
+        first_us = first_starts(keys, is_part, start_us, begin_us, end_us)
     _note(notes, "begun_at_resize", begin_us != start_us)
-    return begin_us
+    used_s = np.where(begin_us != first_us, (begin_us - first_us) / 1e6, 0.0)
+    return begin_us, np.maximum(jobs.requested_s - used_s, 0.0)
 
 
 def _check_times(submit_us: I8, start_us: I8, end_us: I8, problems: Problems) -> None:

@@ -49,3 +49,15 @@ def follow_parts(keys: Keys, is_part: Flags, eligible_us: I8, begin_us: I8, end_
             since_us = max(ends[key][n_before - 1], int(eligible_us[row]))
             begin_us[row] = max(int(begin_us[row]), min(since_us, last_us))
     return begin_us
+
+
+def first_starts(keys: Keys, is_part: Flags, start_us: I8, begin_us: I8, end_us: I8) -> I8:
+    """Start of the run that each row is a part of: that of the part which ended where it begins, else its own Start."""
+    first_us = np.minimum(start_us, begin_us)
+    parts = np.flatnonzero(is_part)
+    known: dict[tuple[object, ...], int] = {}
+    for row in [*parts[np.argsort(end_us[parts], kind="stable")].tolist(), *np.flatnonzero(~is_part).tolist()]:
+        first_us[row] = min(int(first_us[row]), known.get((keys[row], int(begin_us[row])), int(first_us[row])))
+        if is_part[row]:
+            known[keys[row], int(end_us[row])] = int(first_us[row])
+    return first_us

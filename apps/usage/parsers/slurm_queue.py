@@ -82,8 +82,11 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
     end_s = seconds_of("end_time", job.get("end_time"), is_needed=needed.end)
     submit_s = seconds_of("submit_time", job.get("submit_time"))
     resized_s = seconds_of("resize_time", job.get("resize_time"), is_needed=False)
+    limit_s = limit_of(job.get("time_limit"))
     if needed.start and start_s and resized_s is not None and resized_s > start_s:
-        submit_s = start_s = resized_s  # as slurmdbd stores the part that runs since then
+        # As slurmdbd stores the part that runs since then; the limit counts from the job's first start.
+        limit_s = None if limit_s is None else max(limit_s - (resized_s - start_s), 0.0)
+        submit_s = start_s = resized_s
     allocated = _tres("tres_alloc_str", job, is_needed=needed.start)
     requested = _tres("tres_req_str", job, is_needed=False)
     has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
@@ -108,7 +111,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         requested=_filled(requested, cpus, nodes),
         exact_billing=number_or_nan(job.get("billable_tres")),
         has_no_allocation=has_no_allocation,
-        limit_s=limit_of(job.get("time_limit")),
+        limit_s=limit_s,
         n_tasks=count_tasks(job.get("array_task_string")),
         is_nameless=is_no_name(user, uid),
     )

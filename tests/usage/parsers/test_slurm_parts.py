@@ -128,6 +128,18 @@ def test_the_part_that_runs_counts_from_the_resize(of: Any, start: int) -> None:
     assert core_s(batch) == 64_000
 
 
+@pytest.mark.parametrize("start", [100, 1100])
+def test_the_limit_counts_from_the_first_start(start: int) -> None:
+    """Which the row itself shows, or the part before it; the parts may be several."""
+    limit = {"TimelimitRaw": "60"}
+    parts = [part(64, 0, 1100, "RESIZING", start=100), part(32, 1100, 1600, "RESIZING", start=start)]
+    last = part(16, 1600, None, "RUNNING", start=100 if start == 100 else 1600)
+    other = part(16, 0, None, "RUNNING", start=100) | {"JobIDRaw": "5002"}
+    batch = only(sacct(*(row | limit for row in (last, other, *parts))))
+    assert batch.requested_s[batch.state == RUNNING].tolist() == [3600 - 1500, 3600]
+    assert listed(resize_time=T0 + 1100, time_limit=60).requested_s.tolist() == [3600 - 1000]
+
+
 @pytest.mark.parametrize("of", READERS)
 def test_a_job_that_was_resized_and_requeued_counts_every_run(of: Any) -> None:
     rows = [
