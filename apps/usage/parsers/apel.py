@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
-from apps.usage.parsers.field_values import BadRecord, amount, checked, epoch, shown
+from apps.usage.parsers.field_values import BadRecord, amount, checked, epoch, if_readable, shown
 from apps.usage.parsers.lines import Notes, Rows, parse_lines
 
 SEPARATOR = "%%"
@@ -176,8 +176,8 @@ def _row(fields: dict[str, str], notes: Notes) -> RecordRow:
             start_at=start_at,
             end_at=end_at,
             cpus=cpus or 1.0,
-            nodes=_amount(fields, "NodeCount"),
-            mem_mb=_amount(fields, "MemoryReal") / 1024,
+            nodes=if_readable(lambda: _amount(fields, "NodeCount"), 0.0, notes),
+            mem_mb=if_readable(lambda: _amount(fields, "MemoryReal"), 0.0, notes) / 1024,
             queue=_given(fields, "Queue"),
             site=_given(fields, "Site"),
             cluster=_given(fields, "MachineName") or _given(fields, "SubmitHost"),
@@ -211,7 +211,9 @@ def _note_speed(fields: dict[str, str], site: str, notes: Notes) -> None:
     if not level:
         return
     unit = _given(fields, "ServiceLevelType")
-    value = amount("ServiceLevel", level)
+    value = if_readable(lambda: amount("ServiceLevel", level), None, notes)
+    if value is None:
+        return
     name = f"service_level {site[:64]} {excerpt(unit)[:32]} {value:g}".replace("  ", " ")
     is_known = name in notes or sum(note.startswith("service_level ") for note in notes) < _MOST_SPEEDS
     notes[name if is_known else "service_level others"] += 1

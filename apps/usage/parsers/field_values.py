@@ -6,7 +6,10 @@ Times are seconds since 1970, local times without a zone, or ISO 8601.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from apps.core.local_time import NoSuchTime, instant_of
@@ -28,6 +31,7 @@ MOST_CHARACTERS = {
     **{"user": 256, "group": 256, "dn": 1024, "fqan": 512, "project": 256},
 }
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?", re.ASCII)
+Value = TypeVar("Value")
 UNKNOWN_USER = "unknown"
 _MOST = {**dict.fromkeys(("cpus", "gpus", "nodes", "billing"), MOST_RATE), "mem_mb": MOST_MEM_MB}
 _MOST_REQUESTED_S = 1e12
@@ -68,6 +72,15 @@ def amount(name: str, text: str) -> float:
     if value < 0:
         raise BadRecord("negative_number", f"{name} is {shown(text)}, below zero.")
     return value
+
+
+def if_readable(read: Callable[[], Value], otherwise: Value, notes: Counter[str]) -> Value:
+    """A value that usage doesn't need: `otherwise`, and a note, where it can't be read."""
+    try:
+        return read()
+    except BadRecord:
+        notes["values_ignored"] += 1
+        return otherwise
 
 
 def whole(name: str, text: str) -> int:

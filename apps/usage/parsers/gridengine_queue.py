@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, iso, shown
+from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, if_readable, iso, shown
 from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.xml_records import Node, parse_xml
 
@@ -90,7 +90,7 @@ def _row(job: Node, reading: Reading, notes: Notes) -> RecordRow:
             submit_at=at,
             start_at=at if is_running else None,
             cpus=slots * n_tasks,
-            requested_s=clock_s("h_rt", run_time) if run_time else None,
+            requested_s=if_readable(lambda: clock_s("h_rt", run_time), None, notes) if run_time else None,
         )
     )
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, epoch, local, shown, whole
+from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, epoch, if_readable, local, shown, whole
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 _SIZE = re.compile(r"(\d{1,18})([kmgtpKMGTP]?)([bwBW]?)", re.ASCII)
@@ -305,6 +305,6 @@ def _record(job: str, task: str, state: str, fields: dict[str, str], notes: Note
         gpus=found.gpus,
         nodes=found.nodes,
         mem_mb=found.mem_mb,
-        requested_s=clock_s("Resource_List.walltime", walltime) if walltime else None,
+        requested_s=if_readable(lambda: clock_s("Resource_List.walltime", walltime), None, notes) if walltime else None,
         restart=max(runs - 1, 0),
     )

@@ -46,6 +46,7 @@ _NAMES = (
     *("used memory", "requested processors", "requested time", "requested memory", "status", "user", "group"),
     *("executable", "queue", "partition", "preceding job", "think time"),
 )
+_NEEDLESS = (5, REQUESTED_S, 13, 16, 17)  # CPU time, limit, executable, preceding job, think time
 _PARTIAL = (2, 3, 4)  # bursts of a job that was swapped out; its whole-job line has their sum
 _ABSOLUTE_S = 100_000_000  # without a header, a larger submit time is Unix time
 _MOST_ID = 2.0**53
@@ -204,7 +205,7 @@ def _parse_line_by_line(data: bytes, line: int, state: _State, rejections: list[
             rejections.append(Rejection(number, *problem, excerpt(text)))
             continue
         state.is_dialect = state.is_dialect or len(fields) > N_FIELDS
-        rows.append([float(value) for value in fields[:N_FIELDS]])
+        rows.append([float(value) if _NUMBER.fullmatch(value) else -1.0 for value in fields[:N_FIELDS]])
         lines.append(number)
     return np.array(rows, np.float64).reshape(len(rows), N_FIELDS), np.array(lines, np.int64)
 
@@ -222,7 +223,7 @@ def _problem(text: bytes, fields: list[bytes]) -> tuple[str, str] | None:
     if len(fields) < N_FIELDS:
         return "too_few_fields", f"{len(fields)} of {N_FIELDS} fields: the line is cut off, or of another format."
     for i, value in enumerate(fields[:N_FIELDS]):
-        if not _NUMBER.fullmatch(value):
+        if i not in _NEEDLESS and not _NUMBER.fullmatch(value):
             return "not_a_number", f"Field {i + 1} ({_NAMES[i]}) is {excerpt(value)!r}, which is not a number."
     return None
 

@@ -90,7 +90,6 @@ def test_processors_default_to_one() -> None:
         (record(WallDuration="NaN"), "not_a_number"),
         (record(Processors="1e999"), "absurd_number"),
         (record(Processors="four"), "not_a_number"),
-        (record(ServiceLevel="fast"), "not_a_number"),
         (record(LocalUserId="x" * 300), "too_long"),
         (record(LocalUserId="x" * 3000), "too_long"),
         (record()[:-3] + "no pair\n%%\n", "bad_fields"),
@@ -132,3 +131,9 @@ def test_a_record_can_span_two_chunks() -> None:
     assert [(job.job, job.line) for job in rest.jobs] == [
         (job.job, job.line) for job in whole.jobs[len(whole.pieces[0].batch) :]
     ]
+
+
+@pytest.mark.parametrize("given", [{"ServiceLevel": "fast"}, {"NodeCount": "two"}, {"MemoryReal": "?"}])
+def test_values_that_arent_needed_refuse_no_job(given: dict[str, str]) -> None:
+    found = read(APEL, HEADER + record(**given))
+    assert (found.codes, len(found.jobs), found.notes["values_ignored"]) == ([], 1, 1)

@@ -207,3 +207,14 @@ def test_formats_are_recognised_by_their_beginning() -> None:
             format_of("auto", head)
     with pytest.raises(Invalid, match="no format"):
         format_of("cobol", b"")
+
+
+@pytest.mark.parametrize("field", [5, 8, 13, 16, 17])
+@pytest.mark.parametrize("text", ["?", "nan", "1e999"])
+def test_fields_that_usage_doesnt_need_refuse_no_line(field: int, text: str) -> None:
+    fields = job(1).split()
+    fields[field] = text
+    whole, found = only(HEADER + job(1) + job(2)), only(HEADER + " ".join(fields) + "\n" + job(2))
+    assert found.job.tolist() == whole.job.tolist()
+    assert (found.end_us - found.start_us).tolist() == (whole.end_us - whole.start_us).tolist()
+    assert found.cpus.tolist() == whole.cpus.tolist()
