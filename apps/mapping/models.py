@@ -29,6 +29,7 @@ class MappingRule(models.Model):
         GLOB = "glob", "Accounts whose names match"
         GROUP = "group", "Accounts of a group or FQAN"
         ASSOCIATION = "association", "A user in a Slurm account, found by the account's name"
+        SHARE_TREE = "share_tree", "A user of Grid Engine, found in the share tree"
         EACH = "each", "Every matching user becomes a child"
         DEFAULT = "default", "All other accounts"
 

@@ -318,11 +318,11 @@ def _in_other_case(
 
     Only the accounts with most usage are searched.
     """
-    tree, resolver = rights.tree, rule_set.on(rights.tree)
+    resolver = rule_set.on(rights.tree)
     at_groups = [
         (account, key, match.entry)
         for account, key, (match, _number) in zip(ids, keys, decided, strict=True)
-        if match.entry != UNMAPPED and tree.takes_members[match.entry] and account in stakes
+        if match.entry != UNMAPPED and not resolver.has_own_entry(match.entry) and account in stakes
     ]
     at_groups.sort(key=lambda one: (-stakes[one[0]].core_s, one[1]))
     found = []

@@ -24,7 +24,7 @@ from apps.onboarding.slurm_outputs import SiteOutputs, read_site_log, read_site_
 from apps.onboarding.slurm_qos import class_factors, read_usage_factors
 from apps.policies.files.exports import compress_text, decompress_text, store_import_file
 from apps.policies.formats.base import LastImport
-from apps.policies.formats.registry import get_format, guess_format, has_associations, read_file, text_of
+from apps.policies.formats.registry import get_format, guess_format, has_associations, maps_by, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import create_policy_from_tree, tree_of_document
 from apps.policies.settings import PolicySettings
@@ -70,8 +70,7 @@ def tree_of(beginning: Beginning) -> TreeColumns:
 def rules_of(beginning: Beginning, tree: TreeColumns) -> tuple[Rule, ...]:
     """The initial mapping rules of the policy."""
     namespace = beginning.source.namespace if beginning.source else ""
-    by_association = has_associations(beginning.facts["format"])
-    return default_rules(tree, namespace, beginning.decisions, by_association=by_association)
+    return default_rules(tree, namespace, beginning.decisions, maps_by=maps_by(beginning.facts["format"]))
 
 
 def log_state(beginning: Beginning) -> LogState:

@@ -44,19 +44,19 @@ def default_rules(
     namespace: str,
     decisions: Sequence[Mapping[str, str]] = (),
     *,
-    by_association: bool = False,
+    maps_by: str = "",
 ) -> tuple[Rule, ...]:
     """Rules for decided accounts; then for group and user by name from the root; then for nested groups; then for users
     alone.
 
     A scheduler knows a group by its name anywhere in the tree, so each group below the first level with a unique name
-    gets a rule. decisions: as in Beginning. by_association: the tree comes from Slurm, where one rule finds each
-    account by its name.
+    gets a rule. decisions: as in Beginning. maps_by: kind of the one rule that finds every account as the scheduler of
+    the tree does, instead of these.
     """
     rules = [_rule_of_decision(one, namespace) for one in decisions]
     root = tree.uuid(0)
-    if by_association:
-        return (*rules, Rule(kind="association", target_uid=root, namespace=namespace))
+    if maps_by:
+        return (*rules, Rule(kind=maps_by, target_uid=root, namespace=namespace))
     for names in ("/{group}/{user}", "/{project}/{user}"):
         rules.append(Rule(kind="glob", target_uid=root, namespace=namespace, user_pattern="*", suffix=names))
     for i in _nested_groups(tree)[:MOST_RULES]:
@@ -120,7 +120,7 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
     resolver = build_rule_set(policy, tree, stored).on(tree)
     entries = resolver.resolve_many(keys)
     n_mapped = int((entries != UNMAPPED).sum())
-    alike = [key for key, at in zip(keys, entries.tolist(), strict=True) if at == UNMAPPED or tree.takes_members[at]]
+    alike = [key for key, at in zip(keys, entries.tolist(), strict=True) if not resolver.has_own_entry(at)]
     likely = ((key, resolver.likely_entry(key)) for key in alike[:_MOST_COMPARED])
     other_case = [(key, tree.path(at)) for key, at in likely if at is not None]
     namespaces = {key.namespace for key in keys} | set(Source.objects.values_list("namespace", flat=True))
@@ -131,11 +131,11 @@ def count_mapped(policy: Policy, tree: TreeColumns) -> Mapped:
 
 @transaction.atomic
 def map_by_names(
-    *, policy_slug: str, namespace: str | None, by_association: bool, reason: str, at: datetime, actor: Actor
+    *, policy_slug: str, namespace: str | None, maps_by: str, reason: str, at: datetime, actor: Actor
 ) -> int:
     """Add rules that map users and groups to entries of the same names; returns the number of new rules.
 
-    by_association: as in default_rules. namespace: that of the user names; None: that of the usage sources if they have
+    maps_by: as in default_rules. namespace: that of the user names; None: that of the usage sources if they have
     a single one, and any without sources.
 
     Raises:
@@ -143,7 +143,7 @@ def map_by_names(
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="policies:write")
     stored = list(load_rules(policy))
-    wanted = default_rules(load_tree(policy), _namespace(namespace), by_association=by_association)
+    wanted = default_rules(load_tree(policy), _namespace(namespace), maps_by=maps_by)
     known = {rule.stated for rule in stored}
     new = [rule for rule in wanted if rule not in known]
     set_rules(policy_slug=policy_slug, rules=[*stored, *new], reason=reason, at=at, actor=actor)

@@ -20,7 +20,7 @@ from apps.onboarding.slurm_config import read_slurm_config
 from apps.onboarding.slurm_qos import COMMAND as QOS_COMMAND
 from apps.onboarding.slurm_qos import DUMPED as DUMPED_QOS
 from apps.onboarding.slurm_qos import is_qos_header
-from apps.policies.formats.slurm_lines import logical_lines
+from apps.policies.formats.escaped_lines import logical_lines
 from apps.schedulers.own_values import OwnValue, read_values
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.command import allowed_program, run_program

@@ -528,6 +528,18 @@ def test_a_class_factor_without_matching_jobs_is_reported(grid: Policy, file: Wr
     ]
 
 
+def used_by_path() -> dict[str, float]:
+    """CPU-seconds of all accounts by the path of their entry."""
+    policy = Policy.objects.get()
+    tree, accounts = load_tree(policy), load_account_index(use_cache=False)
+    entries = load_rule_set(policy, tree).on(tree).resolve_many(accounts.keys)
+    rows = dict(Bucket.objects.values_list("account").annotate(Sum("cpu_s")))
+    used: dict[str, float] = {}
+    for pk, entry in zip(accounts.ids.tolist(), entries.tolist(), strict=True):
+        used[tree.path(entry)] = used.get(tree.path(entry), 0.0) + float(rows.get(pk, 0.0))
+    return used
+
+
 # --- Files from the field ---------------------------------------------------------------------------------------------
 @pytest.mark.django_db
 def test_a_login_in_another_letter_case_counts_at_its_association(golden_dir: Path) -> None:
@@ -537,13 +549,7 @@ def test_a_login_in_another_letter_case_counts_at_its_association(golden_dir: Pa
     )
     assert "1 mapping rule added" in err
     run("import_usage", "--source", "c1", "--format", "sacct", field / "m01_case.sacct")
-    tree = load_tree(Policy.objects.get())
-    used: dict[str, float] = {}
-    keys = load_account_index(use_cache=False)
-    entries = load_rule_set(Policy.objects.get(), tree).on(tree).resolve_many(keys.keys)
-    rows = dict(Bucket.objects.values_list("account").annotate(Sum("cpu_s")))
-    for pk, entry in zip(keys.ids.tolist(), entries.tolist(), strict=True):
-        used[tree.path(entry)] = used.get(tree.path(entry), 0.0) + float(rows.get(pk, 0.0))
+    used = used_by_path()
     assert used == {"/phys/jdoe": 14_400.0, "/phys/u2": 800.0}
     _, err = run("import_policy", "--policy", "c1", "--format", "sacctmgr", field / "m01_case.cfg")
     assert "3 of 3 accounts of the usage sources map to entries" in err
@@ -573,3 +579,14 @@ def test_a_file_after_map_is_the_file(golden_dir: Path) -> None:
         run("import_policy", *given)
     with pytest.raises(CommandError, match="namespace"):
         run("import_policy", dump, *given, "--map", "nowhere")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["e01_stree.txt", "e02_backslash.txt"])
+def test_the_leaf_default_counts_users_that_a_share_tree_lacks(golden_dir: Path, name: str) -> None:
+    field = golden_dir / "field"
+    _, err = run("import_policy", "--policy", "ge", "--format", "ge", "--make", *ACTIVE, "--map", field / name)
+    assert "1 mapping rule added" in err
+    assert MappingRule.objects.get().kind == "share_tree"
+    run("import_usage", "--source", "ge", "--format", "gridengine", field / "e01_usage.accounting")
+    assert used_by_path() == {"/P1/u1": 3_600.0, "/P1/default": 7_200.0, "/default": 7_200.0}

@@ -24,6 +24,7 @@ KINDS = [
     ("glob", _("Names that match a pattern")),
     ("group", _("Accounts of a group, or of a VO by its FQAN")),
     ("association", _("Slurm users in accounts, found by the account’s name")),
+    ("share_tree", _("Grid Engine users in the share tree, found by project and user")),
     ("exact", _("Exactly these names")),
     ("each", _("Every user becomes a child of the entry")),
     ("default", _("All other accounts")),

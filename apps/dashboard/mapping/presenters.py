@@ -31,6 +31,7 @@ KINDS = {
     "glob": gettext_lazy("pattern"),
     "group": gettext_lazy("Group"),
     "association": gettext_lazy("Association"),
+    "share_tree": gettext_lazy("Share tree"),
     "each": gettext_lazy("each"),
     "default": gettext_lazy("default"),
 }
@@ -109,6 +110,8 @@ def rule_text(rule: Rule, sources: Mapping[str, str]) -> str:
 
 def suffix_text(rule: Rule) -> str:
     """Path below the rule's entry to which accounts map, and how users become children there."""
+    if rule.kind == "share_tree":
+        return _("{project} / {user}, else its leaf default")
     parts = ("{account}", *rule.parts) if rule.kind == "association" else rule.parts
     found = " / ".join(parts)
     if rule.kind != "each":

@@ -61,8 +61,8 @@ def problem_text(problem: RuleProblem) -> str:
 
 
 def _leads_to_root(resolver: Resolver, rule: Rule, target: int) -> bool:
-    """Return whether the rule can't lead below the root; *each* rules can, because they add children there."""
-    if target != 0 or rule.kind == "each":
+    """Return whether the rule can't lead below the root; *each* rules add children there, share trees search below."""
+    if target != 0 or rule.kind in ("each", "share_tree"):
         return False
     if not rule.parts or not resolver.tree.n_children[0]:
         return True

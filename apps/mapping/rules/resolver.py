@@ -20,6 +20,7 @@ from cachetools import LRUCache
 from apps.accounts.account_ids import AccountKey, canonical, is_reserved, uid_of_account
 from apps.core import blobs
 from apps.mapping.rules.rule import Person, Rule, RuleIndex, entry_name, text_of
+from apps.mapping.rules.share_tree import DEFAULT_LEAF, ShareTree
 from apps.policies.tree.columns import TreeColumns
 
 UNMAPPED = -1
@@ -125,8 +126,7 @@ class Resolver:
             known = found[1] is not None if reach is None else reach in of_parts
             if target is None or known or not rule.matches(key, person):
                 continue
-            start = target if rule.kind != "association" else entry_of_account(self.tree, target, key.group_name)
-            match = NOWHERE if start is None else self._by(number, start, rule.names_below(key, person))
+            match = self._by_rule(number, target, key, person)
             if match == NOWHERE:
                 continue
             if reach is not None:
@@ -139,6 +139,24 @@ class Resolver:
             if self._may_take(reach, found):
                 found = of_parts[reach]
         return found
+
+    def _by_rule(self, number: int, target: int, key: AccountKey, person: Person | None) -> Match:
+        rule = self.spelled_rules[number]
+        if rule.kind == "share_tree":
+            node = self.share_tree(target).node_of(key.user_name or key.dn, key.project)
+            return Match(node) if node else NOWHERE
+        start = target if rule.kind != "association" else entry_of_account(self.tree, target, key.group_name)
+        return NOWHERE if start is None else self._by(number, start, rule.names_below(key, person))
+
+    def share_tree(self, top: int) -> ShareTree:
+        found = self._share_trees.get(top)
+        if found is None:
+            found = self._share_trees[top] = ShareTree(self.tree, top)
+        return found
+
+    @cached_property
+    def _share_trees(self) -> dict[int, ShareTree]:
+        return {}
 
     def is_free(self, decided: Decided) -> bool:
         """Return whether an account is unmapped, or mapped by a default rule to that rule's own entry."""
@@ -201,13 +219,18 @@ class Resolver:
         lower = user.lower()
         return user if lower == user or self.tree.has_capitals_in_leaves else lower
 
+    def has_own_entry(self, entry: int) -> bool:
+        """Whether a mapped account is at a leaf of its own: neither at a group nor at the leaf of all others."""
+        is_leaf = entry != UNMAPPED and not self.tree.takes_members[entry]
+        return bool(is_leaf and self.tree.name[entry] != DEFAULT_LEAF)
+
     def likely_entry(self, key: AccountKey) -> int | None:
         """Return the entry below the account's, which it would have if its name were written in the same letter case.
 
         None if it is mapped to an entry of its own, or several entries have such a name.
         """
         (match, _number), spelled = self.decide(key), canonical(key)
-        if is_reserved(key.namespace) or (match.entry != UNMAPPED and not self.tree.takes_members[match.entry]):
+        if is_reserved(key.namespace) or self.has_own_entry(match.entry):
             return None
         person = self.known.persons.get(key) or self.known.persons.get(spelled)
         for number in self._index.numbers(spelled, person):
@@ -216,7 +239,10 @@ class Resolver:
                 continue
             start = target if rule.kind != "association" else entry_of_account(self.tree, target, key.group_name)
             names = rule.names_below(spelled, person)
-            at = None if start is None or not names else self._walk_by_lower_name(start, names)
+            if rule.kind == "share_tree":
+                at = self.share_tree(target).likely_node(spelled.user_name or spelled.dn, spelled.project)
+            else:
+                at = None if start is None or not names else self._walk_by_lower_name(start, names)
             if at is not None:
                 return None if at == match.entry else at
         return None

@@ -17,7 +17,7 @@ from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem
 from apps.core.invisible import first_invisible
 
-KINDS = ("exact", "glob", "group", "association", "each", "default")
+KINDS = ("exact", "glob", "group", "association", "share_tree", "each", "default")
 LONGEST_SUFFIX = 256
 MOST_PARTS = 8  # levels of a suffix
 MOST_SHARES = 1e15
@@ -43,7 +43,7 @@ class Rule:
     such a sign-in group. source: selects the namespace of that source, which the rule set fills in.
 
     An *association* is Slurm's pair of user and account: the entry is found by the account's name anywhere below the
-    target, and the suffix continues from there.
+    target, and the suffix continues from there. A *share tree* is Grid Engine's: see `share_tree.ShareTree`.
 
     reach_uid: the entry below which the rule's author maps accounts; None is the whole policy. written_at: when it was
     written, "" if unknown. `resolver.Resolver.decide` uses both.
@@ -173,6 +173,8 @@ def rule_problems(rule: Rule, where: str) -> list[FieldProblem]:
         problems.append(FieldProblem(where, "an exact rule names a user, a group or an FQAN"))
     if rule.kind == "group" and not (rule.group_pattern or rule.fqan_pattern):
         problems.append(FieldProblem(where, "a group rule names a group or an FQAN"))
+    if rule.kind == "share_tree" and rule.suffix:
+        problems.append(FieldProblem(f"{where}.suffix", "must be empty: the share tree decides the path"))
     leftover = re.sub(r"[{}]", "", _PLACEHOLDER.sub("", rule.suffix))
     if leftover != _PLACEHOLDER.sub("", rule.suffix):
         problems.append(

@@ -120,6 +120,7 @@ class Format:
     an import to be stored. write_remembered: writes a tree (not fitted) with the data of the last import, which
     preserves values that a policy doesn't hold.
     has_associations: its groups are Slurm accounts, whose names are unique in the whole tree.
+    maps_by: the kind of the one mapping rule that finds the entry of every account; "": rules for each group.
     needs_cluster: exports must name the cluster, because Slurm applies the file to all clusters otherwise.
     looks_like: returns whether a text is probably in this format; used to name the right format in errors.
     """
@@ -141,6 +142,7 @@ class Format:
     write_remembered: Callable[[TreeColumns, LastImport], Iterator[str]] | None = None
     has_associations: bool = False
     needs_cluster: bool = False
+    maps_by: str = ""
 
 
 def wrong_format(label: str, line: int, message: str) -> Invalid:

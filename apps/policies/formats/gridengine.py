@@ -12,6 +12,7 @@ import numpy as np
 from apps.policies.files.document import plain_number
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
 from apps.policies.formats.base import Format, invalid_line, wrong_format
+from apps.policies.formats.escaped_lines import logical_lines
 from apps.policies.formats.whole_shares import coded_kinds, plain_names, plain_word, whole_shares
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
@@ -20,6 +21,7 @@ LABEL = "share tree of Grid Engine"
 PROJECT = "project"
 MOST_SHARES = 4_294_967_295
 _KEYS = ("id", "name", "type", "shares", "childnodes", "version")
+_CONTINUED = re.compile(r"[ \t]*\\[ \t]*\n[ \t]*")
 _LINE = re.compile(r"\s*([a-z]+)\s*=\s*(.*?)\s*")
 
 
@@ -52,7 +54,8 @@ def read(text: str) -> ParsedDocument:
 def _nodes(text: str) -> dict[int, _Node]:
     nodes: dict[int, _Node] = {}
     node: _Node | None = None
-    for line, raw in enumerate(text.split("\n"), 1):
+    for line, whole in logical_lines(text):
+        raw = _CONTINUED.sub(" ", whole)
         if not raw.strip() or raw.startswith("#"):
             continue
         match = _LINE.fullmatch(raw)
@@ -223,4 +226,5 @@ childnodes=NONE
     write=write,
     looks_like=_looks_like,
     fit=fit,
+    maps_by="share_tree",
 )

@@ -158,6 +158,11 @@ def has_associations(name: str) -> bool:
     return name in FORMATS and FORMATS[name].has_associations
 
 
+def maps_by(name: str) -> str:
+    """Return the kind of the one rule that maps every account to this format's tree; "" for several rules."""
+    return FORMATS[name].maps_by if name in FORMATS else ""
+
+
 def guess_format(text: str) -> Format | None:
     """Return the format that a text is probably in, or None."""
     return next((each for each in (*_MOST_DISTINCTIVE, *FORMATS.values()) if each.looks_like(text)), None)

@@ -286,4 +286,5 @@ User - 'bob':DefaultAccount='physics':Fairshare=2147483647
     remembers=remembers,
     write_remembered=_write_remembered,
     has_associations=True,
+    maps_by="association",
 )

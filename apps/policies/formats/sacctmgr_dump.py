@@ -18,8 +18,8 @@ from typing import NamedTuple
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats import sacctmgr_commands
 from apps.policies.formats.base import invalid_line, wrong_format
+from apps.policies.formats.escaped_lines import logical_lines
 from apps.policies.formats.sacctmgr_words import FILE_KEYS, could_be_shares, key_of
-from apps.policies.formats.slurm_lines import logical_lines
 from apps.policies.formats.slurm_tree import DEFAULT_SHARES, ROOT, SHARE_KEYS, Associations, slurm_shares
 from apps.policies.formats.whole_shares import plain_word
 

@@ -36,5 +36,6 @@ add user Name=bob Account=physics Fairshare=parent
     remembers=sacctmgr.remembers,
     write_remembered=_write_remembered,
     has_associations=True,
+    maps_by=sacctmgr.FORMAT.maps_by,
     needs_cluster=True,
 )

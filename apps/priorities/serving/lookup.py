@@ -340,7 +340,7 @@ class Hints:
             found["user"] = None
             if rule.group_pattern or rule.kind == "association" or "{group}" in rule.suffix:
                 found["group"] = None
-            if "{project}" in rule.suffix:
+            if "{project}" in rule.suffix or rule.kind == "share_tree":
                 found["project"] = None
             if rule.fqan_pattern:
                 found["fqan"] = None

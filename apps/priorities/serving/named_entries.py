@@ -16,6 +16,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.grid_names import is_dn
 from apps.mapping.rules.resolver import NameIndex, Resolver, account_of_entry
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
+from apps.mapping.rules.share_tree import DEFAULT_LEAF
 
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")
@@ -60,13 +61,28 @@ class NamedEntries:
             entry = self._resolver.resolve(_fill_empty(query, {**inverse.examples, **inverse.fixed})).entry
             if entry > 0:
                 found[entry] = None
+        if self._share_trees:
+            for candidate in self._candidates("{user}", user):
+                if any(self._is_node(one, candidate, query) for one in self._share_trees):
+                    found[candidate] = None
         return list(found)
+
+    def _is_node(self, inverse: _InverseRule, node: int, query: AccountKey) -> bool:
+        """Whether a share tree maps the user in the query to this node, in its project if the query names none."""
+        project = self._resolver.share_tree(inverse.target).project_of(node)
+        fields = {**inverse.examples, **inverse.fixed, "project": project}
+        return self._resolver.resolve(_fill_empty(query, fields)).entry == node
 
     def names_of(self, entry: int) -> Iterator[AccountKey]:
         """Accounts that rules map to this entry; fields that make no difference are empty.
 
         Accounts of a rule with a longer suffix are mapped to an entry without children, too.
         """
+        for inverse in self._share_trees if not self._tree.n_children[entry] else ():
+            name = text_of(self._tree.name[entry])
+            if name != DEFAULT_LEAF and self._is_node(inverse, entry, AccountKey("", name)):
+                project = self._resolver.share_tree(inverse.target).project_of(entry)
+                yield AccountKey(inverse.fixed.get("namespace", ""), name, project=project)
         at, n_steps, is_end = entry, 0, not self._tree.n_children[entry]
         while at >= 0:
             for n_parts in range(n_steps, MOST_PARTS + 1 if is_end else n_steps + 1):
@@ -127,7 +143,7 @@ class NamedEntries:
         """Rules by their target entry and the number of components in the suffix."""
         found: dict[tuple[int, int], list[_InverseRule]] = {}
         for one in self._rules:
-            if one.rule.kind != "association":
+            if one.rule.kind not in ("association", "share_tree"):
                 found.setdefault((one.target, len(one.rule.parts)), []).append(one)
         return found
 
@@ -139,6 +155,10 @@ class NamedEntries:
             if one.rule.kind == "association":
                 found.setdefault(len(one.rule.parts), []).append(one)
         return found
+
+    @cached_property
+    def _share_trees(self) -> list[_InverseRule]:
+        return [one for one in self._rules if one.rule.kind == "share_tree"]
 
     def _starting(self, entry: int, n_parts: int) -> Sequence[_InverseRule]:
         """Rules with `n_parts` components that start at this entry."""

@@ -63,7 +63,7 @@ def tree() -> TreeColumns:
 
 @pytest.fixture(params=["", "c"], ids=["any namespace", "namespace c"])
 def rules(tree: TreeColumns, request: pytest.FixtureRequest) -> tuple[Rule, ...]:
-    return default_rules(tree, request.param, by_association=True)
+    return default_rules(tree, request.param, maps_by="association")
 
 
 def test_one_rule_maps_every_association_at_any_depth(tree: TreeColumns, rules: tuple[Rule, ...]) -> None:

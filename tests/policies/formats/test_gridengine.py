@@ -40,6 +40,23 @@ def test_nodes_come_in_any_order_and_projects_differ_from_users() -> None:
     assert [(tree.path(i), tree.kind[i]) for i in (1, 2)] == [("/p", "project"), ("/p/bob", "")]
 
 
+def test_a_backslash_continues_a_line(golden_dir: Path) -> None:
+    plain, continued = (
+        read("ge", (golden_dir / "field" / name).read_bytes()).tree for name in ("e01_stree.txt", "e02_backslash.txt")
+    )
+    assert [(continued.path(i), continued.node(i).shares) for i in range(len(continued))] == [
+        (plain.path(i), plain.node(i).shares) for i in range(len(plain))
+    ]
+    text = (
+        node(0, "r", "1,\\\n                 2, \\ \n 3")
+        + node(1, "a")
+        + node(2, "b \\\n")
+        + node(3, "c", shares="\\\n 7")
+    )
+    tree = read("ge", text).tree
+    assert {tree.path(i): tree.node(i).shares for i in range(1, len(tree))} == {"/a": 1, "/b": 1, "/c": 7}
+
+
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [

@@ -20,7 +20,7 @@ from apps.onboarding.services import count_mapped, map_by_names
 from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.onboarding.slurm_outputs import split_outputs
 from apps.policies.files.import_export import FileImport, ImportPlan, PolicyImport, import_policy, plan_import
-from apps.policies.formats.registry import FORMATS, get_format, has_associations, read_file, text_of
+from apps.policies.formats.registry import FORMATS, get_format, maps_by, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
@@ -172,7 +172,7 @@ def _map(done: PolicyImport, options: dict[str, Any]) -> int:
     return map_by_names(
         policy_slug=done.plan.policy.slug,
         namespace=options["map"] or None,
-        by_association=has_associations(options["format"]),
+        maps_by=maps_by(options["format"]),
         reason=options["reason"],
         at=now(),
         actor=COMMAND,
