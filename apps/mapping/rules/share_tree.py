@@ -1,8 +1,8 @@
 """Find the node of a Grid Engine job in its share tree, as the scheduler does. Pure.
 
 A job of a project counts within the node of that project, and a job without a project outside of all projects. There,
-the user's node decides, wherever it is; else the leaf `default`, which stands for all users without a node of their
-own. A project that has neither counts the job itself. A job of a project that the tree lacks counts nowhere.
+the user's node decides, wherever it is; else the leaf `default`, which is the node of all users without their own. A
+project that has neither counts the job itself. A job of a project that the tree lacks counts nowhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Lines of files that Slurm reads: a backslash continues a line or takes the meaning of the next character, and #
+"""Lines of schedulers' files: a backslash continues a line or takes the meaning of the next character, and #
 begins a comment.
 
-A line with a comment is not continued, as Slurm cuts comments first.
+A line with a comment is not continued, because Slurm cuts comments first.
 """
 
 from __future__ import annotations
