@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from threading import Thread
 from typing import Any
 
 from celery import Celery
@@ -42,8 +43,12 @@ def finish_step(**_signal: Any) -> None:
 
 
 @worker_ready.connect
-def look_for_work(**_signal: Any) -> None:
+def look_for_work(sender: Any, **_signal: Any) -> None:
     """A restarted worker takes over at once what its killed predecessor worked on."""
-    from apps.runs.services import wake_workers
+    from apps.runs import services, workers
 
-    wake_workers()
+    if workers.OUTGOING_QUEUE in sender.app.amqp.queues.consume_from:
+        wake = services.wake_for_due_outgoing_runs
+        Thread(target=workers.report_outgoing_worker, args=(wake,), daemon=True, name="contact").start()
+    else:
+        services.wake_workers()

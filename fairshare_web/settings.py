@@ -228,7 +228,7 @@ CELERY_BEAT_SCHEDULE = {
     "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},
     "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
     "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
-    "send-password-resets": {"task": "apps.accounts.tasks.send_password_resets", "schedule": 10.0},
+    "send-password-resets": {"task": "apps.notices.tasks.send_password_resets", "schedule": 10.0},
     "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }

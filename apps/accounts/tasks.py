@@ -7,7 +7,6 @@ import logging
 from celery import shared_task
 
 from apps.accounts.audit_log import check_chain
-from apps.accounts.sign_in.passwords import send_resets
 from apps.accounts.sign_in.sessions import SessionStore
 from apps.core import clock
 
@@ -21,12 +20,6 @@ def verify_audit() -> int:
     if found.broken_id is not None:
         logger.error("The audit log is broken: %s.", found.problem)
     return found.n_rows
-
-
-@shared_task(name="apps.accounts.tasks.send_password_resets")
-def send_password_resets() -> int:
-    """Send requested password reset mails; returns their number."""
-    return send_resets(at=clock.now())
 
 
 @shared_task(name="apps.accounts.tasks.clear_sessions")

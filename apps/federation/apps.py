@@ -11,5 +11,5 @@ class FederationConfig(AppConfig):
         from apps.policies.publishing.revisions import register_publish_step
         from apps.runs.services import register
 
-        register(fetching.KIND, fetching.run_fetch)
+        register(fetching.KIND, fetching.run_fetch, is_outgoing=True)
         register_publish_step(keep_usage)

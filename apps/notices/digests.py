@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -24,6 +25,7 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import User
+from apps.accounts.sign_in.passwords import is_reset_due, send_resets
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.core.mail_server import ServerDown, is_down, is_free
 from apps.notices.kinds import kinds
@@ -31,6 +33,11 @@ from apps.notices.mail import address, make_message, one_line
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.selectors import NoticeLine, list_open_notices
 from apps.notices.statements import mail as statement_mail
+from apps.runs.leases import Lease
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run
+
+RUN_KIND = "mails"
 
 
 # --- Private mail settings --------------------------------------------------------------------------------------------
@@ -176,6 +183,21 @@ def _wanted(user: User, at: datetime) -> list[NoticeLine]:
 def key_of(line: NoticeLine) -> str:
     """Identifies one piece of news of one notice."""
     return f"{line.notice.pk} {line.notice.news_at.isoformat()}"
+
+
+def request_mails(*, at: datetime, only_resets: bool = False) -> None:
+    """Start a run if a message, or a link for a new password, is due."""
+    is_due = is_reset_due(at)
+    if not only_resets and sends_mail():
+        is_due = is_due or Mail.objects.filter(state=State.WAITING, due_at__lte=at).exists()
+    if is_due:
+        enqueue_run(kind=RUN_KIND, subject="site", at=at)
+
+
+def run_mails(run: Run, lease: Lease) -> dict[str, Any]:
+    """Handler of `mails`: links for new passwords come first."""
+    resets = send_resets(at=lease.clock())
+    return {"resets": resets, "sent": send_mails(at=lease.clock())}
 
 
 def send_mails(*, at: datetime) -> int:

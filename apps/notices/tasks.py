@@ -17,12 +17,19 @@ def evaluate_notices() -> int:
 
 
 @shared_task(name="apps.notices.tasks.send_notices")
-def send_notices() -> int:
-    """Returns how many messages and deliveries were sent."""
+def send_notices() -> None:
+    """Plan messages and deliveries, and start the runs that send them: by the worker for other hosts."""
     at = clock.now()
     digests.plan_mails(at=at)
     webhook_calls.plan_deliveries(at=at)
-    return digests.send_mails(at=at) + webhook_calls.call_due(at=at)
+    digests.request_mails(at=at)
+    webhook_calls.request_calls(at=at)
+
+
+@shared_task(name="apps.notices.tasks.send_password_resets")
+def send_password_resets() -> None:
+    """Start the run that sends them, if some are requested."""
+    digests.request_mails(at=clock.now(), only_resets=True)
 
 
 @shared_task(name="apps.notices.tasks.close_statements")

@@ -1,7 +1,8 @@
 """Webhook calls: creates deliveries for news, and sends each until it is accepted or abandoned.
 
-A delivery is unique by webhook, notice and news, and is sent while its lock is held. A worker that dies after the call
-and before the result is stored calls again with the same `id`; receivers that ignore known ids process each once.
+A delivery is unique by webhook, notice and news. A worker reserves it, calls without a transaction, and stores the
+result. If it dies in between, another calls again two minutes later with the same `id`; receivers that ignore known ids
+process each once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import hmac
 import json
 import logging
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,10 +36,11 @@ from apps.notices.mail import address
 from apps.notices.models import Delivery, Notice, Webhook
 from apps.notices.rules import Place, may_set
 from apps.notices.visibility import Reader
-from apps.notices.webhooks import PURPOSE, drop_waiting, host_of
+from apps.notices.webhooks import PURPOSE, RUN_KIND, drop_waiting, host_of
 from apps.policies.tree.stored import load_tree
 from apps.runs.leases import Lease
 from apps.runs.models import Run
+from apps.runs.services import enqueue_run
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +48,10 @@ RETRY_AFTER = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30
 JITTER = (0.5, 1.5)  # factor of the wait, so that simultaneous failures aren't retried simultaneously
 MOST_FAILED = 5  # abandoned deliveries in a row after which a webhook is turned off
 MOST_AT_ONCE = 100
+MOST_S = 10.0  # for which a run begins calls
+MOST_PARALLEL = 16
+MOST_OF_OWNER = 4  # calls at once to webhooks of one owner
+UNDER_WAY = timedelta(minutes=2)  # for which a delivery is left to the worker that calls
 LIMITS = Limits(n_bytes=64 * 1024, total_s=10.0, redirects=0)
 _LATE = timedelta(minutes=15)  # evaluations that started earlier may be committed later
 _KEPT = timedelta(days=30)
@@ -50,8 +60,15 @@ Jitter = Callable[[float, float], float]
 
 
 def run_calls(run: Run, lease: Lease) -> dict[str, Any]:
-    """Work a run that a test delivery requested, like the scheduled task."""
-    return {"sent": call_due(at=lease.clock())}
+    """Handler of `notice_calls`. What the limits of one run leave is sent by the next."""
+    began_at = lease.clock()
+    result = {"sent": call_due(at=began_at)}
+    left = Delivery.objects.filter(state=State.WAITING, due_at__lte=began_at, attempts=0)
+    if left.exclude(
+        webhook__in=Delivery.objects.filter(attempts__gt=0, state=State.WAITING).values("webhook")
+    ).exists():
+        enqueue_run(kind=RUN_KIND, subject="site", at=lease.clock())
+    return result
 
 
 def plan_deliveries(*, at: datetime) -> int:
@@ -132,48 +149,104 @@ def _is_below(webhook: Webhook, notice: Notice) -> bool:
     return top is not None and i is not None and (i == top or top in tree.ancestors(i))
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A prepared request, which a thread without a database connection can send."""
+
+    delivery: Delivery
+    headers: Mapping[str, str]
+    body: bytes
+
+    def ask(self, resolve: Resolve | None) -> tuple[int | None, str]:
+        """The status of the answer, and what is wrong with it or "" if it was accepted."""
+        url = self.delivery.webhook.url
+        try:
+            answer = fetch(url, method="POST", headers=self.headers, body=self.body, limits=LIMITS, resolve=resolve)
+        except DomainError as error:
+            return None, error.message
+        problem = "" if 200 <= answer.status < 300 else f"It answered with status {answer.status}."
+        return answer.status, problem
+
+
+def request_calls(*, at: datetime) -> None:
+    """Start a run if a delivery is due."""
+    if Delivery.objects.filter(state=State.WAITING, due_at__lte=at).exists():
+        enqueue_run(kind=RUN_KIND, subject="site", at=at)
+
+
 def call_due(*, at: datetime, resolve: Resolve | None = None, jitter: Jitter = random.uniform) -> int:
-    """Send due deliveries; returns how many were accepted. One attempt per webhook that doesn't respond."""
-    n_sent = 0
+    """Send due deliveries; returns how many were accepted. One attempt per webhook that doesn't respond.
+
+    Several are sent at once, few of one owner, and each without a transaction. New ones are begun for MOST_S, so that
+    with the deadline of a call this ends soon whatever the receivers do.
+    """
+    n_sent = n_begun = 0
     silent: set[int] = set()
-    for _n in range(MOST_AT_ONCE):
+    under_way: dict[Future[tuple[int | None, str]], _Call] = {}
+    began_s = time.monotonic()
+    with ThreadPoolExecutor(MOST_PARALLEL, thread_name_prefix="webhook") as pool:
+        while True:
+            while n_begun < MOST_AT_ONCE and len(under_way) < MOST_PARALLEL and time.monotonic() - began_s < MOST_S:
+                call = _take_next(at, silent, [each.delivery for each in under_way.values()])
+                if call is None:
+                    break
+                n_begun += 1
+                under_way[pool.submit(call.ask, resolve)] = call
+            if not under_way:
+                return n_sent
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                call = under_way.pop(future)
+                is_accepted = _store(call.delivery.pk, *future.result(), at, jitter)
+                n_sent += is_accepted
+                if not is_accepted:
+                    silent.add(call.delivery.webhook_id)
+
+
+def _take_next(at: datetime, silent: set[int], under_way: Sequence[Delivery]) -> _Call | None:
+    """The next due delivery, which others leave alone until its call must have ended. Unwanted ones are dropped."""
+    owners = Counter(each.webhook.owner_id for each in under_way)
+    busy = {each.webhook_id for each in under_way} | silent
+    while True:
         with transaction.atomic():
             due = Delivery.objects.select_for_update(of=("self",), skip_locked=True, no_key=True).select_related(
                 "webhook__policy", "webhook__owner", "notice__policy", "notice__source"
             )
-            due = due.filter(state=State.WAITING, due_at__lte=at).exclude(webhook__in=silent)
+            due = due.filter(state=State.WAITING, due_at__lte=at).exclude(webhook__in=busy)
+            due = due.exclude(webhook__owner__in=[owner for owner, n in owners.items() if n >= MOST_OF_OWNER])
             delivery = due.order_by("due_at", "pk").first()
             if delivery is None:
-                break
-            if not _call(delivery, at, resolve, jitter):
-                silent.add(delivery.webhook_id)
-            n_sent += delivery.state == State.SENT
-            delivery.save()
-    return n_sent
-
-
-def _call(delivery: Delivery, at: datetime, resolve: Resolve | None, jitter: Jitter) -> bool:
-    """Send one delivery, or drop it; False if the webhook didn't accept it. The caller stores the row."""
-    webhook = delivery.webhook
-    if not _is_still_wanted(delivery, at):
-        delivery.state, delivery.ended_at = State.DROPPED, at
-        return True
-    try:
+                return None
+            if not _is_still_wanted(delivery, at):
+                delivery.state, delivery.ended_at = State.DROPPED, at
+                delivery.save(update_fields=["state", "ended_at"])
+                continue
+            delivery.due_at = at + UNDER_WAY
+            delivery.save(update_fields=["due_at"])
         body = body_of(delivery, at)
-        headers = signature_headers(unseal(PURPOSE, webhook.secret), delivery, body, at)
-        answer = fetch(webhook.url, method="POST", headers=headers, body=body, limits=LIMITS, resolve=resolve)
-        delivery.status = answer.status
-        problem = "" if 200 <= answer.status < 300 else f"It answered with status {answer.status}."
-    except DomainError as error:
-        delivery.status, problem = None, error.message
+        try:
+            secret = unseal(PURPOSE, delivery.webhook.secret)
+        except DomainError as error:
+            _store(delivery.pk, None, error.message, at, random.uniform)
+            continue
+        return _Call(delivery, signature_headers(secret, delivery, body, at), body)
+
+
+@transaction.atomic
+def _store(delivery_id: int, status: int | None, problem: str, at: datetime, jitter: Jitter) -> bool:
+    """Store the result of a call; False if the webhook didn't accept it."""
+    found = Delivery.objects.select_for_update(of=("self",), no_key=True).filter(pk=delivery_id, state=State.WAITING)
+    delivery = found.select_related("webhook").first()
+    if delivery is None:  # removed or dropped meanwhile
+        return not problem
+    delivery.status, delivery.error = status, problem[:256]
     delivery.attempts += 1
-    delivery.error = problem[:256]
-    if not problem:
+    if problem:
+        _failed(delivery, at, jitter)
+    else:
         delivery.state, delivery.ended_at = State.SENT, at
-        Webhook.objects.filter(pk=webhook.pk).update(n_failed=0)
-        return True
-    _failed(delivery, at, jitter)
-    return False
+        Webhook.objects.filter(pk=delivery.webhook_id).update(n_failed=0)
+    delivery.save()
+    return not problem
 
 
 def _is_still_wanted(delivery: Delivery, at: datetime) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.sign_in.sealing import seal
 from apps.core.addresses import Refused, target_of
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooOften
 from apps.notices.kinds import kinds
 from apps.notices.models import Delivery, Webhook
 from apps.notices.rules import Place, may_set, require_place
@@ -26,6 +26,7 @@ PURPOSE = "webhook"
 RUN_KIND = "notice_calls"
 MOST = 50  # webhooks of one owner
 LOGGED = 50
+MOST_TESTS, TESTED_WITHIN = 5, timedelta(minutes=1)  # of the webhooks of one owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,19 @@ def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None
 
 
 def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
-    """Send a test delivery immediately."""
+    """Send a test delivery immediately.
+
+    Raises:
+        Conflict: one is on its way (`test_waits`).
+        TooOften: too many tests of the owner's webhooks.
+    """
     with transaction.atomic():
         found = Webhook.objects.select_for_update(no_key=True).get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
         if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
             raise Conflict("A test is on its way already.", code="test_waits")
+        tests = Delivery.objects.filter(webhook__owner=found.owner_id, event=Delivery.Event.TEST)
+        if tests.filter(created_at__gt=at - TESTED_WITHIN).count() >= MOST_TESTS:
+            raise TooOften(f"At most {MOST_TESTS} tests a minute: wait a moment.", code="too_many_tests")
         made = Delivery.objects.create(webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at)
         _note("webhook.tested", found, at, actor)
         enqueue_run(kind=RUN_KIND, subject="site", at=at)

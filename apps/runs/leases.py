@@ -19,7 +19,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, 
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
-from apps.runs.workers import record_contact
+from apps.runs.workers import OUTGOING_TASK, record_contact
 
 # --- Shutdown of the worker -------------------------------------------------------------------------------------------
 _stop_requested = threading.Event()
@@ -96,7 +96,7 @@ class Lease:
 
     def note_progress(self, *, then_s: float = 0.0) -> None:
         """Note progress. then_s: what follows has a time limit of its own, and none before."""
-        for lease in [self, *_held]:
+        for lease in [self, *_held.leases]:
             lease._progressed_s = time.monotonic() + then_s
 
     def renew(self, at: datetime) -> None:
@@ -202,7 +202,14 @@ class Lease:
             raise RunCancelled(f"Run {self.run_id} was cancelled.")
 
 
-_held: list[Lease] = []  # of this process: a run, and those that are worked on between its steps
+class _Held(threading.local):
+    """Leases of this thread: of a run, and of those that are worked on between its steps."""
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+
+
+_held = _Held()
 
 
 class Heartbeat:
@@ -211,19 +218,20 @@ class Heartbeat:
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._is_of_worker = bool(current_task)
+        self._is_outgoing = bool(current_task) and current_task.name == OUTGOING_TASK
         self._worked_by = connections[DEFAULT_DB_ALIAS]  # of the thread that works, whose statement can be cancelled
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {lease.run_id}", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        _held.append(self._lease)
+        _held.leases.append(self._lease)
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _held.remove(self._lease)
+        _held.leases.remove(self._lease)
         self._stop.set()
         self._thread.join(timeout=5)
 
@@ -235,7 +243,7 @@ class Heartbeat:
                         self._give_up()
                         return
                     self._lease.renew(self._lease.clock())
-                    if self._is_of_worker:
+                    if self._is_of_worker and not self._is_outgoing:
                         record_contact(self._lease.clock())
                 except (LeaseLost, RunCancelled):
                     return  # the worker notices at its next step

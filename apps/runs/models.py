@@ -74,9 +74,9 @@ class Run(models.Model):
 
 
 class WorkerContact(models.Model):
-    """Time of the last contact of a worker; a single row."""
+    """Time of the last contact of any worker, and of one that does nothing but call other hosts."""
 
-    ONLY = 1
+    ANY, OUTGOING = 1, 2
 
     at = models.DateTimeField()
 

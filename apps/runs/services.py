@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import celery
@@ -25,7 +26,7 @@ from apps.runs import leases
 from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled, WorkerStops, is_stopping
 from apps.runs.models import Run
-from apps.runs.workers import are_working
+from apps.runs.workers import OUTGOING_QUEUE, OUTGOING_TASK, are_working, has_outgoing_worker, outgoing_kinds
 
 if TYPE_CHECKING:
     from apps.runs.leases import Lease
@@ -54,13 +55,16 @@ _handlers: dict[str, Handler] = {}
 _low_priority: set[str] = set()
 
 
-def register(kind: str, handler: Handler, *, is_low_priority: bool = False) -> None:
+def register(kind: str, handler: Handler, *, is_low_priority: bool = False, is_outgoing: bool = False) -> None:
     """Register the handler of a kind of run.
 
     A handler works in steps, each inside `lease.fenced()`, resumes from `run.cursor`, and returns the result.
     is_low_priority: runs of this kind wait until no others are due, and let others run between their steps.
+    is_outgoing: they call other hosts, and have a worker of their own.
     """
     _handlers[kind] = handler
+    if is_outgoing:
+        outgoing_kinds.add(kind)
     if is_low_priority:
         _low_priority.add(kind)
 
@@ -115,7 +119,7 @@ WHERE id = (
         AND NOT EXISTS (
             SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
                 AND other.state = 'running' AND other.id <> wanted.id)
-    ORDER BY kind = ANY(%(low_priority)s), due_at, id
+    ORDER BY kind = ANY(%(low_priority)s), kind = ANY(%(outgoing)s), due_at, id
     FOR NO KEY UPDATE SKIP LOCKED
     LIMIT 1)
 RETURNING id, fence
@@ -130,7 +134,8 @@ WHERE id IN (
 """
 
 _IS_DUE = f"""
-SELECT EXISTS (SELECT FROM runs_run WHERE {_WAITS} OR state = 'running' AND lease_until < clock_timestamp())
+SELECT DISTINCT kind = ANY(%(outgoing)s) FROM runs_run
+WHERE {_WAITS} OR state = 'running' AND lease_until < clock_timestamp()
 """  # noqa: S608 - constants only
 
 
@@ -169,14 +174,17 @@ def enqueue_run(
                 "max_attempts": max_attempts,
             },
         )
-    transaction.on_commit(wake_workers)
+    transaction.on_commit(partial(wake_workers, is_outgoing=kind in outgoing_kinds))
     return run
 
 
-def wake_workers() -> None:
+def wake_workers(*, is_outgoing: bool = False) -> None:
     """Notify workers through the broker. If it doesn't answer, the next sweep finds the work."""
     with contextlib.suppress(Exception):
-        celery.current_app.send_task(TASK, retry=False, ignore_result=True)
+        if is_outgoing and has_outgoing_worker(clock.now()):
+            celery.current_app.send_task(OUTGOING_TASK, queue=OUTGOING_QUEUE, retry=False, ignore_result=True)
+        else:
+            celery.current_app.send_task(TASK, retry=False, ignore_result=True)
         return
     logger.warning("The broker doesn't answer: waiting work is found by the next sweep.")
 
@@ -226,6 +234,7 @@ def claim_run(
         "most_back_off_s": MOST_BACK_OFF_S,
         "kinds": [kind for kind in kinds() if kind not in without],
         "low_priority": low_priority_kinds(),
+        "outgoing": list(outgoing_kinds),
         "run_id": run_id,
         "lease_s": settings.FAIRSHARE_LEASE_S,
     }
@@ -253,19 +262,46 @@ def fail_lost_runs(*, at: datetime) -> int:
         return int(cursor.rowcount)
 
 
-def is_any_due(*, at: datetime) -> bool:
+def wake_for_due_runs(*, at: datetime) -> bool:
+    """Wake workers if a run is due and unclaimed; returns whether one is."""
+    due = _due_lanes(at)
+    for is_outgoing in due:
+        wake_workers(is_outgoing=is_outgoing)
+    return bool(due)
+
+
+def wake_for_due_outgoing_runs() -> None:
+    """Called by a worker for other hosts: it is found even if the message was lost."""
+    if True in _due_lanes(clock.now()):
+        wake_workers(is_outgoing=True)
+
+
+def _due_lanes(at: datetime) -> list[bool]:
+    """Whether a run that calls other hosts is due (True), and whether another is (False)."""
     with connection.cursor() as cursor:
-        cursor.execute(_IS_DUE, {"at": at, "most_back_off_s": MOST_BACK_OFF_S})
-        return bool(cursor.fetchone()[0])
+        cursor.execute(_IS_DUE, {"at": at, "most_back_off_s": MOST_BACK_OFF_S, "outgoing": list(outgoing_kinds)})
+        return [is_outgoing for (is_outgoing,) in cursor.fetchall()]
 
 
-def work_due_runs(*, clock: Callable[[], datetime]) -> int:
-    """Work on due runs until there are none or this worker must stop; returns their number."""
+def work_due_runs(*, clock: Callable[[], datetime], is_outgoing: bool = False) -> int:
+    """Work on due runs until there are none or this worker must stop; returns their number.
+
+    is_outgoing: only on those that call other hosts.
+    """
     n_worked = 0
-    while not is_stopping() and (lease := claim_run(at=clock(), clock=clock)) is not None:
+    while not is_stopping():
+        without = [kind for kind in kinds() if kind not in outgoing_kinds] if is_outgoing else _left_to_others(clock())
+        lease = claim_run(at=clock(), clock=clock, without=without)
+        if lease is None:
+            break
         work_lease(lease)
         n_worked += 1
     return n_worked
+
+
+def _left_to_others(at: datetime) -> list[str]:
+    """Kinds that have a worker of their own, while it is alive."""
+    return sorted(outgoing_kinds) if has_outgoing_worker(at) else []
 
 
 def work_other_runs(lease: Lease) -> int:
@@ -276,7 +312,8 @@ def work_other_runs(lease: Lease) -> int:
     """
     lease.stop_if_requested()
     n_worked = 0
-    while (other := claim_run(at=lease.clock(), clock=lease.clock, without=low_priority_kinds())) is not None:
+    without = [*low_priority_kinds(), *_left_to_others(lease.clock())]
+    while (other := claim_run(at=lease.clock(), clock=lease.clock, without=without)) is not None:
         work_lease(other)
         n_worked += 1
     return n_worked

@@ -15,13 +15,16 @@ def work_runs() -> int:
     return services.work_due_runs(clock=clock.now)
 
 
+@shared_task(name=workers.OUTGOING_TASK)
+def work_outgoing_runs() -> int:
+    """Work on runs that call other hosts until none is due; from a queue of its own."""
+    return services.work_due_runs(clock=clock.now, is_outgoing=True)
+
+
 @shared_task(name="apps.runs.tasks.sweep_runs")
 def sweep_runs() -> bool:
     """Fail lost runs, and wake workers if a run is due and unclaimed; returns whether one is."""
     at = clock.now()
     workers.record_contact(at)
     services.fail_lost_runs(at=at)
-    is_due = services.is_any_due(at=at)
-    if is_due:
-        services.wake_workers()
-    return is_due
+    return services.wake_for_due_runs(at=at)

@@ -10,7 +10,7 @@ class UsageConfig(AppConfig):
         from apps.usage.records import imports, retention, undo
         from apps.usage.sources import collection as collecting
 
-        register(collecting.KIND, collecting.run_collect)
+        register(collecting.KIND, collecting.run_collect, is_outgoing=True)
         register(imports.KIND, imports.run_import)
         register(retention.KIND, retention.run_retention)
         register(undo.KIND, undo.run_undo)

@@ -16,15 +16,14 @@ from django.db import connection
 from apps.accounts.actor import Actor
 from apps.accounts.models import PasswordReset, User
 from apps.accounts.sign_in.passwords import request_reset
-from apps.accounts.tasks import send_password_resets
 from apps.core import mail_server as product
 from apps.notices import digests
 from apps.notices.digests import set_preference
 from apps.notices.models import Mail
-from apps.notices.tasks import send_notices
 from tests.api.small_site import Site
 from tests.instants import AT
 from tests.notices.mail_server import MailServer, mail_server
+from tests.notices.sending import send_notices, send_password_resets
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 BOUND_S = 0.3  # twenty seconds in production

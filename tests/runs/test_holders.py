@@ -83,7 +83,7 @@ def test_the_sweeper_signals_the_run_of_a_killed_process(
     worker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung: list[int] = []
-    monkeypatch.setattr(services, "wake_workers", lambda: rung.append(1))
+    monkeypatch.setattr(services, "wake_workers", lambda **_: rung.append(1))
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     claimed_by(name_of(worker))
     assert tasks.sweep_runs() is False
@@ -141,7 +141,7 @@ def test_a_lease_from_before_a_clock_reset_ends_one_lease_length_later(settings:
 def test_runs_due_before_a_clock_reset_are_due_now(monkeypatch: pytest.MonkeyPatch) -> None:
     enqueue_run(kind="test", subject="at once", at=AT)
     enqueue_run(kind="test", subject="later", due_at=AT + HOUR, at=AT)
-    assert services.is_any_due(at=AT - HOUR)
+    assert services.wake_for_due_runs(at=AT - HOUR)
     assert services.work_due_runs(clock=lambda: AT - HOUR) == 1
     assert list(Run.objects.filter(state="queued").values_list("subject", flat=True)) == ["later"]
 

@@ -249,7 +249,7 @@ def test_a_dead_broker_loses_only_the_signal(
 
 def test_the_sweeper_signals_only_due_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     rung: list[int] = []
-    monkeypatch.setattr(services, "wake_workers", lambda: rung.append(1))
+    monkeypatch.setattr(services, "wake_workers", lambda **_: rung.append(1))
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     assert tasks.sweep_runs() is False
     ask()

@@ -149,6 +149,10 @@ def _plan_reset(user: User, at: datetime) -> None:
         PasswordReset.objects.create(user=user, asked_at=at, due_at=at)
 
 
+def is_reset_due(at: datetime) -> bool:
+    return PasswordReset.objects.filter(ended_at=None, due_at__lte=at).exists()
+
+
 def send_resets(*, at: datetime) -> int:
     """Send planned mails; returns their number. Failures are retried for an hour, the validity of a link."""
     PasswordReset.objects.filter(asked_at__lt=at - _KEPT).delete()

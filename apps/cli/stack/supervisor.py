@@ -28,6 +28,7 @@ HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
 # `prepare` runs Django's checks once a start; workers need not repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
 _WORKERS = 2  # during a long import, one is left for recomputes
+_CALLERS = 4  # threads of the worker for other hosts
 _CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
 _HEAD_MS = 10_000  # time limit for the head of a request
 STOP_S = 25  # time limit for running requests when the stack stops
@@ -67,14 +68,24 @@ def web(port: int, host: str = HOST) -> Definition:
 
 
 def workers(port: int) -> list[Definition]:
-    return [worker(f"worker-{number}", f"worker-{number}-{port}@%h") for number in range(1, _WORKERS + 1)]
+    numbered = [worker(f"worker-{number}", f"worker-{number}-{port}@%h") for number in range(1, _WORKERS + 1)]
+    return [*numbered, outgoing(f"outgoing-{port}@%h")]
 
 
 def worker(name: str, node: str) -> Definition:
     """A worker with a single process: in a pool, a process killed while it holds the queue's lock stops the others."""
+    return _worker(name, node, "--pool", "solo")
+
+
+def outgoing(node: str) -> Definition:
+    """A worker that does nothing but call other hosts. It waits for them most of the time, so it has threads."""
+    return _worker("outgoing", node, "--queues", "outgoing", "--pool", "threads", "--concurrency", str(_CALLERS))
+
+
+def _worker(name: str, node: str, *options: str) -> Definition:
     # Gossip, mingle and heartbeats would only fill the file broker.
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", "--pool", "solo", *quiet, "-n", node))
+    return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", *options, *quiet, "-n", node))
 
 
 def bell() -> Definition:

@@ -17,7 +17,6 @@ from apps.notices.digests import set_statement_mail
 from apps.notices.models import Mail, Preference
 from apps.notices.statements.month_close import close_months
 from apps.notices.statements.selectors import get_statements
-from apps.notices.tasks import send_notices
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.stored import load_tree
@@ -27,6 +26,7 @@ from apps.runs.services import work_run_now
 from tests.grants import make_grant
 from tests.instants import AT
 from tests.notices.mail_server import mail_server
+from tests.notices.sending import send_notices
 from tests.sign_in import sign_in
 
 DAY = timedelta(days=1)
