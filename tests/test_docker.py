@@ -22,7 +22,13 @@ from tests.material import REPOSITORY
 
 DOCKER = REPOSITORY / "docker"
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-ROLES = {"prepare": "apps.cli.stack.prepare", "web": "granian", "worker": "worker", "beat": "beat"}
+ROLES = {
+    "prepare": "apps.cli.stack.prepare",
+    "web": "granian",
+    "worker": "solo",
+    "outgoing": "outgoing",
+    "beat": "beat",
+}
 
 
 def pins(name: str) -> dict[str, set[str]]:

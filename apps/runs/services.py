@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import celery
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 from django.db.models import F
@@ -23,10 +22,11 @@ from apps.core import clock
 from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
+from apps.runs.bell import wake_workers
 from apps.runs.holders import own_holder
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled, WorkerStops, is_stopping
 from apps.runs.models import Run
-from apps.runs.workers import OUTGOING_QUEUE, OUTGOING_TASK, are_working, has_outgoing_worker, outgoing_kinds
+from apps.runs.workers import are_working, has_outgoing_worker, outgoing_kinds
 
 if TYPE_CHECKING:
     from apps.runs.leases import Lease
@@ -84,7 +84,6 @@ def handler_of(kind: str) -> Handler:
 # --- Runs -------------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
-TASK = "apps.runs.tasks.work_runs"
 BACK_OFF_S = 2.0  # doubled with every attempt
 MOST_BACK_OFF_S = 600.0
 _POLL_S = 0.2
@@ -176,17 +175,6 @@ def enqueue_run(
         )
     transaction.on_commit(partial(wake_workers, is_outgoing=kind in outgoing_kinds))
     return run
-
-
-def wake_workers(*, is_outgoing: bool = False) -> None:
-    """Notify workers through the broker. If it doesn't answer, the next sweep finds the work."""
-    with contextlib.suppress(Exception):
-        if is_outgoing and has_outgoing_worker(clock.now()):
-            celery.current_app.send_task(OUTGOING_TASK, queue=OUTGOING_QUEUE, retry=False, ignore_result=True)
-        else:
-            celery.current_app.send_task(TASK, retry=False, ignore_result=True)
-        return
-    logger.warning("The broker doesn't answer: waiting work is found by the next sweep.")
 
 
 @transaction.atomic

@@ -5,10 +5,10 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.core import clock
-from apps.runs import services, workers
+from apps.runs import bell, services, workers
 
 
-@shared_task(name=services.TASK)
+@shared_task(name=bell.TASK)
 def work_runs() -> int:
     """Work on runs until none is due."""
     workers.record_contact(clock.now())

@@ -220,7 +220,13 @@ class Stack:
         found = self.processes()
         assert self.supervisor is not None
         roles: dict[str, list[int]] = {"supervisor": [self.supervisor.pid]}
-        marks = {"web": "granian", "worker": " worker |: worker", "beat": r" beat[ \]]", "postgres": "postgres"}
+        marks = {
+            "web": "granian",
+            "worker": "--pool solo",
+            "outgoing": "--queues outgoing",
+            "beat": r" beat[ \]]",
+            "postgres": "postgres",
+        }
         for name, mark in marks.items():
             masters = [p.pid for p in found if p.parent == self.supervisor.pid and re.search(mark, p.command)]
             roles[name] = masters
@@ -231,7 +237,7 @@ class Stack:
 
     def is_whole(self) -> bool:
         roles = self.roles()
-        expected = ("web", "web child", "worker", "beat", "postgres", "postgres child")
+        expected = ("web", "web child", "worker", "outgoing", "beat", "postgres", "postgres child")
         return all(roles[name] for name in expected) and len(roles["worker"]) == 2
 
     def answers(self, path: str = "readyz") -> bool:

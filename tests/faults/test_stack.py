@@ -86,6 +86,7 @@ def test_a_first_start_creates_everything_and_the_next_one_reuses_it(first_start
     [
         "postgres",
         "worker",
+        "outgoing",
         *(
             pytest.param(role, marks=pytest.mark.deep)
             for role in ("postgres backend", "postgres child", "web", "web child", "beat")

@@ -13,7 +13,7 @@ from django.db import DatabaseError, OperationalError, connection, connections, 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid, NotFound
-from apps.runs import selectors, services, tasks
+from apps.runs import bell, selectors, services, tasks
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.services import cancel_run, claim_run, enqueue_run, work_due_runs, work_run_now
@@ -240,6 +240,7 @@ def test_a_dead_broker_loses_only_the_signal(
         raise OperationalError("no broker")
 
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+    monkeypatch.setattr(bell, "_silent_until_s", 0.0)
     monkeypatch.setattr(celery.current_app, "send_task", refuse)
     with django_capture_on_commit_callbacks(execute=True):
         ask()
