@@ -37,10 +37,13 @@ SETTLED = ("done", "already", "changed_meanwhile", "missing")
 
 
 def keep(table: Table, cluster: str, lines: Sequence[ShareLine]) -> None:
-    """Store what these lines will replace. Raises: OSError, and nothing may be set."""
+    """Store what these lines will replace; of a share that is put back, what it had before the change by hand.
+
+    Raises: OSError, and nothing may be set.
+    """
     rows = _rows(table)
     for line in lines:
-        kept = rows.setdefault((cluster, line.group, line.user), _Kept(line.before, []))
+        kept = rows.setdefault((cluster, line.group, line.user), _Kept(line.agreed or line.before, []))
         kept.ours[:] = [*(each for each in kept.ours if each != line.after), line.after][-_OURS:]
     _store(table, rows)
 

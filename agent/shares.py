@@ -53,6 +53,7 @@ class ShareLine(NamedTuple):
     user: str
     before: str
     after: str
+    agreed: str = ""  # what site and scheduler last had in common; another value than before if it was changed by hand
 
     @property
     def key(self) -> Key:
@@ -96,8 +97,9 @@ def read_order(found: Any) -> Optional[ShareOrder]:
     if found is None:
         return None
     try:
+        texts = ("group", "user", "before", "after")
         lines = tuple(
-            ShareLine(int(each["line"]), str(each["group"]), str(each["user"]), str(each["before"]), str(each["after"]))
+            ShareLine(int(each["line"]), *(str(each[name]) for name in texts), agreed=str(each.get("agreed", "")))
             for each in found["lines"]
         )
         return ShareOrder(int(found["id"]), str(found["cluster"]), lines)

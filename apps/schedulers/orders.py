@@ -72,9 +72,11 @@ def _share_order(scheduler: Scheduler) -> dict[str, Any] | None:
     found = ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).first()
     if found is None or scheduler.carries != Scheduler.Carries.SHARES:
         return None
-    names = ("group", "user", "before", "after")
+    names = ("group", "user", "before", "after", "agreed")
     lines = [
-        {"line": i, **{name: line[name] for name in names}} for i, line in enumerate(found.lines) if not line["outcome"]
+        {"line": i, **{name: line.get(name, "") for name in names}}
+        for i, line in enumerate(found.lines)
+        if not line["outcome"]
     ]
     return {"id": found.pk, "cluster": found.cluster, "lines": lines}
 

@@ -147,6 +147,7 @@ def _line(one: ShareChange) -> dict[str, str]:
         "user": key.user,
         "before": one.before,
         "after": one.after,
+        "agreed": one.agreed,
         "outcome": "",
         "detail": "",
     }

@@ -270,6 +270,15 @@ def test_the_shares_before_the_first_order_are_restored_after_several(carrying: 
     assert reset(carrying)["physics/"] == ("70", "60", "done")
 
 
+def test_a_share_that_was_put_back_keeps_what_it_had_before_the_change_by_hand(carrying: Place) -> None:
+    carrying.scheduler.shares = {**BEFORE, "physics/ann/": "8"}
+    line = {"line": 0, "group": "physics", "user": "ann", "before": "8", "after": "5", "agreed": "5"}
+    carrying.site.order(share_order={**ORDER, "lines": [line]})
+    carrying.run()
+    assert reset(carrying) == {"physics/ann": ("5", "5", "already")}
+    assert carrying.scheduler.shares == BEFORE
+
+
 def test_shares_that_were_changed_by_hand_or_are_gone_are_left_alone(carrying: Place) -> None:
     carrying.run()
     carrying.scheduler.shares = {"physics/ann/": "8"}

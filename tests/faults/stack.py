@@ -137,11 +137,12 @@ class Stack:
             )
         return self.supervisor
 
-    def start(self) -> None:
+    def start(self, within_s: float = PATIENCE_S) -> None:
         supervisor = self.launch()
         eventually(
             lambda: "Fairshare is ready" in self.output_text() or supervisor.poll() is not None,
             f"a ready stack in {self.var}",
+            within_s,
         )
         assert supervisor.poll() is None, self.output_text()
 

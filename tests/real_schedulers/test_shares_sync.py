@@ -119,6 +119,14 @@ def test_a_share_is_set_in_slurm_and_drift_is_detected_and_corrected(
         assert outcomes(run_pass()) == ["done"]
         assert changed_lines(after, slurm.dump()) == [], "the shares of bob in one partition, too"
 
+        services.request_reset(name="c1", at=AT, actor=SYSTEM)
+        restored = run_pass()["restored_shares"]
+        assert {(each["group"], each["before"], each["after"], each["code"]) for each in restored} == {
+            ("biology", "41", "40", "done"),
+            ("physics", "1", "1", "already"),
+        }
+        assert slurm.dump() == before, "as it was before the first order"
+
         killed_at_steps(slurm, tmp_path)
 
 

@@ -117,7 +117,7 @@ def test_a_published_share_is_ordered_set_and_confirmed(carrying: Site, agent: C
 
     orders = agent.get("schedulers/c1/orders")
     before = line["scheduler"]
-    order = {"line": 0, "group": "biology", "user": "", "before": before, "after": "77"}
+    order = {"line": 0, "group": "biology", "user": "", "before": before, "after": "77", "agreed": before}
     assert orders.json()["share_order"] == {"id": made.json()["id"], "cluster": "demo", "lines": [order]}
     outcome = {"line": 0, "code": "done", "detail": ""}
     lists(agent, rows(biology="77"), share_order={"id": made.json()["id"], "outcomes": [outcome]})

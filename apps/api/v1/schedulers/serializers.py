@@ -64,6 +64,7 @@ class ShareLineSerializer(serializers.Serializer[Any]):
     user = serializers.CharField()
     before = serializers.CharField(help_text="Shares that the scheduler must still have; otherwise the line is skipped")
     after = serializers.CharField()
+    agreed = serializers.CharField(help_text="Shares that both sides last had in common")
 
 
 class ShareOrderToSetSerializer(serializers.Serializer[Any]):
