@@ -18,8 +18,8 @@ from apps.engine.analysis.tree_resolution import exact_ahead
 from apps.engine.errors import BadParameter
 from apps.policies.access.scope import rules_all
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
-from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.selectors.trials import simulate_view
 
 MOST_ALGORITHMS = 4
 MOST_LEAVES = 100
@@ -160,7 +160,7 @@ def _computed(view: PolicyView, settings: Mapping[str, Any]) -> tuple[PriorityRe
     if problem or view.snapshot is None:
         return None, problem
     try:
-        return simulate_totals(view.snapshot.totals, view.tree, algorithm=settings), ""
+        return simulate_view(view, view.tree, algorithm=settings), ""
     except Invalid as error:
         return None, error.message
 

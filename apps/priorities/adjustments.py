@@ -21,8 +21,10 @@ from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.settings import tolerance_at
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.inputs import Correction, correction_amounts
+from apps.priorities.recompute.reader_trials import totals_of_reader
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.selectors.trials import shown_to_reader
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import State, state_of
 
@@ -126,9 +128,9 @@ def preview_adjustment(
         raise Conflict("Nothing has been computed for this entry yet: try again in a minute.", code="no_snapshot")
     correction = Correction(uuid4(), entry_uid, wanted.resource, wanted.amount_s, wanted.at.timestamp())
     counted = _counted(view, [correction])[0]
-    totals = snapshot.totals.corrected(at, counted)
+    totals = totals_of_reader(snapshot.totals, view.numbers_in_snapshot)
     with conflict_without_algorithm():
-        result = totals.compute(snapshot.algorithm)
+        result = shown_to_reader(view, totals, totals.corrected(at, counted).compute(snapshot.algorithm))
     values = snapshot.values
     return AdjustmentPreview(
         counted=counted,

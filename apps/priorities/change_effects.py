@@ -32,8 +32,8 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.stored import load_archived
 from apps.priorities.recompute.comparison import ComputedTree, compare, matching_indexes
-from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.trials import simulate_view_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import State, state_of
 
@@ -75,7 +75,7 @@ def preview_shares(*, policy_slug: str, entry_uid: UUID, shares: Any, actor: Act
     refuse_unsuitable_tree(after, view.settings.algorithm)
     result = None
     if view.snapshot is not None:
-        result = simulate_totals_or_none(view.snapshot.totals, after, algorithm=view.settings.algorithm)
+        result = simulate_view_or_none(view, after, algorithm=view.settings.algorithm)
     parent = int(view.tree.parent[changed])
     siblings = view.visible_children(parent) if parent >= 0 else [changed]
     if changed in siblings[_MOST_ROWS:]:
@@ -126,7 +126,7 @@ def simulate_operations(view: PolicyView, operations: Sequence[Operation]) -> li
     snapshot, outcome = view.snapshot, _on_head(view, operations)
     if snapshot is None or outcome is None:
         return None
-    result = simulate_totals_or_none(snapshot.totals, outcome.tree, algorithm=outcome.settings.algorithm)
+    result = simulate_view_or_none(view, outcome.tree, algorithm=outcome.settings.algorithm)
     return None if result is None else _moves(view, snapshot, outcome.tree, result)
 
 

@@ -25,7 +25,9 @@ from apps.engine.explain import Recovery
 from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
 from apps.policies.selectors import find_policy, get_policy
+from apps.policies.tree.columns import Mask
 from apps.priorities.metering import window_of
+from apps.priorities.recompute.reader_trials import moved_from, totals_of_reader
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
@@ -99,7 +101,7 @@ def ranks_after_job(
     """Rank each entry as the newest snapshot would if a job of this size counted in full and all other usage stayed.
 
     core_h: usage in hours of the policy's metric: core-hours if it counts cores only. Readers of a subtree get ranks in
-    steps of five, so that trying sizes cannot reveal others' usage.
+    steps of five, and hidden usage enters in steps, so that trying sizes cannot reveal others' usage.
 
     Raises: NotFound if none of the actor's accounts is mapped to one of the entries. Invalid if core_h is not within 0
     to 1,000,000,000. TooOften above the allowed rate of computations; the default size is not limited. Unavailable if
@@ -114,9 +116,9 @@ def ranks_after_job(
     found = {}
     for uid in entry_uids:
         mine = get_own_entry(policy_slug=policy_slug, entry_uid=uid, actor=actor, at=at)
-        is_exact = bool(numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor).all())
+        visible = numbers_visible_in(policy=policy, snapshot=mine.snapshot, at=at, actor=actor)
         with conflict_without_algorithm():
-            found[uid] = _rank_after(mine.snapshot, mine.entry, core_h, is_exact)
+            found[uid] = _rank_after(mine.snapshot, mine.entry, core_h, visible)
     return found
 
 
@@ -150,14 +152,17 @@ def list_ranks_after_job(*, policy_slug: str, core_h: float, actor: Actor, at: d
     return found
 
 
-def _key(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> Hashable:
-    return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, is_exact
+def _key(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Mask) -> Hashable:
+    return snapshot.snapshot_id, snapshot.computed_at, entry, core_h, np.packbits(visible).tobytes()
 
 
 _cache: LRUCache[Hashable, Any] = LRUCache(_MOST_CACHED)
 
 
 @cached(_cache, key=_key, lock=Lock())
-def _rank_after(snapshot: ServedSnapshot, entry: int, core_h: float, is_exact: bool) -> RankRange:
-    result = snapshot.totals.added(entry, core_h * 3600).compute(snapshot.settings.algorithm)
-    return rank_range_of(result, entry, is_exact)
+def _rank_after(snapshot: ServedSnapshot, entry: int, core_h: float, visible: Mask) -> RankRange:
+    totals, algorithm = totals_of_reader(snapshot.totals, visible), snapshot.settings.algorithm
+    result = totals.added(entry, core_h * 3600).compute(algorithm)
+    if not visible.all():
+        result = moved_from(snapshot.values, totals.compute(algorithm), result)
+    return rank_range_of(result, entry, bool(visible.all()))

@@ -1,7 +1,7 @@
 """Result of a what-if scenario: rank and factor now and in a week, with and without it, and the recovery time.
 
-The engine computes both sides from the tree and usage of the newest snapshot. Readers of a subtree get ranks in steps,
-so that trying values reveals no other user's usage.
+The engine computes both sides from the tree and usage of the newest snapshot. For readers of a subtree, hidden usage
+enters in steps, and ranks are given in steps, so that trying values reveals no other user's usage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from apps.engine.explain import Pace, Recovery, Spell
 from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
+from apps.policies.tree.columns import Mask
 from apps.priorities.metering import steady_use_s, window_of
+from apps.priorities.recompute.reader_trials import moved_from, totals_of_reader
 from apps.priorities.recompute.totals import Totals, conflict_without_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
@@ -183,7 +185,7 @@ def run_scenario(
     limit_computations(actor)
     forecast = build_forecast(policy, snapshot, chosen[0], account, visible)
     with conflict_without_algorithm():
-        return _run(policy, snapshot, chosen[0], scenario, forecast, is_exact=bool(visible.all()))
+        return _run(policy, snapshot, chosen[0], scenario, forecast, visible)
 
 
 def run_my_scenario(
@@ -213,22 +215,24 @@ def limit_computations(actor: Actor) -> None:
 
 
 def _run(
-    policy: Policy, snapshot: ServedSnapshot, entry: int, scenario: Scenario, forecast: Forecast, *, is_exact: bool
+    policy: Policy, snapshot: ServedSnapshot, entry: int, scenario: Scenario, forecast: Forecast, visible: Mask
 ) -> ScenarioResult:
-    ahead, tree = load_week_ahead(policy, snapshot), snapshot.tree
+    ahead, tree, is_exact = load_week_ahead(policy, snapshot), snapshot.tree, bool(visible.all())
+    known, added = (totals_of_reader(totals, visible) for totals in (ahead.known, ahead.added))
     level = _changed_level(forecast, scenario)
     after = tree.engine_tree() if level is None else _with_target(tree.engine_tree(), snapshot, level, scenario)
     group = max(int(tree.parent[entry]), 0) or entry
-    then = ahead.known.plus(_added_usage(snapshot, ahead.added, entry, group, scenario))
+    then = known.plus(_added_usage(snapshot, added, entry, group, scenario))
     algorithm = snapshot.settings.algorithm
     values = snapshot.values
     # The present rank is visible anyway. Exact results of scenarios would reveal others' usage by repeated trials.
     now = _rank_range(values.rank[entry], values.has_rank[entry], values.factor[entry], values.has_factor[entry], True)
     now_if = now
     if level is not None:
-        result = snapshot.totals.compute(algorithm, tree=after)
-        now_if = rank_range_of(result, entry, is_exact)
+        now_if = rank_range_of(_trial_now(snapshot, after, visible), entry, is_exact)
     result = then.compute(algorithm, tree=after)
+    if not is_exact:
+        result = moved_from(ahead.continued, known.plus(added).compute(algorithm), result)
     back, back_if = _recoveries(forecast, tree.parent[entry] > 0, scenario, level)
     return ScenarioResult(
         scenario=scenario,
@@ -243,6 +247,13 @@ def _run(
         back=back,
         back_if=back_if,
     )
+
+
+def _trial_now(snapshot: ServedSnapshot, after: FairshareTree, visible: Mask) -> PriorityResult:
+    """Present priorities of the tree with other shares."""
+    algorithm, totals = snapshot.settings.algorithm, totals_of_reader(snapshot.totals, visible)
+    found = totals.compute(algorithm, tree=after)
+    return found if visible.all() else moved_from(snapshot.values, totals.compute(algorithm), found)
 
 
 def rank_range_of(result: PriorityResult, entry: int, is_exact: bool) -> RankRange:

@@ -89,6 +89,15 @@ class PolicyView:
         shown: npt.NDArray[np.bool_] = seen & found[np.maximum(self._index_in_snapshot, 0)]
         return shown
 
+    @cached_property
+    def numbers_in_snapshot(self) -> npt.NDArray[np.bool_]:
+        """`shows_numbers` of the entries of the snapshot's tree; those that left the tree follow `all_visible`."""
+        assert self.snapshot is not None, "callers have checked it"  # noqa: S101 - an invariant, not input
+        found = np.full(len(self.snapshot.tree), self.visibility.all_visible, dtype=np.bool_)
+        here = self._index_in_snapshot >= 0
+        found[self._index_in_snapshot[here]] = self.shows_numbers[here]
+        return found
+
     def is_suppressed(self, i: int) -> bool:
         """Whether the entry has numbers that are hidden from the actor."""
         return self.snapshot is not None and bool(self._index_in_snapshot[i] >= 0) and not self.shows_numbers[i]
