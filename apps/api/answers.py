@@ -17,7 +17,9 @@ from apps.api.inputs import field_refusal
 from apps.api.parsing import loads, read_bounded, refuse_many_values
 from apps.api.rendering import dumps
 from apps.core.errors import FieldProblem, NotFound, TooLarge
+from apps.priorities.recompute.comparison import matching_indexes
 from apps.priorities.serving import store
+from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
 
 _FIELDS = frozenset({"user", "group", "namespace", "dn", "fqan", "project"})
@@ -151,43 +153,50 @@ def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | N
 
 
 def answer_accounts(
-    request: HttpRequest, snapshot: ServedSnapshot, queries: Sequence[Query], mask: Mask | None, at: datetime
+    request: HttpRequest, snapshot: ServedSnapshot, queries: Sequence[Query], readable: Readable | None, at: datetime
 ) -> HttpResponse:
     """Priorities of the accounts, all from one snapshot, whose number is in the answer."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
     if _wants_columns(request):
-        accounts, factors, ranks = snapshot.lookup_columns(queries, mask=mask)
+        accounts, factors, ranks = snapshot.lookup_columns(queries, readable=readable)
         found = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
     else:
-        found = b'"results":' + snapshot.lookup_json(queries, mask)
+        found = b'"results":' + snapshot.lookup_json(queries, readable)
     body = b"{" + snapshot.head_json(at) + b"," + found + b"}"
     return with_age(HttpResponse(body, content_type="application/json"), snapshot, at)
 
 
 def answer_all(
-    request: HttpRequest, snapshot: ServedSnapshot, since: ServedSnapshot | None, mask: Mask | None, at: datetime
+    request: HttpRequest,
+    snapshot: ServedSnapshot,
+    since: ServedSnapshot | None,
+    readable: Readable | None,
+    at: datetime,
 ) -> HttpResponseBase:
     """All visible leaves, one JSON object a line; with an older snapshot only lines that differ from it."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
-    lines = leaf_lines(snapshot, mask) if since is None else changed_lines(snapshot, since, mask)
+    lines = leaf_lines(snapshot, readable) if since is None else changed_lines(snapshot, since, readable)
     response = StreamingHttpResponse(_chunks(lines), content_type="application/x-ndjson")
     response["X-Snapshot"] = str(snapshot.snapshot_id)
     return with_age(response, snapshot, at)
 
 
-def leaf_lines(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[bytes]:
-    return (dumps(line) for line in snapshot.every_leaf(mask=mask))
+def leaf_lines(snapshot: ServedSnapshot, readable: Readable | None) -> Iterator[bytes]:
+    mask, names = readable or (None, None)
+    return (dumps(line) for line in snapshot.every_leaf(mask=mask, names=names))
 
 
-def changed_lines(snapshot: ServedSnapshot, since: ServedSnapshot, mask: Mask | None) -> Iterator[bytes]:
+def changed_lines(snapshot: ServedSnapshot, since: ServedSnapshot, readable: Readable | None) -> Iterator[bytes]:
     """Lines of leaves that are new or differ from `since`, and a line with `gone` for each leaf that no longer exists.
 
     The mask is for the newest tree, so visibility of leaves of the older one is decided by path.
     """
-    before = {_identity(line): dumps(line) for line in since.every_leaf()}
-    for line in snapshot.every_leaf(mask=mask):
+    mask, names = readable or (None, None)
+    earlier = None if names is None else names._replace(named=_carried(names.named, snapshot, since))
+    before = {_identity(line): dumps(line) for line in since.every_leaf(names=earlier)}
+    for line in snapshot.every_leaf(mask=mask, names=names):
         encoded = dumps(line)
         if before.pop(_identity(line), None) != encoded:
             yield encoded
@@ -195,6 +204,15 @@ def changed_lines(snapshot: ServedSnapshot, since: ServedSnapshot, mask: Mask | 
         gone = {name: value for name, value in zip(_IDENTITY, identity, strict=True) if value or name == "account"}
         if mask is None or _was_visible(gone["entry"], snapshot, mask):
             yield dumps({**gone, "gone": True})
+
+
+def _carried(named: Mask, here: ServedSnapshot, there: ServedSnapshot) -> Mask:
+    """The mask of the same entries in the tree of another snapshot; False for those that only that one has."""
+    if here.tree is there.tree or here.tree.digest == there.tree.digest != "":
+        return named
+    places = matching_indexes(there.tree, here.tree)
+    found: Mask = np.where(places >= 0, named[places], False)
+    return found
 
 
 def _identity(line: dict[str, Any]) -> tuple[Any, ...]:

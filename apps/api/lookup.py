@@ -32,8 +32,8 @@ from apps.api.monitoring import views
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.policies.models import Policy
-from apps.policies.tree.columns import Mask
 from apps.priorities.serving import store
+from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import readable_now
 
@@ -44,7 +44,7 @@ _Key = tuple[str, str, str]  # prefix of the token, slug of the policy, digest o
 
 class _Cached(NamedTuple):
     user: User  # the object of one verification: another verification gives another object
-    mask: Mask | None
+    readable: Readable | None
 
 
 class TokenVisibility:
@@ -55,8 +55,8 @@ class TokenVisibility:
         self._lock = threading.Lock()
         self._probe = DatabaseProbe()
 
-    def mask(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot, at: datetime) -> Mask | None:
-        """Entries of the snapshot that the token may read; None for all.
+    def readable(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot, at: datetime) -> Readable | None:
+        """What of the snapshot the token may read; None for all.
 
         Raises:
             OperationalError: the database is down, and nothing is cached for this token and tree.
@@ -64,33 +64,33 @@ class TokenVisibility:
         row = store.state().policies[snapshot.policy_slug]
         actor = Actor(user=user, via="api", token=bounds)
         if _reads_all(actor, row.visibility):
-            return None if actor.top_uid is None else snapshot.subtree_mask(actor.top_uid)
+            return None if actor.top_uid is None else Readable(snapshot.subtree_mask(actor.top_uid), None)
         key = _key(bounds, snapshot)
         known = self._known.get(key)
         if known is not None and known.user is user:
-            return known.mask
+            return known.readable
         policy = Policy(pk=row.id, slug=row.slug, visibility=row.visibility)  # an unsaved object: no query
         try:
-            mask = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
+            found = self._with_timeout(lambda: readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor))
         except (OperationalError, InterfaceError):
             if not connection.in_atomic_block:
                 connection.close()
             if known is None:
                 raise
-            return known.mask
+            return known.readable
         with self._lock:
-            self._known[key] = _Cached(user, mask)
-        return mask
+            self._known[key] = _Cached(user, found)
+        return found
 
     def is_known(self, user: User, bounds: TokenBounds, snapshot: ServedSnapshot) -> bool:
-        """Whether `mask` needs no query."""
+        """Whether `readable` needs no query."""
         row = store.state().policies[snapshot.policy_slug]
         if _reads_all(Actor(user=user, via="api", token=bounds), row.visibility):
             return True
         known = self._known.get(_key(bounds, snapshot))
         return known is not None and known.user is user
 
-    def _with_timeout(self, query: Callable[[], Mask | None]) -> Mask | None:
+    def _with_timeout(self, query: Callable[[], Readable | None]) -> Readable | None:
         timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
         return query() if timeout_s <= 0 else self._probe.run(query, timeout_s=timeout_s)
 
@@ -205,8 +205,8 @@ def look_up(request: HttpRequest, policy_slug: str, suffix: str, user: User, bou
         refuse_unknown(request.GET, PARAMETERS[suffix])
     snapshot = store.newest(policy_slug)
     at = clock.now()
-    mask = visibility.mask(user, bounds, snapshot, at)
+    readable = visibility.readable(user, bounds, snapshot, at)
     if suffix == "/all":
-        return answers.answer_all(request, snapshot, answers.snapshot_since(request, policy_slug), mask, at)
+        return answers.answer_all(request, snapshot, answers.snapshot_since(request, policy_slug), readable, at)
     queries = answers.queries_of_body(request) if suffix == "/lookup" else answers.queries_of_address(request)
-    return answers.answer_accounts(request, snapshot, queries, mask, at)
+    return answers.answer_accounts(request, snapshot, queries, readable, at)

@@ -37,7 +37,7 @@ def explain(
     snapshot = visible.snapshot
     query = account if isinstance(account, AccountQuery) else AccountQuery(account, namespace=namespace)
     described = []
-    for result in snapshot.lookup([query], mask=visible.shows_numbers):
+    for result in visible.lookup(query):
         entry = snapshot.tree.index_of_path(result["entry"]) if result["entry"] is not None else None
         described.append(result if entry is None else _explained(visible, result, entry))
     return {

@@ -184,9 +184,7 @@ def _step_json(step: WalkStep | None) -> dict[str, Any] | None:
 
 
 def _own(visible: VisibleSnapshot, actor: Actor) -> int:
-    results = [
-        one for query in own_queries(actor) for one in visible.snapshot.lookup([query], mask=visible.shows_numbers)
-    ]
+    results = [one for query in own_queries(actor) for one in visible.lookup(query)]
     ranked = sorted((one["rank"], one["entry"]) for one in results if one.get("rank") is not None)
     at = visible.snapshot.tree.index_of_path(ranked[0][1]) if ranked else None
     if at is None or not visible.snapshot.values.is_ranked[at]:
@@ -210,7 +208,7 @@ def _of_account(visible: VisibleSnapshot, text: str) -> int | None:
     namespace, colon, user = text.partition(":")
     queries = [AccountQuery(text), *([AccountQuery(user, namespace=namespace)] if colon else [])]
     for query in queries:
-        (best, *_rest) = visible.snapshot.lookup([query], mask=visible.shows_numbers)
+        (best, *_rest) = visible.lookup(query)
         if best["entry"] is not None and not best.get("provisional"):
             return visible.snapshot.tree.index_of_path(best["entry"])
     return None

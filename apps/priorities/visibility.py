@@ -36,11 +36,12 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings
 
+from apps.accounts.account_ids import canonical
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.engine.tree import Level
 from apps.mapping.permissions import own_keys
-from apps.policies.access.scope import Rights, Visibility, visible_entries
+from apps.policies.access.scope import Rights, Visibility, named_accounts, visible_entries
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.settings import PolicySettings
@@ -48,7 +49,7 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.document_merge import indexes_of
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.lookup import AccountNames, AccountQuery, Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 # --- Suppression ------------------------------------------------------------------------------------------------------
@@ -292,22 +293,32 @@ def own_queries(actor: Actor) -> list[AccountQuery]:
     ]
 
 
-def newest_for(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Mask | None]:
-    """The newest snapshot and a mask of the entries whose current numbers the actor may see; None for all."""
+def newest_for(*, policy_slug: str, at: datetime, actor: Actor) -> tuple[ServedSnapshot, Readable | None]:
+    """The newest snapshot, and what of its current numbers and names the actor may see; None for all."""
     scope = next((scope for scope in _READS if actor.has_scope(scope)), Token.Scope.PRIORITIES_READ)
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
     return snapshot, readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor)
 
 
-def readable_now(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask | None:
-    """Mask of the entries whose current numbers the actor may see in full; None for all.
+def readable_now(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Readable | None:
+    """The entries whose current numbers the actor may see in full, and the accounts by name; None for all.
 
     A token is limited by its scopes and by the rights of its owner.
     """
     visibility = _visibility_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
     mask: Mask = visibility.mask & visibility.outright
-    return None if mask.all() else mask
+    names = names_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    return None if mask.all() and names is None else Readable(mask, names)
+
+
+def names_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> AccountNames | None:
+    """The accounts of a snapshot that the actor may name; None for all."""
+    named = named_accounts(policy=policy, tree=snapshot.tree, actor=actor, at=at)
+    if named.all():
+        return None
+    own = own_keys(actor) if actor.has_scope(Token.Scope.SELF_READ) else []
+    return AccountNames(named, tuple(map(canonical, own)))
 
 
 def visible_in(*, policy: Policy, snapshot: ServedSnapshot, at: datetime, actor: Actor) -> Mask:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from django.db.models import QuerySet
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import NotFound, Unavailable
@@ -19,7 +20,7 @@ from apps.policies.tree.columns import Mask
 from apps.policies.tree.difference import number_or_none
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.lookup import AccountQuery, Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import readable_now, visible_in
 from apps.schedulers.agreement import entries_of
@@ -242,18 +243,24 @@ def open_queue(scheduler: Scheduler, *, at: datetime, actor: Actor) -> VisibleQu
         snapshot = None
     readable, names = None, None
     if not rules:
-        none = np.zeros(0, np.bool_)
-        given = {"policy": policy, "snapshot": snapshot, "at": at, "actor": actor}
-        readable = none if snapshot is None else readable_now(**given)  # type: ignore[arg-type]
-        names = none if snapshot is None else visible_in(**given)  # type: ignore[arg-type]
+        if snapshot is None:
+            raise no_scheduler(scheduler.name)
+        names = visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
         if not names.any():
             raise no_scheduler(scheduler.name)
+        readable = readable_now(policy=policy, snapshot=snapshot, at=at, actor=actor)
     table = load_queue(scheduler.pk)
     if table is None:
         return None
     entry = _entries(table, snapshot, scheduler.namespace)
     return VisibleQueue(
-        scheduler, table, snapshot, entry, _seen(table, entry, readable, scheduler, actor), readable, names
+        scheduler,
+        table,
+        snapshot,
+        entry,
+        _seen(table, entry, readable, scheduler, actor),
+        None if readable is None else readable.entries,
+        names,
     )
 
 
@@ -273,7 +280,7 @@ def _entries(table: QueueTable, snapshot: ServedSnapshot | None, namespace: str)
 def _seen(
     table: QueueTable,
     entry: np.ndarray[Any, np.dtype[np.int64]],
-    readable: Mask | None,
+    readable: Readable | None,
     scheduler: Scheduler,
     actor: Actor,
 ) -> Mask:
@@ -281,7 +288,11 @@ def _seen(
         return np.ones(len(table), np.bool_)
     seen = np.zeros(len(table.accounts), np.bool_)
     mapped = entry >= 0
-    seen[mapped] = readable[entry[mapped]]
+    seen[mapped] = readable.entries[entry[mapped]]
+    names = readable.names
+    for i in np.flatnonzero(seen).tolist() if names is not None else ():
+        user, group = table.accounts[i]
+        seen[i] = names is None or names.includes(AccountKey(scheduler.namespace, user, group), int(entry[i]))
     own = {
         key.user_name
         for key in own_keys(actor)

@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from apps.accounts.account_ids import AccountKey
+from apps.accounts.account_ids import AccountKey, canonical
+from apps.mapping.permissions import own_keys
 from apps.policies.access.scope import Rights, Verb, rules_within
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.serving.lookup import AccountNames
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.search.name_index import Hits, Match, NameIndex, fold
 
@@ -118,15 +120,19 @@ def _account_index(view: PolicyView) -> NameIndex:
     if snapshot is None:
         return NameIndex([], np.zeros(0, dtype=np.int64))
     named, places = _entries_with_names(view, snapshot), snapshot.index.places
+    own = AccountNames(named, tuple(map(canonical, own_keys(view.actor))))
+    where = np.isin(places.entry, view.snapshot_index[view.own_entries]) & ~named[places.entry]
+    mine = [k for k in np.flatnonzero(where).tolist() if own.is_own(places.keys[k])]
 
     def build() -> NameIndex:
-        at = np.flatnonzero(named[places.entry])
+        at = np.union1d(np.flatnonzero(named[places.entry]), np.array(mine, dtype=np.int64))
         entries, tree = places.entry[at].tolist(), snapshot.tree
         both = [(account_name(places.keys[k]), k, i) for k, i in zip(at.tolist(), entries, strict=True)]
         other = [(name, k) for name, k, i in both if name and name.casefold() != tree.name[i].casefold()]
         return NameIndex([name for name, _k in other], np.array([k for _name, k in other], dtype=np.int64))
 
-    return _cached_index(("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named)), build)
+    key = ("account", snapshot.snapshot_id, snapshot.index.digest, _digest(named), tuple(mine))
+    return _cached_index(key, build)
 
 
 def account_name(key: AccountKey) -> str:
@@ -134,7 +140,7 @@ def account_name(key: AccountKey) -> str:
 
 
 def _entries_with_names(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
-    """Mask of the snapshot's entries at which the actor may see account names: by right, and the own ones."""
+    """Mask of the snapshot's entries at which the actor may see the names of all accounts."""
     tree, position = view.tree, view.snapshot_index
     shown = np.zeros(len(tree), dtype=np.bool_)
     if rules_within(view.actor, "policies:read"):  # the view has no entries outside the bounds of a token
@@ -144,7 +150,6 @@ def _entries_with_names(view: PolicyView, snapshot: ServedSnapshot) -> Mask:
             i = tree.index_of_uid(uid)
             if i is not None:
                 shown |= tree.subtree_mask(i)
-        shown[view.own_entries] = True
     shown &= view.visibility.mask & (position >= 0)
     named = np.zeros(len(snapshot.tree), dtype=np.bool_)
     named[position[shown]] = True

@@ -39,10 +39,10 @@ from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
 from apps.priorities.sentences.numbers import span
 from apps.priorities.serving import store
-from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.serving.lookup import AccountNames, AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import slack_of
-from apps.priorities.visibility import numbers_visible_in, own_queries
+from apps.priorities.visibility import names_in, numbers_visible_in, own_queries
 
 HORIZON_S = HORIZON_DAYS * DAY_S
 _ALIKE_S = 6 * 3600  # times closer than this are shown as one, not as a range
@@ -243,7 +243,8 @@ def get_forecasts(
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
     visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
-    return _forecasts(policy, snapshot, account, visible, share)
+    names = names_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    return _forecasts(policy, snapshot, account, visible, share, names)
 
 
 def get_my_forecasts(*, actor: Actor, at: datetime, share: float | None = None) -> list[Forecast]:
@@ -283,10 +284,16 @@ def _check_share(share: float | None) -> None:
 
 
 def _forecasts(
-    policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, visible: Mask, share: float | None
+    policy: Policy,
+    snapshot: ServedSnapshot,
+    query: AccountQuery,
+    visible: Mask,
+    share: float | None,
+    names: AccountNames | None = None,
 ) -> list[Forecast]:
+    """names: accounts that the reader may name; None for an own account."""
     found = []
-    for result in snapshot.lookup([query], mask=visible):
+    for result in snapshot.lookup([query], mask=visible, names=names):
         entry = None if result["entry"] is None else snapshot.tree.index_of_path(result["entry"])
         if entry:
             found.append(build_forecast(policy, snapshot, entry, query, visible, share))

@@ -37,7 +37,7 @@ from apps.priorities.recompute.totals import Totals, conflict_without_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import numbers_visible_in, own_queries
+from apps.priorities.visibility import names_in, numbers_visible_in, own_queries
 
 __all__ = [
     "DEFAULT_DAYS",
@@ -177,7 +177,8 @@ def run_scenario(
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot = store.newest(policy.slug)
     visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
-    paths = [result["entry"] for result in snapshot.lookup([account], mask=visible)]
+    names = names_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    paths = [result["entry"] for result in snapshot.lookup([account], mask=visible, names=names)]
     entries = [snapshot.tree.index_of_path(path) for path in paths if path is not None]
     chosen = [i for i in entries if i and (entry_uid is None or snapshot.tree.uuid(i) == entry_uid)]
     if not chosen:

@@ -161,9 +161,9 @@ class SinglePriorityView(APIView):
     )
     def get(self, request: Request, policy: str) -> HttpResponseBase:
         """Factor, rank and vector of one or a few accounts."""
-        snapshot, mask = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        snapshot, readable = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         queries = answers.queries_of_address(request._request)
-        return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
+        return answers.answer_accounts(request._request, snapshot, queries, readable, clock.now())
 
 
 class BulkPriorityView(APIView):
@@ -180,9 +180,9 @@ class BulkPriorityView(APIView):
     )
     def post(self, request: Request, policy: str) -> HttpResponseBase:
         """Priorities of up to 10,000 accounts, all from one snapshot."""
-        snapshot, mask = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+        snapshot, readable = newest_for(policy_slug=policy, at=clock.now(), actor=actor_of(request))
         queries = answers.queries_of_body(request._request)
-        return answers.answer_accounts(request._request, snapshot, queries, mask, clock.now())
+        return answers.answer_accounts(request._request, snapshot, queries, readable, clock.now())
 
 
 class AllPrioritiesFilterSerializer(serializers.Serializer[Any]):
@@ -205,15 +205,15 @@ class AllPrioritiesView(APIView):
         a table of all leaves.
         """
         at = clock.now()
-        snapshot, mask = newest_for(policy_slug=policy, at=at, actor=actor_of(request))
+        snapshot, readable = newest_for(policy_slug=policy, at=at, actor=actor_of(request))
         if "format" in request.query_params:
             format = read_query(_PriorityTableSerializer, request)["format"]
-            rows = priority_rows(snapshot, mask)
+            rows = priority_rows(snapshot, readable)
             return answers.with_age(
                 table_response(f"{policy}-priorities", PRIORITY_COLUMNS, rows, format), snapshot, at
             )
         since = answers.snapshot_since(request._request, policy)
-        return answers.answer_all(request._request, snapshot, since, mask, at)
+        return answers.answer_all(request._request, snapshot, since, readable, at)
 
 
 class _PriorityTableSerializer(serializers.Serializer[Any]):

@@ -235,6 +235,24 @@ def visible_entries(
     return Visibility(tree, mask, divided, bool(mask.all()), unlocked, outright, names_below)
 
 
+def named_accounts(*, policy: Policy, tree: TreeColumns, actor: Actor, at: datetime) -> Mask:
+    """Mask of entries at which the actor may read the names of all accounts; elsewhere only those of their own.
+
+    An own account doesn't open the names of others that count at the same entry, as those of a project do.
+    """
+    reads = actor.token is None or any(actor.has_scope(scope) for scope in _READS_TREES)
+    is_open = actor.administers or policy.visibility == Policy.Visibility.TREE
+    named = np.full(len(tree), reads and is_open, dtype=np.bool_)
+    for uid in Rights(policy, actor, at).at(Verb.MAP_ACCOUNTS, Verb.VIEW_MEMBERS) if reads and not is_open else ():
+        i = tree.index_of_uid(uid)
+        if i is not None:
+            named |= tree.subtree_mask(i)
+    if actor.top_uid is not None:
+        i = tree.index_of_uid(actor.top_uid)
+        named &= np.zeros(len(tree), dtype=np.bool_) if i is None else tree.subtree_mask(i)
+    return named
+
+
 def _open_by_grants(
     tree: TreeColumns, rights: Rights, mask: Mask, names_below: Mask, divided: Mask, *, may_write: bool
 ) -> None:

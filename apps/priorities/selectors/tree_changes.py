@@ -14,6 +14,7 @@ from apps.policies.tree.columns import Mask
 from apps.priorities.metering import CORE_S
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
+from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import Values
 
@@ -92,9 +93,10 @@ def _entry(view: PolicyView, i: int) -> Row:
     )
 
 
-def priority_rows(snapshot: ServedSnapshot, mask: Mask | None) -> Iterator[Row]:
+def priority_rows(snapshot: ServedSnapshot, readable: Readable | None) -> Iterator[Row]:
     """Every leaf as schedulers get it; identities as JSON text."""
-    for line in snapshot.every_leaf(mask=mask):
+    mask, names = readable or (None, None)
+    for line in snapshot.every_leaf(mask=mask, names=names):
         yield (
             line["account"],
             line.get("group", ""),

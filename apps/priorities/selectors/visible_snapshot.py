@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import numpy as np
@@ -27,9 +27,10 @@ from apps.priorities.models import Snapshot
 from apps.priorities.records import LocalOnly, Moment
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving import store
+from apps.priorities.serving.lookup import AccountNames, AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
 from apps.priorities.serving.store import SourceAge, State
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visibility import names_in, numbers_visible_in
 from apps.usage.timeliness import is_behind, last_contact_at, timeliness
 
 
@@ -92,13 +93,18 @@ def _visible_fallback(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
 class VisibleSnapshot:
     """A snapshot, and a mask of entries with visible numbers, which includes all their ancestors.
 
-    moment: None for the newest snapshot.
+    names: accounts that the actor may name, None for all. moment: None for the newest snapshot.
     """
 
     policy: Policy
     snapshot: ServedSnapshot
     shows_numbers: Mask
+    names: AccountNames | None
     moment: Moment | None
+
+    def lookup(self, query: AccountQuery) -> list[dict[str, Any]]:
+        """Results of a look-up of one account, by what the actor may see and name."""
+        return self.snapshot.lookup([query], mask=self.shows_numbers, names=self.names)
 
 
 def open_snapshot(*, policy_slug: str, actor: Actor, at: int | datetime | None = None, scope: str) -> VisibleSnapshot:
@@ -113,9 +119,9 @@ def open_snapshot(*, policy_slug: str, actor: Actor, at: int | datetime | None =
         return open_past_snapshot(open_view(policy_slug=policy_slug, actor=actor, at=at, scope=scope, is_live=True))
     policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
     snapshot, now = store.newest(policy_slug), clock.now()
-    return VisibleSnapshot(
-        policy, snapshot, numbers_visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor), None
-    )
+    shows_numbers = numbers_visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
+    names = names_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
+    return VisibleSnapshot(policy, snapshot, shows_numbers, names, None)
 
 
 def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
@@ -126,7 +132,8 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     shows_numbers = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.snapshot_index
     shows_numbers[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
-    return VisibleSnapshot(view.policy, snapshot, shows_numbers, moment_of(view))
+    names = names_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)
+    return VisibleSnapshot(view.policy, snapshot, shows_numbers, names, moment_of(view))
 
 
 def _nothing_stored(view: PolicyView) -> Invalid:

@@ -43,6 +43,37 @@ class Found(NamedTuple):
     joins: int | None = None
 
 
+class AccountNames(NamedTuple):
+    """Accounts whose names a reader may see: all of the entries in `named` (n,), elsewhere only their own.
+
+    own: in canonical spelling.
+    """
+
+    named: npt.NDArray[np.bool_]
+    own: tuple[AccountKey, ...]
+
+    def includes(self, key: AccountKey, entry: int) -> bool:
+        return bool(self.named[entry]) or self.is_own(key)
+
+    def is_own(self, key: AccountKey) -> bool:
+        """Whether it is an own account, or one of its names; a group alone isn't."""
+        key = canonical(key)
+        return bool(key.user_name or key.dn) and any(_includes(one, key) or _includes(key, one) for one in self.own)
+
+    def limit(self, query: Query, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """The entries of the mask that an answer to this query may name."""
+        key = AccountKey("", query) if isinstance(query, str) else _key_of(query)
+        is_own = self.is_own(key) or (isinstance(query, str) and any(query == one.dn for one in self.own))
+        return mask if is_own else mask & self.named
+
+
+class Readable(NamedTuple):
+    """Entries of a snapshot whose numbers a reader may see (n,), and the accounts whose names. names None: all."""
+
+    entries: npt.NDArray[np.bool_]
+    names: AccountNames | None
+
+
 def group_names(group: str, namespace: str) -> dict[str, str]:
     """Group and namespace for an answer, if given."""
     return {name: value for name, value in (("group", group), ("namespace", namespace)) if value}
@@ -275,8 +306,12 @@ class LookupIndex:
 
 def _spelled(query: AccountQuery) -> AccountQuery:
     """The query in canonical spelling: DNs are written in different ways."""
-    key = canonical(AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project))
+    key = canonical(_key_of(query))
     return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+
+
+def _key_of(query: AccountQuery) -> AccountKey:
+    return AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project)
 
 
 def _query_of(key: AccountKey) -> AccountQuery:

@@ -22,11 +22,13 @@ from apps.policies.tree.stored import TreeColumns
 from apps.priorities.local_only import LocalOnlyEntry, local_only_in
 from apps.priorities.recompute.totals import Totals
 from apps.priorities.serving.lookup import (
+    AccountNames,
     AccountQuery,
     Found,
     Hints,
     LookupIndex,
     Query,
+    Readable,
     group_names,
     names_of,
     restrict_to,
@@ -145,14 +147,19 @@ class ServedSnapshot:
         return np.zeros(len(self.tree), dtype=np.bool_) if at is None else self.tree.subtree_mask(at)
 
     # --- Look-ups -----------------------------------------------------------------------------------------------------
-    def lookup(self, queries: Sequence[Query], *, mask: Mask | None = None) -> list[Json]:
-        """Result objects of the look-up API by query; several entries of one account are sorted, the best first."""
-        return [result for results in self._answer(queries, mask) for result in results]
+    def lookup(
+        self, queries: Sequence[Query], *, mask: Mask | None = None, names: AccountNames | None = None
+    ) -> list[Json]:
+        """Result objects of the look-up API by query; several entries of one account are sorted, the best first.
 
-    def lookup_json(self, queries: Sequence[Query], mask: Mask | None = None) -> bytes:
+        mask: entries whose numbers the reader may see, None for all. names: accounts that the reader may name.
+        """
+        return [result for results in self._answer(queries, mask, names) for result in results]
+
+    def lookup_json(self, queries: Sequence[Query], readable: Readable | None = None) -> bytes:
         """`lookup` as a JSON list, joined from cached JSON."""
-        if mask is not None:
-            return orjson.dumps(self.lookup(queries, mask=mask))
+        if readable is not None:
+            return orjson.dumps(self.lookup(queries, mask=readable.entries, names=readable.names))
         answers = self._answers
         try:
             return b"[" + b",".join([answers[query] for query in queries]) + b"]"
@@ -161,10 +168,13 @@ class ServedSnapshot:
             return b"[" + b",".join([made[query] for query in queries]) + b"]"
 
     def lookup_columns(
-        self, queries: Sequence[Query], *, mask: Mask | None = None
+        self, queries: Sequence[Query], *, readable: Readable | None = None
     ) -> tuple[list[str], list[float], list[int | None]]:
         """Accounts, factors and ranks of `lookup`, as lists of equal length."""
-        rows = self._short_rows(queries) if mask is None else list(map(_short, self.lookup(queries, mask=mask)))
+        if readable is None:
+            rows = self._short_rows(queries)
+        else:
+            rows = list(map(_short, self.lookup(queries, mask=readable.entries, names=readable.names)))
         if not rows:
             return [], [], []
         accounts, factors, ranks = zip(*rows, strict=True)
@@ -185,7 +195,7 @@ class ServedSnapshot:
             found |= made
             return [row for query in queries for row in found[query]]
 
-    def every_leaf(self, *, mask: Mask | None = None) -> Iterator[Json]:
+    def every_leaf(self, *, mask: Mask | None = None, names: AccountNames | None = None) -> Iterator[Json]:
         """All ranked leaves and all entries with accounts, one row for each account (None for an entry without one).
 
         identities: names by which a look-up finds the entry, with or without usage.
@@ -198,8 +208,9 @@ class ServedSnapshot:
         for lo in range(0, len(entries), _CHUNK):
             chunk = entries[lo : lo + _CHUNK]
             for entry, piece in zip(chunk.tolist(), self.describe(chunk), strict=True):
-                accounts = self.index.accounts_of(entry)
-                more = {**piece, "identities": [names_of(key) for key in self.index.identities(entry)]}
+                accounts = [one for one in self.index.accounts_of(entry) if names is None or names.includes(one, entry)]
+                found = [one for one in self.index.identities(entry) if names is None or names.includes(one, entry)]
+                more = {**piece, "identities": [names_of(key) for key in found]}
                 for key in accounts:
                     yield {"account": key.user_name or key.dn or key.group_name, **group_names(key[2], key[0]), **more}
                 if not accounts:
@@ -230,11 +241,16 @@ class ServedSnapshot:
         found = self.index.find(query)
         return found.joins is None or not found.entries or self.new_users.is_known(found.entries[0], found.joins)
 
-    def _answer(self, queries: Sequence[Query], mask: Mask | None) -> list[list[Json]]:
-        mask = None if mask is None or mask.all() else mask
+    def _answer(
+        self, queries: Sequence[Query], mask: Mask | None, names: AccountNames | None = None
+    ) -> list[list[Json]]:
+        mask = None if mask is None or (names is None and mask.all()) else mask
         found = [self.index.find(query) for query in queries]
         described = self._described({entry for one in found if one.joins is None for entry in one.entries})
-        return [self._results(query, one, mask, described) for query, one in zip(queries, found, strict=True)]
+        return [
+            self._results(query, one, mask if mask is None or names is None else names.limit(query, mask), described)
+            for query, one in zip(queries, found, strict=True)
+        ]
 
     def _results(self, query: Query, found: Found, mask: Mask | None, described: dict[int, Json]) -> list[Json]:
         if isinstance(query, str):
