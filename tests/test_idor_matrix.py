@@ -786,12 +786,17 @@ ROWS = [
         besides="dora 422"),
     Row(WEBHOOK, "/notices/webhooks/{webhook}/", "302 404 404 200 404 200 302 302 302 302 302",
         word="hooks.example.org/in", readers="pia admin"),
-    Row(WEBHOOK, "/notices/webhooks/{webhook}/", "302 404 404 303 404 303 302 302 302 302 302", "post",
+    Row(WEBHOOK, "/notices/webhooks/{webhook}/", "302 404 404 303 404 403 302 302 302 302 302", "post",
         {"name": "Chat of physics", "url": "https://hooks.example.org/in", "version": "1"}, remakes="webhook"),
     Row(WEBHOOK + "_log", "/notices/webhooks/{webhook}/_log", "302 404 404 200 404 200 302 302 302 302 302",
         headers=HTMX),
+    *(
+        Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", f"302 404 404 {own} 404 403 302 302 302 302 302",
+            "post", {"step": step, "version": "1"}, remakes="webhook")
+        for step, own in (("test", 303), ("on", 303), ("renew", 200))
+    ),
     Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", "302 404 404 303 404 303 302 302 302 302 302", "post",
-        {"step": "test"}, remakes="webhook"),
+        {"step": "off", "version": "1"}, remakes="webhook"),
     Row(WEBHOOK + "act/", "/notices/webhooks/{webhook}/act/", "302 404 404 303 404 303 302 302 302 302 302", "post",
         {"step": "remove", "version": "1"}, remakes="webhook"),
     # --- Pages: other authorities

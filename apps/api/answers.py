@@ -158,11 +158,12 @@ def answer_accounts(
     """Priorities of the accounts, all from one snapshot, whose number is in the answer."""
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
+    mask, names = readable or (None, None)
     if _wants_columns(request):
-        accounts, factors, ranks = snapshot.lookup_columns(queries, readable=readable)
+        accounts, factors, ranks = snapshot.lookup_columns(queries, mask=mask, names=names)
         found = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
     else:
-        found = b'"results":' + snapshot.lookup_json(queries, readable)
+        found = b'"results":' + snapshot.lookup_json(queries, mask, names)
     body = b"{" + snapshot.head_json(at) + b"," + found + b"}"
     return with_age(HttpResponse(body, content_type="application/json"), snapshot, at)
 

@@ -1,4 +1,8 @@
-"""Managing webhooks: create, change, test, turn on or off, remove. A secret is shown once."""
+"""Managing webhooks: create, change, test, turn on or off, remove. A secret is shown once.
+
+A webhook sends what its owner may see, so it is the owner's alone: others who manage its place may turn it off and
+remove it, and learn the host of its URL.
+"""
 
 from __future__ import annotations
 
@@ -91,10 +95,11 @@ def make_webhook(
 def change_webhook(
     *, id: int, version: int, name: str, url: str, kinds: Sequence[str], at: datetime, actor: Actor
 ) -> Webhook:
-    """Change name, URL or kinds; allowed for users who may see the URL."""
+    """Change name, URL or kinds, as the owner."""
     given = _checked(name, url, kinds)
     with transaction.atomic():
         found = _locked(id, version, at, actor)
+        require_owner(found, actor)
         for field, value in given.items():
             setattr(found, field, value)
         _save(found)
@@ -103,9 +108,13 @@ def change_webhook(
 
 
 def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
-    """On: events from now on are sent, not those of the time it was off. Off: waiting deliveries are cancelled."""
+    """On, by the owner: events from now on are sent, not those of the time it was off. Off: waiting deliveries are
+    cancelled.
+    """
     with transaction.atomic():
         found = _locked(id, version, at, actor)
+        if is_on:
+            require_owner(found, actor)
         if found.is_on != is_on:
             found.is_on, found.off_because, found.n_failed, found.queued_until = is_on, "", 0, at
             _save(found)
@@ -115,10 +124,11 @@ def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: A
 
 
 def renew_secret(*, id: int, version: int, at: datetime, actor: Actor) -> tuple[Webhook, str]:
-    """Replace the secret; returns the webhook with the new one."""
+    """Replace the secret, as the owner; returns the webhook with the new one."""
     secret = secrets.token_urlsafe(32)
     with transaction.atomic():
         found = _locked(id, version, at, actor)
+        require_owner(found, actor)
         found.secret = seal(PURPOSE, secret)
         _save(found)
         _note("webhook.secret_renewed", found, at, actor)
@@ -133,7 +143,7 @@ def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None
 
 
 def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
-    """Send a test delivery immediately.
+    """Send a test delivery immediately, as the owner.
 
     Raises:
         Conflict: one is on its way (`test_waits`).
@@ -141,6 +151,7 @@ def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
     """
     with transaction.atomic():
         found = Webhook.objects.select_for_update(no_key=True).get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
+        require_owner(found, actor)
         if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
             raise Conflict("A test is on its way already.", code="test_waits")
         tests = Delivery.objects.filter(webhook__owner=found.owner_id, event=Delivery.Event.TEST)
@@ -175,11 +186,21 @@ def _save(webhook: Webhook) -> None:
     webhook.save()
 
 
+def is_owner(webhook: Webhook, actor: Actor) -> bool:
+    return actor.token is None and actor.user is not None and webhook.owner_id == actor.user.pk
+
+
+def require_owner(webhook: Webhook, actor: Actor) -> None:
+    if not is_owner(webhook, actor):
+        raise NotAllowed(
+            "This webhook sends what its owner may see, so only the owner changes it. You may turn it off or remove it."
+        )
+
+
 def _may_manage(webhook: Webhook, at: datetime, actor: Actor) -> bool:
     if actor.token is not None:
         return False
-    is_own = actor.user is not None and webhook.owner_id == actor.user.pk
-    return is_own or may_set(Place(policy=webhook.policy, entry_uid=webhook.entry_uid), at, actor)
+    return is_owner(webhook, actor) or may_set(Place(policy=webhook.policy, entry_uid=webhook.entry_uid), at, actor)
 
 
 def _line(webhook: Webhook) -> WebhookLine:

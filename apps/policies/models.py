@@ -158,6 +158,8 @@ class Revision(models.Model):
     tree = models.BinaryField()  # checksummed zstd blob of arrays, see apps.core.blobs and apps.policies.tree.stored
     tree_digest = models.CharField(max_length=64)
 
+    is_outside_view = False  # set where it is read: see apps.policies.revision_reading
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["policy", "number"], name="policies_revision_number"),

@@ -19,6 +19,7 @@ from apps.core.typed_numbers import read_whole
 from apps.policies.access.scope import Visibility, policy_not_found, refuse_archived, require_policy, require_scope
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
+from apps.policies.revision_reading import hide_outside
 from apps.policies.tree.columns import FIELDS, Mask
 from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import node_of
@@ -131,20 +132,23 @@ def get_revision(*, policy: Policy, at: int | datetime | None = None) -> Revisio
     return found
 
 
-def list_revisions(*, policy: Policy, before: int | None = None, query: str = "", limit: int) -> list[Revision]:
-    """List revisions, newest first, without trees and settings. before: cursor. query: part of the reason or author."""
+_MOST_SEARCHED = 2_000
+
+
+def list_revisions(
+    *, policy: Policy, sees: Visibility, before: int | None = None, query: str = "", limit: int
+) -> list[Revision]:
+    """List revisions, newest first, without trees and settings. before: cursor. query: part of the reason or author.
+
+    sees: what the reader sees of the present tree; what only others see is cleared, and not found by a query.
+    """
     revisions = Revision.objects.filter(policy=policy).defer("tree", "settings").order_by("-number")
     if query:
         by_name = Q(author_name__icontains=query) | Q(author_name__in=usernames_like(query))
         revisions = revisions.filter(Q(reason__icontains=query) | by_name)
     revisions = revisions if before is None else revisions.filter(number__lt=before)
-    return list(revisions.select_related("change_set")[:limit])
-
-
-def count_changes(*, policy: Policy, numbers: Sequence[int]) -> dict[int, int]:
-    """Return for each revision the number of entries that it added, changed or archived."""
-    counts = Revision.objects.filter(policy=policy, number__in=numbers).values_list("number", "n_changed")
-    return dict(counts)
+    found = hide_outside(revisions.select_related("change_set")[: _MOST_SEARCHED if query else limit], sees)
+    return [one for one in found if not (query and one.is_outside_view)][:limit]
 
 
 def entry_history(*, policy: Policy, uid: UUID, limit: int = 20, until: int | None = None) -> list[EntryChange]:

@@ -27,6 +27,11 @@ from apps.policies.changesets.change_sets import (
     require_reason,
     settings_of,
 )
+from apps.policies.changesets.quotas import (
+    require_room_for_draft,
+    require_room_for_operations,
+    require_room_for_proposal,
+)
 from apps.policies.changesets.review import effect_of
 from apps.policies.files.document import read_document
 from apps.policies.files.parsed_document import ParsedDocument
@@ -142,6 +147,7 @@ def make_change_set(*, policy_slug: str, new: NewChangeSet, at: datetime, actor:
     with transaction.atomic():
         resolved = _checked(policy, base, new.operations, actor, at)
         checked = replace(new, operations=resolved, base_revision=base, reason=reason)
+        require_room_for_draft(actor, len(resolved))
         change_set = new_change_set(policy, checked, actor, at, asks=asked)
         record(
             actor=actor,
@@ -164,6 +170,7 @@ def update_change_set(*, id: int, version: int, edit: ChangeSetEdit, at: datetim
             wanted = change_set.operations if edit.operations is None else edit.operations
             base = _existing_base(change_set.policy, edit.base_revision or change_set.base_number)
             resolved = _checked(change_set.policy, base, wanted, actor, at)
+            require_room_for_operations(actor, len(resolved), instead_of=change_set)
             reanchor(change_set, resolved)
             replace_operations(change_set, resolved, base)
         change_set.reason = change_set.reason if edit.reason is None else clean_reason(edit.reason)
@@ -183,6 +190,8 @@ def propose_change_set(*, id: int, version: int, reason: str | None = None, at: 
         change_set.reason = require_reason(change_set.reason if reason is None else reason)
         if change_set.origin == ChangeSet.Origin.REQUEST:
             require_request(change_set, actor, at)
+        if change_set.state == ChangeSet.State.DRAFT:
+            require_room_for_proposal(actor)
         return move_on(change_set, ChangeSet.State.PROPOSED, actor, at, "changeset.proposed")
 
 

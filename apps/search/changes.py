@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import Q
 
 from apps.policies.models import Entry, Revision
+from apps.policies.revision_reading import hidden_revisions
 from apps.policies.tree.columns import Mask
 from apps.priorities.selectors.rows import PolicyView
 
@@ -37,9 +38,14 @@ def list_changes(view: PolicyView, top: int | None, since: date) -> tuple[list[S
     begin = datetime.combine(since, time.min, ZoneInfo(settings.TIME_ZONE))
     found = Revision.objects.filter(policy=view.policy, published_at__gte=begin, number__lte=view.revision)
     rows = found.order_by("-number").values_list("number", "published_at", "author_name", "reason")[:_MOST_REVISIONS]
-    events = [SearchEvent(number, at, author, reason.strip().partition("\n")[0]) for number, at, author, reason in rows]
+    hidden = hidden_revisions(view.policy.pk, [row[0] for row in rows], view.visibility)
+    events = [
+        SearchEvent(number, at, author, reason.strip().partition("\n")[0])
+        for number, at, author, reason in rows
+        if number not in hidden
+    ]
     if top is None:
-        return events[:_MOST_EVENTS], found.count()
+        return events[:_MOST_EVENTS], len(events) if hidden else found.count()
     changed = _revisions_changing(view, top, [event.revision for event in events])
     events = [event for event in events if event.revision in changed]
     return events[:_MOST_EVENTS], len(events)

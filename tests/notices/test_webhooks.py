@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
@@ -335,6 +336,26 @@ def test_entries_and_webhooks_of_others_are_not_accessible(computed: Site, recei
     with pytest.raises(NotFound):
         webhooks.get_webhook(id=webhook.pk, at=AT, actor=page(computed.ben))
     assert webhooks.get_webhook(id=webhook.pk, at=AT, actor=page(computed.admin)).path == "/physics"
+
+
+def test_others_stop_and_remove_a_webhook_and_neither_redirect_nor_read_it(computed: Site, receiver: Receiver) -> None:
+    physics = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
+    webhook, _ = make(computed, f"{receiver.url}/secret-path", user=computed.admin, place=physics)
+    row: dict[str, Any] = {"id": webhook.pk, "version": 1, "at": AT, "actor": page(computed.pia)}
+    for act in (
+        lambda: webhooks.change_webhook(**row, name="Mine", url=receiver.url, kinds=[]),
+        lambda: webhooks.renew_secret(**row),
+        lambda: webhooks.switch_webhook(**row, is_on=True),
+        lambda: webhooks.send_test(id=webhook.pk, at=AT, actor=page(computed.pia)),
+    ):
+        with pytest.raises(NotAllowed):
+            act()
+    pia = Client()
+    pia.force_login(computed.pia, backend="django.contrib.auth.backends.ModelBackend")
+    shown = pia.get(f"/notices/webhooks/{webhook.pk}/").content.decode()
+    assert "secret-path" not in shown
+    assert not webhooks.switch_webhook(**row, is_on=False).is_on
+    webhooks.remove_webhook(**{**row, "version": 2})
 
 
 def test_the_secret_is_encrypted_and_readable_with_older_keys(

@@ -21,12 +21,15 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import text as review_text
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of
+from apps.mapping.permissions import load_visibility
+from apps.policies.access.scope import Visibility
 from apps.policies.changesets import drafts
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.revert import revisions_reverted
 from apps.policies.selectors import list_revisions
 from apps.policies.tree.revision_diff import EntryDifference
+from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import RevisionDiff
 from apps.priorities.selectors.history import PLACE, Correction, HistoryLine
 from apps.priorities.sentences import unit_of
@@ -276,7 +279,7 @@ def revision_rows(
     request: HttpRequest, policy: Policy, *, before: int | None, query: str
 ) -> tuple[list[RevisionRow], int | None]:
     """One page of the list, and the revision number that the next page starts before."""
-    found = list_revisions(policy=policy, before=before, query=query, limit=PAGE + 1)
+    found = list_revisions(policy=policy, sees=sees_of(request, policy), before=before, query=query, limit=PAGE + 1)
     older = found[PAGE - 1].number if len(found) > PAGE else None
     shown = found[:PAGE]
     undone = revisions_reverted(policy, [revision.number for revision in shown])
@@ -286,6 +289,8 @@ def revision_rows(
 
 def _row(revision: Revision, undone: dict[int, int], may_see: bool) -> RevisionRow:
     change_set = revision.change_set
+    if revision.is_outside_view:
+        return RevisionRow(revision, _("Changes outside your view"), "", "", "", undone.get(revision.number))
     n = revision.n_changed
     note = ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)} if n else ""
     origin = origin_text(change_set.origin)
@@ -316,7 +321,12 @@ def day_heading(at: datetime) -> str:
     return formats.date_format(here, "D j F" if is_this_year else "D j F Y")
 
 
-def options(policy: Policy) -> list[dict[str, Any]]:
+def sees_of(request: HttpRequest, policy: Policy) -> Visibility:
+    """What the reader sees of the present tree."""
+    return load_visibility(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor_of(request))
+
+
+def options(request: HttpRequest, policy: Policy) -> list[dict[str, Any]]:
     """Revisions to choose from, newest first."""
     now = clock.now()
     label = _("Rev %(n)s, %(day)s: %(reason)s")
@@ -327,10 +337,10 @@ def options(policy: Policy) -> list[dict[str, Any]]:
             % {
                 "n": revision.number,
                 "day": presentation.day(revision.published_at, now),
-                "reason": presentation.first_line(revision.reason),
+                "reason": presentation.first_line(revision.reason) or _("outside your view"),
             },
         }
-        for revision in list_revisions(policy=policy, limit=_MOST_OPTIONS)
+        for revision in list_revisions(policy=policy, sees=sees_of(request, policy), limit=_MOST_OPTIONS)
     ]
 
 

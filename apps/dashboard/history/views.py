@@ -21,6 +21,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing import revert
+from apps.policies.revision_reading import hide_outside
 from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.selectors import RevisionDiff, diff_revisions, get_entry_history
 
@@ -39,13 +40,13 @@ def diff_url(policy: str, **_kwargs: Any) -> str:
 def history(request: HttpRequest, policy: str) -> HttpResponse:
     """Published revisions, newest first, and the changes of the newest."""
     found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
-    head = get_revision(policy=found)
+    (head,) = hide_outside([get_revision(policy=found)], presenters.sees_of(request, found))
     context = {
         **_rows(request, found),
         "head": head,
         "may_remove": actor_of(request).is_admin,
         "chosen": (max(found.head_number - 1, 1), found.head_number),
-        "options": presenters.options(found),
+        "options": presenters.options(request, found),
         "crumbs": [
             {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
             {"label": _("History")},
@@ -71,7 +72,7 @@ def diff(request: HttpRequest, policy: str) -> HttpResponse:
         "dashboard/history/diff.html",
         {
             **_diff_context(request, found),
-            "options": presenters.options(found),
+            "options": presenters.options(request, found),
             "may_draft": presenters.may_draft(request, found),
             "crumbs": [
                 {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
@@ -235,7 +236,8 @@ def _way_back(
         else:
             messages.success(request, _("Added to the draft."))
             return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
-    shown = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
+    chosen = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
+    (shown,) = hide_outside([chosen], presenters.sees_of(request, found))
     return render(
         request,
         "dashboard/history/way_back.html",

@@ -133,6 +133,7 @@ def webhook(request: HttpRequest, webhook: int) -> HttpResponse:
     line = webhook_services.get_webhook(id=webhook, at=now, actor=actor)
     if request.method != "POST":
         return _page(request, webhook)
+    webhook_services.require_owner(line.webhook, actor)
     form = _form(request, actor, line)
     if form.is_valid():
         given = form.cleaned_data
@@ -202,9 +203,10 @@ def _page(
     context = {
         "line": line,
         "webhook": line.webhook,
+        "is_owner": webhook_services.is_owner(line.webhook, actor),
         "place": place_text(line),
         "secret": secret,
-        "form": form or _form(None, actor, line),
+        "form": form or (_form(None, actor, line) if webhook_services.is_owner(line.webhook, actor) else None),
         "kinds": kinds().values(),
         **_log(id, actor),
         **_crumbs(line.webhook.name),

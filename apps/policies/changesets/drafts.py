@@ -30,6 +30,7 @@ from apps.policies.changesets.change_sets import (
 )
 from apps.policies.changesets.conflicts import Side
 from apps.policies.changesets.lifecycle import rebase_change_set
+from apps.policies.changesets.quotas import require_room_for_draft, require_room_for_operations
 from apps.policies.models import ChangeSet, Entry, Policy
 from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.tree_edits import Archived
@@ -72,6 +73,7 @@ def open_draft(*, policy_slug: str, reason: str = "", at: datetime, actor: Actor
     policy = get_policy(slug=policy_slug, actor=actor, scope=_WRITE)
     require_editor(policy, actor, at)
     with transaction.atomic():
+        require_room_for_draft(actor, 0)
         draft = new_change_set(policy, NewChangeSet(operations=[], reason=clean_reason(reason)), actor, at)
         record(
             actor=actor,
@@ -128,6 +130,7 @@ def write_operations(
         except DomainError as error:
             _number_as_asked(error, len(draft.operations))
             raise
+        require_room_for_operations(actor, len(outcome.operations), instead_of=draft)
         draft.operations, draft.undone = outcome.operations, []
         return WrittenDraft(_moved_on(draft, actor, at), outcome)
 

@@ -20,6 +20,7 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.audit_log import logged_refusals, record
 from apps.core.errors import DomainError, FieldProblem, Invalid, Stale
 from apps.policies.changesets.change_sets import clean_reason, require_reason, settings_of
+from apps.policies.changesets.quotas import require_room_for_draft
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import Format
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -137,6 +138,7 @@ def propose_tree(*, policy_slug: str, new: NewTree, at: datetime, actor: Actor) 
         origin=new.origin,
     )
     with transaction.atomic():
+        require_room_for_draft(actor, len(draft.operations))
         change_set = new_change_set(policy, draft, actor, at)
         store_proposed_tree(change_set, tree, new.settings)
         record(

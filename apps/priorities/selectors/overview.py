@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from apps.policies.selectors import count_changes, list_revisions
+from apps.policies.selectors import list_revisions
 from apps.policies.settings import PolicySettings
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView
@@ -96,9 +96,9 @@ def _duration(snapshot_id: int) -> float | None:
 
 
 def _publishes(view: PolicyView) -> list[Publish]:
-    revisions = list_revisions(policy=view.policy, limit=_MOST_PUBLISHES)
-    n_changed = count_changes(policy=view.policy, numbers=[revision.number for revision in revisions])
+    revisions = list_revisions(policy=view.policy, sees=view.visibility, limit=_MOST_PUBLISHES)
     return [
-        Publish(one.number, one.published_at, one.author_name, one.reason, n_changed.get(one.number, 0))
+        Publish(one.number, one.published_at, one.author_name, one.reason, one.n_changed)
         for one in revisions
+        if not one.is_outside_view
     ]

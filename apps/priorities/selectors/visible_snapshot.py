@@ -19,6 +19,7 @@ from apps.core import clock
 from apps.core.errors import DomainError, FieldProblem, Invalid, NotFound
 from apps.mapping.permissions import load_past_visibility
 from apps.policies.models import Entry, Policy, Revision
+from apps.policies.revision_reading import hide_outside
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Mask
 from apps.policies.tree.stored import load_tree
@@ -40,7 +41,7 @@ def moment_of(view: PolicyView) -> Moment | None:
     if view.asked is None:
         return None
     revisions = Revision.objects.filter(policy=view.policy).defer("tree", "settings")
-    shown = revisions.get(number=view.revision)
+    (shown,) = hide_outside([revisions.get(number=view.revision)], view.visibility)
     after = revisions.filter(number=view.revision + 1).values_list("published_at", flat=True).first()
     snapshot = view.snapshot
     live = snapshot and Snapshot.objects.filter(pk=snapshot.snapshot_id).values_list("is_live", flat=True).first()
@@ -93,14 +94,14 @@ def _visible_fallback(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
 class VisibleSnapshot:
     """A snapshot, and a mask of entries with visible numbers, which includes all their ancestors.
 
-    names: accounts that the actor may name, None for all. moment: None for the newest snapshot.
+    moment: None for the newest snapshot. names: accounts that the actor may name, None for all.
     """
 
     policy: Policy
     snapshot: ServedSnapshot
     shows_numbers: Mask
-    names: AccountNames | None
     moment: Moment | None
+    names: AccountNames | None = None
 
     def lookup(self, query: AccountQuery) -> list[dict[str, Any]]:
         """Results of a look-up of one account, by what the actor may see and name."""
@@ -121,7 +122,7 @@ def open_snapshot(*, policy_slug: str, actor: Actor, at: int | datetime | None =
     snapshot, now = store.newest(policy_slug), clock.now()
     shows_numbers = numbers_visible_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
     names = names_in(policy=policy, snapshot=snapshot, at=now, actor=actor)
-    return VisibleSnapshot(policy, snapshot, shows_numbers, names, None)
+    return VisibleSnapshot(policy, snapshot, shows_numbers, None, names)
 
 
 def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
@@ -133,7 +134,7 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     place = view.snapshot_index
     shows_numbers[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
     names = names_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)
-    return VisibleSnapshot(view.policy, snapshot, shows_numbers, names, moment_of(view))
+    return VisibleSnapshot(view.policy, snapshot, shows_numbers, moment_of(view), names)
 
 
 def _nothing_stored(view: PolicyView) -> Invalid:

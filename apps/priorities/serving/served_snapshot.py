@@ -28,7 +28,6 @@ from apps.priorities.serving.lookup import (
     Hints,
     LookupIndex,
     Query,
-    Readable,
     group_names,
     names_of,
     restrict_to,
@@ -156,10 +155,12 @@ class ServedSnapshot:
         """
         return [result for results in self._answer(queries, mask, names) for result in results]
 
-    def lookup_json(self, queries: Sequence[Query], readable: Readable | None = None) -> bytes:
+    def lookup_json(
+        self, queries: Sequence[Query], mask: Mask | None = None, names: AccountNames | None = None
+    ) -> bytes:
         """`lookup` as a JSON list, joined from cached JSON."""
-        if readable is not None:
-            return orjson.dumps(self.lookup(queries, mask=readable.entries, names=readable.names))
+        if mask is not None:
+            return orjson.dumps(self.lookup(queries, mask=mask, names=names))
         answers = self._answers
         try:
             return b"[" + b",".join([answers[query] for query in queries]) + b"]"
@@ -168,13 +169,13 @@ class ServedSnapshot:
             return b"[" + b",".join([made[query] for query in queries]) + b"]"
 
     def lookup_columns(
-        self, queries: Sequence[Query], *, readable: Readable | None = None
+        self, queries: Sequence[Query], *, mask: Mask | None = None, names: AccountNames | None = None
     ) -> tuple[list[str], list[float], list[int | None]]:
         """Accounts, factors and ranks of `lookup`, as lists of equal length."""
-        if readable is None:
+        if mask is None:
             rows = self._short_rows(queries)
         else:
-            rows = list(map(_short, self.lookup(queries, mask=readable.entries, names=readable.names)))
+            rows = list(map(_short, self.lookup(queries, mask=mask, names=names)))
         if not rows:
             return [], [], []
         accounts, factors, ranks = zip(*rows, strict=True)

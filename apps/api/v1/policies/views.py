@@ -26,15 +26,17 @@ from apps.api.v1.policies.tree import EntrySerializer, entry_of
 from apps.api.v1.removal import RemovalReasonSerializer
 from apps.api.views import APIView
 from apps.core import clock
+from apps.mapping.permissions import load_visibility
 from apps.mapping.removal import remove_policy
 from apps.mapping.rules.rule_set import member_rules
 from apps.policies import selectors
-from apps.policies.models import ChangeSet, Policy
+from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.records import PolicyDetails
 from apps.policies.selectors import get_policy
 from apps.policies.services import make_policy
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.revision_diff import EntryDifference
+from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
 from apps.priorities.selectors.history import Correction
 from apps.priorities.selectors.rows import PolicyView
@@ -103,10 +105,14 @@ class PolicyDetailSerializer(PolicySerializer):
 class RevisionSerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     change_set = serializers.IntegerField(source="change_set_id")
-    author = serializers.CharField(source="author_name")
-    reason = serializers.CharField()
+    author = serializers.CharField(source="author_name", help_text="Empty outside the caller's view")
+    reason = serializers.CharField(help_text="Empty outside the caller's view")
     published_at = UtcTimeField()
-    n_entries = serializers.IntegerField()
+    n_entries = serializers.SerializerMethodField(help_text="null outside the caller's view")
+    is_outside_view = serializers.BooleanField(help_text="It changed only what the caller may not see")
+
+    def get_n_entries(self, revision: Revision) -> int | None:
+        return None if revision.is_outside_view else revision.n_entries
 
 
 class MomentFilterSerializer(serializers.Serializer[Any]):
@@ -185,10 +191,13 @@ class RevisionListView(APIView):
         operation_id="list_revisions", parameters=[CursorSerializer], responses=list_schema(RevisionSerializer)
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Published revisions, newest first."""
+        """Published revisions, newest first. Of those that changed only what the caller may not see, number and instant
+        alone.
+        """
         given = read_query(CursorSerializer, request)
         found = selectors.get_policy(slug=policy, actor=actor_of(request), is_past=True)
-        revisions = selectors.list_revisions(policy=found, before=read_cursor(given), limit=_PAGE + 1)
+        sees = load_visibility(policy=found, tree=load_tree(found), at=clock.now(), actor=actor_of(request))
+        revisions = selectors.list_revisions(policy=found, sees=sees, before=read_cursor(given), limit=_PAGE + 1)
         page, last = first_page(revisions, _PAGE, lambda revision: revision.number)
         return list_response(RevisionSerializer(page, many=True).data, last)
 
