@@ -1,6 +1,7 @@
 """How much one person keeps open: drafts, proposals, and operations in them.
 
-Any person who signs in may draft and propose. Without a bound one of them fills the table and the inbox of those who decide.
+Any person who signs in may draft and propose. Without a bound one of them fills the table, and the inbox of those who
+decide.
 """
 
 from __future__ import annotations
