@@ -40,6 +40,18 @@ class PeriodCharge:
         before: FloatArray = np.floor((np.asarray(at_s, np.float64) - phase_s) / period_s) * period_s + phase_s
         return before
 
+    def charged_from(self, start_s: FloatArray, part_before_s: FloatArray | None) -> FloatArray:
+        """From when each job is charged: its start; after a resize, the last tick before it or the job's start.
+
+        The part before was charged until the resize, so that Slurm charges some seconds with both sizes.
+        part_before_s: start of the part before, NaN if there is none; None if no job has one.
+        """
+        if part_before_s is None:
+            return start_s
+        with np.errstate(invalid="ignore"):
+            resized: FloatArray = np.maximum(self.tick_before(np.ceil(start_s) - 1.0), part_before_s)
+        return np.where(np.isnan(part_before_s), start_s, resized)
+
     def charged_s(self, start_s: FloatArray, end_s: FloatArray, from_s: FloatArray | None = None) -> FloatArray:
         """Decayed seconds of each job, from `from_s` on. end_s: at or after `as_of_s` for a job that runs on."""
         charged = self.charged_until_s(end_s, start_s, end_s)

@@ -20,7 +20,14 @@ from apps.mapping.services import set_rules
 from apps.onboarding.models import Beginning
 from apps.onboarding.services import default_rules
 from apps.onboarding.slurm_config import CALC_PERIOD_S, CHARGES_RUNNING, SlurmConfig, read_slurm_config
-from apps.onboarding.slurm_outputs import SiteOutputs, read_site_log, read_site_outputs, read_sshare, split_outputs
+from apps.onboarding.slurm_outputs import (
+    SiteOutputs,
+    printed_at,
+    read_site_log,
+    read_site_outputs,
+    read_sshare,
+    split_outputs,
+)
 from apps.onboarding.slurm_qos import class_factors, read_usage_factors
 from apps.policies.files.exports import compress_text, decompress_text, store_import_file
 from apps.policies.formats.base import LastImport
@@ -143,7 +150,7 @@ def read_tree(
         "updated_at": at,
     }
     if sshare:
-        given |= _sshare_columns(sshare, declared.policy, at)
+        given |= _sshare_columns(sshare, declared.policy, printed_at(outputs.config) or at)
     with transaction.atomic():
         beginning = Beginning.objects.select_for_update(no_key=True).filter(is_open=True).first()
         facts["slurm_config"] = (

@@ -12,11 +12,12 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
-from apps.onboarding.first_policy_draft import get_beginning, publish_draft
+from apps.onboarding.first_policy_draft import get_beginning, proposed_settings, publish_draft
 from apps.onboarding.models import Beginning
-from apps.onboarding.sshare_comparison import stored_sshare
+from apps.onboarding.sshare_comparison import stored_sshare, with_fitted_phase
 from apps.policies.formats.registry import has_associations
 from apps.policies.models import Policy
+from apps.policies.settings import PolicySettings
 from apps.schedulers.models import Scheduler
 from apps.schedulers.own_values import store_values
 from apps.schedulers.services import connect_scheduler
@@ -73,11 +74,12 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
             _go_on_collecting(beginning, at, actor)
         values, read_at = stored_sshare(beginning), beginning.sshare_at
         namespace = beginning.source.namespace if beginning.source else ""
+        settings = PolicySettings.from_json(wanted.settings, base=proposed_settings(beginning))
         policy = publish_draft(
             version=version,
             slug=wanted.slug,
             name=wanted.name,
-            settings=wanted.settings,
+            settings=with_fitted_phase(beginning, settings, at=at).to_json(),
             reason=wanted.reason,
             at=at,
             actor=actor,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -33,6 +34,8 @@ _LOG_TIMEOUT_S = 300.0
 _DUMP = re.compile(r"\s*(?:Cluster|Machine|Parent|Account|Project|User)\s*- ?\S", re.IGNORECASE)
 _SSHARE = re.compile(r"(?=.*\bRawShares\b)(?=.*\bFairShare\b)[^|]*Account[^|]*\|.*")
 _CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|include\s", re.IGNORECASE)
+
+_PRINTED = re.compile(r"^Configuration data as of (\d{9,11})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,18 @@ def read_site_outputs() -> str:
     read_slurm_config(config)
     if cluster is None:
         raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
+    sshare = _run("sshare", "-a", "-P", "-l")  # right after the configuration, which has the time
     partitions = _run("scontrol", "show", "partition")
     qos = _run(*QOS_COMMAND.split())
-    return "".join([_dump(cluster[1]), config, partitions, qos, _run("sshare", "-a", "-P", "-l")])
+    return "".join([_dump(cluster[1]), config, sshare, partitions, qos])
+
+
+def printed_at(config: str) -> datetime | None:
+    """When `scontrol show config` was printed, if its times are seconds (SLURM_TIME_FORMAT=%s); local ones lack a
+    zone.
+    """
+    found = _PRINTED.search(config)
+    return None if found is None else datetime.fromtimestamp(int(found[1]), UTC)
 
 
 def read_site_log() -> BinaryIO:

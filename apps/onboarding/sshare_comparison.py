@@ -6,7 +6,7 @@ published.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,6 +52,7 @@ from apps.usage.models import JobClass, Source
 
 F8 = npt.NDArray[np.float64]
 _USUAL_QOS = "normal"
+_PHASE_OFFSETS_S = range(-2, 9)  # seconds that the first period may start before or after the expected instant
 _FADED = 10  # half-lives after which usage is weighted below a thousandth
 
 
@@ -90,15 +91,15 @@ class _Log:
     n_entries: int
     as_of: datetime
 
-    def own(self, settings: PolicySettings) -> F8:
-        """Usage of each entry, as in a recompute with these settings."""
+    def own(self, settings: PolicySettings, *, approach: str = "") -> F8:
+        """Usage of each entry, as in a recompute with these settings. approach: another one than theirs."""
         counted = usage_of_accounts(
             self.recorded,
             metric=settings.metric,
             window=window_of(settings.window),
             as_of_s=self.as_of.timestamp(),
         )
-        scope = settings.approach["global"]
+        scope = approach or settings.approach["global"]
         by_account = usage_of_scope(counted, scope="global", narrowed=(), sources=self.recorded.sources, approach=scope)
         placed = self.entry != UNMAPPED
         return np.bincount(self.entry[placed], weights=by_account[placed], minlength=self.n_entries).astype(np.float64)
@@ -153,8 +154,9 @@ def compare_with_sshare(
     if not rows or beginning.source is None:
         return None
     as_of = min(beginning.sshare_at or at, at)
-    tree, settings = tree_of(beginning), settings or proposed_settings(beginning)
+    tree = tree_of(beginning)
     log = _load_log(beginning, beginning.source, tree, as_of)
+    settings = _with_fitted_phase(settings or proposed_settings(beginning), log, rows, _entries(rows, tree))
     own = log.own(settings)
     result = compute(tree.engine_tree(), own, algorithm=settings.algorithm)
     ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)
@@ -175,6 +177,39 @@ def compare_with_sshare(
     )
     unit = unit_of_usage(settings.metric)
     return SshareComparison(compare(rows, ours, entry_of_row), usage, str(settings.algorithm["name"]), unit, as_of)
+
+
+def with_fitted_phase(beginning: Beginning, settings: PolicySettings, *, at: datetime) -> PolicySettings:
+    """Settings whose periods start when usage fits sshare best: the controller's first one is some seconds after its
+    start. Unchanged without sshare, or where periods don't matter.
+    """
+    rows = stored_sshare(beginning)
+    if not rows or beginning.source is None:
+        return settings
+    tree = tree_of(beginning)
+    log = _load_log(beginning, beginning.source, tree, min(beginning.sshare_at or at, at))
+    return _with_fitted_phase(settings, log, rows, _entries(rows, tree))
+
+
+def _with_fitted_phase(
+    settings: PolicySettings, log: _Log, rows: Sequence[OwnValue], entry_of_row: Sequence[int]
+) -> PolicySettings:
+    window = settings.window
+    if not window_of(window).charges_by_period or not window.get("phase_s"):
+        return settings
+    known = [(i, row.raw_usage) for row, i in zip(rows, entry_of_row, strict=True) if row.user and i >= 0]
+    entry, theirs = np.array([i for i, _ in known], np.int64), np.array([usage for _, usage in known])
+
+    def deviation(offset_s: int) -> float:
+        phase_s = (window["phase_s"] + offset_s) % window["calc_period_s"]
+        own = log.own(replace(settings, window={**window, "phase_s": phase_s}), approach="active")[entry]
+        return float(np.abs(np.floor(own) - theirs).sum())
+
+    best_s = min(_PHASE_OFFSETS_S, key=lambda offset_s: (deviation(offset_s), abs(offset_s)))
+    if deviation(best_s) > len(known):  # something else differs, which another start of periods would only hide
+        return settings
+    phase_s = (window["phase_s"] + best_s) % window["calc_period_s"]
+    return replace(settings, window={**window, "phase_s": phase_s})
 
 
 def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from django.db import connection
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
@@ -140,14 +140,27 @@ def charge_of_job(
     window = window_of(settings.window)
     if own_times_since is None:
         own_times_since = since_by_source(window, sources=[record.source_id], to_at=as_of)
+    facts = facts_of(record)
+    if window.charges_by_period:
+        facts = replace(facts, part_before_us=_part_before_us(record))
     return charge_of(
-        facts_of(record),
+        facts,
         metric=settings.metric,
         window=window,
         as_of_s=as_of.timestamp(),
         held=_held(record),
         own_times_since_s=own_times_since.get(record.source_id, math.inf),
     )
+
+
+def _part_before_us(record: Record) -> int | None:
+    """First start of a job that was resized, of one of its later parts."""
+    if record.start_at is None or record.submit_at != record.start_at:
+        return None
+    same = {name: getattr(record, name) for name in ("source_id", "cluster", "job", "array_task")}
+    before = Record.objects.filter(**same, end_at__lte=record.start_at)
+    found = before.aggregate(first=Min("start_at"), last=Max("end_at"))
+    return _microseconds(found["first"]) if found["last"] == record.start_at else None
 
 
 def facts_of(record: Record) -> JobFacts:

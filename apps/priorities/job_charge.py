@@ -41,6 +41,7 @@ class JobFacts:
     requested_s: float | None
     job_class: JobClassRow
     site: str
+    part_before_us: int | None = None  # start of the part before, of a job that was resized
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,10 @@ def _weights_of_own_times(facts: JobFacts, hour_s: I8, window: decay.Window, as_
     end_s = as_of_s if facts.end_us is None or facts.state == "running" else facts.end_us / _US
     edges_s = np.append(hour_s, hour_s[-1] + HOUR_S).astype(np.float64)
     charge = PeriodCharge(window, as_of_s)
-    until_s = charge.charged_until_s(edges_s, np.array([start_s]), np.array([end_s]))
+    before_s = np.array([math.nan if facts.part_before_us is None else facts.part_before_us / _US])
+    charged_from = charge.charged_from(np.array([start_s]), before_s)
+    until_s = charge.charged_until_s(np.maximum(edges_s, charged_from), charged_from, np.array([end_s]))
+    until_s[0] = 0.0
     seconds = np.minimum(edges_s[1:], end_s) - np.maximum(edges_s[:-1], start_s)
     weights: F8 = np.diff(until_s) / np.where(seconds > 0, seconds, 1.0)
     return weights

@@ -226,7 +226,9 @@ def usage_of_accounts(
     )
     if ended is not None:
         cell = np.concatenate([cell, cells(ended.account_id, ended.source_id)])
-        charged_s = PeriodCharge(window, as_of_s).charged_s(ended.start_epoch, ended.end_epoch, ended.from_epoch)
+        charge = PeriodCharge(window, as_of_s)
+        charged_from = charge.charged_from(ended.start_epoch, ended.part_before_epoch)
+        charged_s = charge.charged_s(charged_from, ended.end_epoch, ended.from_epoch)
         rate = weighted_amounts(ended, metric=metric, classes=recorded.classes)
         amount = np.concatenate([amount, rate * charged_s])
     order = _order_by_amount(cell, amount) if is_order_independent else slice(None)
@@ -241,7 +243,11 @@ def usage_of_accounts(
         else np.minimum(opened.known_until_epoch, now_s)
     )
     is_running = opened.is_running & (opened.start_epoch < known_s)
-    elapsed = _elapsed(np.where(is_running, opened.start_epoch, known_s), rate, known_s, as_of_s, window)
+    start_epoch = np.where(is_running, opened.start_epoch, known_s)
+    if window.charges_by_period:
+        resized = PeriodCharge(window, as_of_s).charged_from(start_epoch, opened.part_before_epoch)
+        start_epoch = np.where(is_running, resized, start_epoch)
+    elapsed = _elapsed(start_epoch, rate, known_s, as_of_s, window)
     remaining = _remaining(opened, rate, is_running, known_s)
     open_order = np.lexsort((remaining, elapsed, open_cell))
     active = historical + gather(open_cell[open_order], elapsed[open_order])

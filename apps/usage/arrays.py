@@ -12,7 +12,7 @@ import numpy as np
 from apps.usage.buckets import RESOURCES
 from apps.usage.held_hours import NOT_HELD
 from apps.usage.models import Overlap, Source
-from apps.usage.parsers.base import F8, I8, Flags
+from apps.usage.parsers.base import F8, I8, NO_TIME, Flags
 from apps.usage.pgbinary import fetch_columns
 
 
@@ -50,7 +50,8 @@ class OpenRecords:
 
     start_epoch: seconds since 1970, NaN for pending jobs. Amounts are rates, per second. site_code, sites: see
     UsageArrays. known_until_epoch: the time until which each job is known to have run, infinite for jobs that run until
-    a report says otherwise; None when all of them do.
+    a report says otherwise; None when all of them do. part_before_epoch: first start of a job that was resized; NaN
+    for others, None when none was.
     """
 
     account_id: I8
@@ -67,6 +68,7 @@ class OpenRecords:
     site_code: I8 | None = None
     sites: tuple[str, ...] = ()
     known_until_epoch: F8 | None = None
+    part_before_epoch: F8 | None = None
 
     def selected(self, chosen: Flags | I8) -> OpenRecords:
         """The chosen jobs, by mask or index."""
@@ -83,10 +85,20 @@ WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %
 _LOAD_OPEN = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = 'running')::int::int8),
     array_agg(COALESCE(start_at, '-infinity')), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes),
-    array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')){code}
-FROM usage_record {named}
+    array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')),
+    array_agg(COALESCE(part_before.began_at, '-infinity')){code}
+FROM usage_record {part_before} {named}
 WHERE source_id = ANY(%s::int8[]) AND NOT (state = 'finished') AND state IN ('running', 'pending')
     AND submit_at <= %s::timestamptz
+"""
+# Start of the first part, of a part that was submitted and began when another ended: so Slurm records a resize.
+PART_BEFORE = """
+LEFT JOIN LATERAL (
+    SELECT min(earlier.start_at) AS began_at FROM usage_record AS earlier
+    WHERE usage_record.submit_at = usage_record.start_at AND earlier.source_id = usage_record.source_id
+        AND earlier.cluster = usage_record.cluster AND earlier.job = usage_record.job
+        AND earlier.array_task = usage_record.array_task AND earlier.end_at <= usage_record.start_at
+    HAVING bool_or(earlier.end_at = usage_record.start_at)) AS part_before ON true
 """
 _CODE = ", array_agg(COALESCE(named.code, 0))"
 _NAMED = "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site"
@@ -143,7 +155,7 @@ def load_open_records(
     submitted_by: leave out jobs submitted later. Jobs of a peer's feed are known to run until the last contact with the
     peer: later usage is not estimated here.
     """
-    found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"])
+    found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], part_before=PART_BEFORE)
     if not found:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         numbers = (nothing, nothing, nothing, nothing, nothing, nothing, nothing)
@@ -163,10 +175,15 @@ def load_open_records(
         nodes,
         billing,
         rest[0],
-        rest[1] if sites else None,
+        rest[2] if sites else None,
         tuple(sites),
         _known_until_epoch(source_id),
+        epochs_or_nan(rest[1]),
     )
+
+
+def epochs_or_nan(us: I8) -> F8:
+    return np.where(us == NO_TIME, np.nan, us / 1e6)
 
 
 def _known_until_epoch(source_id: I8) -> F8:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from apps.usage.arrays import PART_BEFORE, epochs_or_nan
 from apps.usage.models import Overlap, Source
 from apps.usage.parsers.base import F8, I8, Flags
 from apps.usage.pgbinary import fetch_columns
@@ -27,21 +28,22 @@ SELECT max(hour_at) FROM (
     WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz GROUP BY hour_at) AS newest_first
 WHERE n_jobs > %s
 """
-_LOAD = """
+_LOAD = f"""
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg(start_at), array_agg(end_at),
     array_agg(own.from_at), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes), array_agg(billing),
-    array_agg(COALESCE(named.code, 0))
+    array_agg(COALESCE(named.code, 0)), array_agg(COALESCE(part_before.began_at, '-infinity'))
 FROM unnest(%s::int8[], %s::timestamptz[]) AS own(id, from_at)
-JOIN usage_record ON source_id = own.id
+JOIN usage_record ON source_id = own.id {PART_BEFORE}
 LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site
 WHERE state = 'finished' AND end_at > own.from_at AND start_at < %s::timestamptz
-"""
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EndedRecords:
     """Finished jobs as columns, with rates per second. Instants are seconds since 1970; site_code, sites: see
     UsageArrays. from_epoch: only what a job used after it counts here. since: that instant by source.
+    part_before_epoch: as of OpenRecords.
     """
 
     since: Mapping[int, float]
@@ -57,6 +59,7 @@ class EndedRecords:
     nodes: F8
     billing: F8
     site_code: I8
+    part_before_epoch: F8
     sites: tuple[str, ...] = ()
 
     def selected(self, chosen: Flags | I8) -> EndedRecords:
@@ -101,8 +104,8 @@ def load_ended_records(*, since: Mapping[int, float], to_at: datetime, sites: Se
     from_at = [datetime.fromtimestamp(at_s, UTC) for at_s in since.values()]
     found = fetch_columns(_LOAD, [list(since), from_at, list(sites), to_at])
     ids, nothing = np.zeros(0, np.int64), np.zeros(0)
-    columns: list[Any] = found or [ids, ids, ids, ids, ids, ids, *[nothing] * 5, ids]
-    account_id, source_id, job_class_id, start_us, end_us, from_us, cpus, gpus, mem_mb, nodes, billing, code = columns
+    columns: list[Any] = found or [ids, ids, ids, ids, ids, ids, *[nothing] * 5, ids, ids]
+    account_id, source_id, job_class_id, start_us, end_us, from_us, cpus, gpus, mem_mb, nodes, billing, *rest = columns
     return EndedRecords(
         dict(since),
         account_id,
@@ -116,7 +119,8 @@ def load_ended_records(*, since: Mapping[int, float], to_at: datetime, sites: Se
         mem_mb / 1024.0,
         nodes,
         billing,
-        code,
+        rest[0],
+        epochs_or_nan(rest[1]),
         tuple(sites),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from tests.dashboard.page import read
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
-READ_AT = datetime.fromtimestamp(1_795_716_424, UTC)
+READ_AT = datetime.fromtimestamp(1_795_718_700, UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +125,7 @@ def test_a_half_life_of_hours_is_shown_as_hours(folder: Path, client: Client) ->
     form = {"version": str(begun.version), "name": "c1", "algorithm": "slurm-fair-tree", "half_life_days": "2 h"}
     assert client.post("/setup/publish/", form).status_code == 303
     window = get_revision(policy=Policy.objects.get()).settings["window"]
-    assert (window["half_life_s"], window["calc_period_s"], window["phase_s"]) == (7200, 60, 56)
+    assert (window["half_life_s"], window["calc_period_s"], window["phase_s"]) == (7200, 60, 34)
 
 
 @pytest.mark.parametrize(
@@ -203,3 +203,28 @@ def test_jobs_that_are_missing_in_the_log_keep_their_reason(folder: Path) -> Non
     Record.objects.filter(account__user_name="kim").delete()
     assert begun.source is not None
     assert reasons(compared(begun)) == {"earlier": {"bio/kim"}}
+
+
+@pytest.mark.parametrize("late_s", [-1, 2, 5])
+def test_periods_that_start_some_seconds_later_are_found(folder: Path, late_s: int) -> None:
+    """Under load the controller calculates later after its start than usual."""
+    config = (folder / "config.txt").read_text()
+    moved = config.replace("18:42:33", f"18:42:{33 - late_s}")
+    assert moved != config
+    begun = begin(folder, config=moved)
+    found = compared(begun)
+    assert (found.usage.n_different, found.factors.n_equal) == (0, 16)
+    publish(begun)
+    window = get_revision(policy=Policy.objects.get()).settings["window"]
+    assert window["phase_s"] == 34
+
+
+def test_the_time_of_sshare_is_that_of_the_configuration_with_it(folder: Path) -> None:
+    config = (folder / "config.txt").read_text()
+    first = config.splitlines()[0]
+    outputs = (folder / "dump.cfg").read_text() + (folder / "sshare.txt").read_text()
+    text = outputs + config.replace(first, "Configuration data as of 1795718700")
+    begun = read_tree(
+        content=text.encode(), file_name="x", format="auto", at=READ_AT + timedelta(minutes=7), actor=COMMAND
+    )
+    assert begun.sshare_at == READ_AT

@@ -33,7 +33,7 @@ from apps.onboarding.first_policy_draft import (
 )
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
-from apps.onboarding.sshare_comparison import compare_with_sshare
+from apps.onboarding.sshare_comparison import compare_with_sshare, with_fitted_phase
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
 from apps.schedulers.services import SchedulerScope, switch_on
@@ -276,7 +276,7 @@ def _open(actor: Actor) -> Beginning:
 
 
 def _json(begun: Beginning, actor: Actor) -> dict[str, Any]:
-    proposed = proposed_settings(begun)
+    proposed = with_fitted_phase(begun, proposed_settings(begun), at=clock.now())
     compared = compare_with_sshare(begun, settings=proposed, at=clock.now(), actor=actor)
     return {
         "version": begun.version,
