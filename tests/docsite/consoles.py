@@ -8,13 +8,15 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from django.db import connection
 from django.test import Client
+
+from apps.cli.stack.paths import REPOSITORY
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"(?:export )?(\w+)=\$\((.+)\)")
@@ -46,7 +48,7 @@ class Shell:
     def run(self, command: str) -> str:
         if assigned := _ASSIGNED.fullmatch(command):
             words = shlex.split(assigned[2])
-            self.variables[assigned[1]] = _manage(words[2:], with_errors=False).strip()
+            self.variables[assigned[1]] = manage(words[2:], with_errors=False).strip()
             return ""
         head, *pipes = command.split(" | ")
         text = self._run_one(head)
@@ -59,7 +61,7 @@ class Shell:
     def _run_one(self, command: str) -> str:
         words = [_VARIABLE.sub(lambda found: self.variables[str(found[1])], word) for word in shlex.split(command)]
         if words[:2] == _MANAGE:
-            return _manage(words[2:])
+            return manage(words[2:])
         if words[0] == "fairshare":
             return self._fairshare(words[1:])
         if words[0] == "curl":
@@ -95,23 +97,27 @@ class Shell:
         return b"".join(answer).decode()
 
 
-def _manage(arguments: list[str], *, with_errors: bool = True) -> str:
+def manage(
+    arguments: Sequence[str], *, with_errors: bool = True, stdin: str = "", status: int | None = None, **settings: str
+) -> str:
     """What a terminal shows; without errors: what `$(…)` gets.
 
-    A process, because `call_command` reads no arguments as a terminal does.
+    A process, because `call_command` reads no arguments as a terminal does. status: exit status that it must have.
     """
     database = connection.settings_dict
     host = quote(str(database["HOST"]), safe="")
     url = f"postgres://{quote(database['USER'])}:{quote(database['PASSWORD'])}@/{database['NAME']}"
-    environment = {**os.environ, "DATABASE_URL": f"{url}?host={host}&port={database['PORT']}"}
+    environment = {**os.environ, **settings, "DATABASE_URL": f"{url}?host={host}&port={database['PORT']}"}
     done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+        [sys.executable, REPOSITORY / "manage.py", *arguments],
+        input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if with_errors else subprocess.PIPE,
         text=True,
         env=environment,
         check=False,
     )
+    assert status is None or done.returncode == status, f"{arguments}: {done.stdout} {done.stderr or ''}"
     return done.stdout
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 import shlex
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 
 from apps.cli.stack.paths import REPOSITORY
 from apps.usage.parsers.registry import FORMATS
+from tests.docsite.consoles import manage
 from tests.instants import AT
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -70,10 +69,8 @@ def test_requests_of_the_guides_are_answered(sample_grid: None, monkeypatch: pyt
 
 
 def _token() -> str:
-    out = io.StringIO()
     scopes = [word for scope in _SCOPES for word in ("--scope", scope)]
-    call_command("create_token", "--user", "admin", *scopes, stdout=out, stderr=io.StringIO())
-    return out.getvalue().strip()
+    return manage(["create_token", "--user", "admin", *scopes], with_errors=False, status=0).strip()
 
 
 # --- Commands on files of the reader ----------------------------------------------------------------------------------
@@ -96,12 +93,6 @@ def test_commands_of_the_page_for_schedulers_run(
     for line in typed:
         found = ""
         for command in line.split(" | "):
-            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(found.encode())))
-            found = _manage(command.removeprefix(".venv/bin/python manage.py "))
+            words = shlex.split(command.removeprefix(".venv/bin/python manage.py "))
+            found = manage(words, with_errors=False, stdin=found, status=0)
         assert found, line
-
-
-def _manage(command: str) -> str:
-    out = io.StringIO()
-    call_command(*shlex.split(command), stdout=out, stderr=io.StringIO())
-    return out.getvalue()
