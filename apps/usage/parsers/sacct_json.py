@@ -78,7 +78,8 @@ class SacctJson:
 
 def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     time, tres, required = inner(job, "time"), inner(job, "tres"), inner(job, "required")
-    meaning = accounted_meaning(inner(job, "state").get("current"))
+    state = job.get("state")
+    meaning = accounted_meaning(state.get("current") if isinstance(state, dict) else state)
     needed = times_needed(meaning)
     end_s = seconds_of("time.end", time.get("end"), is_needed=needed.end)
     is_end_missing = needed.end and end_s is None

@@ -171,7 +171,7 @@ def test_a_mutated_record_is_accepted_or_rejected_with_a_reason_within_a_second(
     assert n_taken > N_LINES / 20
 
 
-@pytest.mark.parametrize("name", ["gridengine", "ndjson", "swf"])
+@pytest.mark.parametrize("name", ["gridengine", "gridengine-jsonl", "ndjson", "swf"])
 def test_no_line_is_lost_silently(name: str) -> None:
     """Of formats with one record a line: accepted, refused, or counted among the notes."""
     rng = random.Random(7)
