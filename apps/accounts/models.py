@@ -243,3 +243,16 @@ class AuditCheck(models.Model):
 
     def __str__(self) -> str:
         return self.problem or f"{counted(self.n_rows, 'row')} unbroken"
+
+
+class ClockMark(models.Model):
+    """The last instant of the clock that is believed, and since when it has been ahead of it; a single row."""
+
+    ONLY = 1
+
+    at = models.DateTimeField()
+    ahead_since = models.DateTimeField(null=True)  # the first and the last reading of a jump
+    ahead_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.at:%FT%TZ}"

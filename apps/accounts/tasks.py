@@ -7,7 +7,8 @@ import logging
 from celery import shared_task
 
 from apps.accounts.audit_log import check_chain
-from apps.accounts.sign_in.sessions import SessionStore
+from apps.accounts.clock_watch import believed
+from apps.accounts.sign_in.sessions import delete_expired
 from apps.core import clock
 
 logger = logging.getLogger(__name__)
@@ -25,4 +26,4 @@ def verify_audit() -> int:
 @shared_task(name="apps.accounts.tasks.clear_sessions")
 def clear_sessions() -> None:
     """Delete expired sessions."""
-    SessionStore.clear_expired()
+    delete_expired(at=believed(clock.now()))

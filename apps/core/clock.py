@@ -28,6 +28,11 @@ def now() -> datetime:
     return _instant(given)
 
 
+def is_set() -> bool:
+    """Whether FAIRSHARE_CLOCK sets the clock."""
+    return bool(os.environ.get(VARIABLE))
+
+
 _REFUSAL = f"{VARIABLE} sets the clock of a test: unset it, or set FAIRSHARE_TESTING=1 where nothing real is counted."
 
 

@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
+from apps.accounts.clock_watch import believed
 from apps.accounts.models import User
 from apps.accounts.sign_in.passwords import is_reset_due, send_resets
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
@@ -114,7 +115,7 @@ def plan_mails(*, at: datetime) -> int:
     """Store a message for every user whose sending time has come; returns how many are to be sent."""
     if not sends_mail():
         return 0
-    Mail.objects.filter(created_at__lt=at - _KEPT, listed=[]).delete()
+    Mail.objects.filter(created_at__lt=believed(at) - _KEPT, listed=[]).delete()
     n_planned = statement_mail.plan_statements(at=at)
     if not Notice.objects.filter(closed_at=None).exists():
         return n_planned

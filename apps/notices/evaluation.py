@@ -6,6 +6,7 @@ Each combination of a kind and a place is one transaction, so that a killed run 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.accounts.clock_watch import believed
 from apps.notices.kinds import kinds
 from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
 from apps.notices.models import Notice, Rule
@@ -25,7 +27,8 @@ from apps.usage.models import Source
 logger = logging.getLogger(__name__)
 
 KEPT_AFTERWARDS = timedelta(days=90)
-MOST_OPEN = 1_000  # of one kind at one entry or source
+MOST_OPEN = 1_000  # of one kind at one entry or source, about no single person
+MOST_OF_PERSON = 100  # about one person
 _WORSE = {"info": 0, "warn": 1, "bad": 2}
 _LOCK = 0x6E6F7469  # "noti": serialises evaluations of one kind at one place
 
@@ -49,7 +52,7 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
             except Exception:
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
-    delete_old(at=at)
+    delete_old(at=believed(at))
     return n_opened
 
 
@@ -72,10 +75,13 @@ class _Check:
 
     def find(self, kind: Kind) -> list[Finding]:
         found: dict[str, Finding] = {}
+        n_of_person: Counter[int | None] = Counter()
         for finding in kind.find(self.place) if self.place is not None else ():
-            found.setdefault(finding.key, finding)
-            if len(found) == MOST_OPEN:
+            if n_of_person[None] == MOST_OPEN:
                 break
+            if finding.person_id is None or n_of_person[finding.person_id] < MOST_OF_PERSON:
+                n_of_person[finding.person_id] += finding.key not in found
+                found.setdefault(finding.key, finding)
         return list(found.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps.accounts.clock_watch import believed
 from apps.core import clock
 from apps.notices import digests, webhook_calls
 from apps.notices.evaluation import evaluate
@@ -35,4 +36,4 @@ def send_password_resets() -> None:
 @shared_task(name="apps.notices.tasks.close_statements")
 def close_statements() -> int:
     """Returns how many statements were stored."""
-    return close_months(at=clock.now())
+    return close_months(at=believed(clock.now()))

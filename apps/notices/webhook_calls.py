@@ -27,6 +27,7 @@ from django.db.models import Q
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM, Actor
+from apps.accounts.clock_watch import believed
 from apps.accounts.sign_in.sealing import unseal
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
@@ -73,7 +74,7 @@ def run_calls(run: Run, lease: Lease) -> dict[str, Any]:
 
 def plan_deliveries(*, at: datetime) -> int:
     """Create deliveries; returns how many. A webhook whose owner lost the permission is turned off."""
-    Delivery.objects.filter(ended_at__lt=at - _KEPT).delete()
+    Delivery.objects.filter(ended_at__lt=believed(at) - _KEPT).delete()
     n_planned = 0
     for id in Webhook.objects.filter(is_on=True).values_list("pk", flat=True):
         with transaction.atomic():

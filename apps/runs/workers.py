@@ -20,6 +20,7 @@ from django.db import DatabaseError, connection
 from django.db.models import Q
 from django_celery_beat.models import PeriodicTask
 
+from apps.accounts.clock_watch import note_clock
 from apps.core import clock
 from apps.runs.models import Run, WorkerContact
 
@@ -54,6 +55,10 @@ def record_contact(at: datetime, *, is_outgoing: bool = False) -> None:
     contact = WorkerContact(pk=WorkerContact.OUTGOING if is_outgoing else WorkerContact.ANY, at=at)
     # One statement: of two workers that make the first contact at once neither fails.
     WorkerContact.objects.bulk_create([contact], update_conflicts=True, unique_fields=["id"], update_fields=["at"])
+    if not clock.is_set():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            note_clock(at, database_at=cursor.fetchone()[0])
 
 
 def last_contact_at() -> datetime | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps.accounts.clock_watch import believed
 from apps.core import clock
 from apps.schedulers.passes import prune_passes as prune
 
@@ -11,4 +12,4 @@ from apps.schedulers.passes import prune_passes as prune
 @shared_task(name="apps.schedulers.tasks.prune_passes")
 def prune_passes() -> int:
     """Delete expired reports of agents; returns their number."""
-    return prune(at=clock.now())
+    return prune(at=believed(clock.now()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps.accounts.clock_watch import believed
 from apps.core import clock
 from apps.usage.records.retention import enqueue_retention
 from apps.usage.sources import collection
@@ -12,7 +13,7 @@ from apps.usage.sources import collection
 @shared_task(name="apps.usage.tasks.remove_old_records")
 def remove_old_records() -> bool:
     """Start the removal of records past their retention; returns whether there are any."""
-    return enqueue_retention(at=clock.now()) is not None
+    return enqueue_retention(at=believed(clock.now())) is not None
 
 
 @shared_task(name="apps.usage.tasks.collect_due_usage")
@@ -24,4 +25,4 @@ def collect_due_usage() -> int:
 @shared_task(name="apps.usage.tasks.close_silent_jobs")
 def close_silent_jobs() -> int:
     """Close open jobs of sources without contact; returns the number of jobs."""
-    return collection.close_silent_jobs(at=clock.now())
+    return collection.close_silent_jobs(at=believed(clock.now()))

@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.models import User
+from apps.accounts.models import Token, User
 from apps.core.errors import Invalid, NotAllowed, NotFound
 from apps.notices import evaluation, selectors
 from apps.notices.evaluation import evaluate
@@ -83,6 +83,19 @@ def test_a_kind_opens_a_limited_number_of_notices_at_one_place(site: Site, monke
     assert evaluate(at=AT, only={"ending_roles"}) == 1
     monkeypatch.setattr(evaluation, "MOST_OPEN", 2)
     assert evaluate(at=AT, only={"ending_roles"}) == 1
+
+
+def test_notices_about_one_person_hide_none_about_another(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other's token ends last, and its number is far beyond the limit."""
+    monkeypatch.setattr(evaluation, "MOST_OF_PERSON", 3)
+    monkeypatch.setattr(evaluation, "MOST_OPEN", 3)
+    about: dict[str, Any] = {"scopes": ["self:read"], "created_at": AT - 90 * DAY, "digest": b"", "last_four": "abcd"}
+    for n in range(8):
+        Token.objects.create(user=site.pia, name=f"t{n}", public_id=f"t{n}", expires_at=AT + n * HOUR, **about)
+    Token.objects.create(user=site.ben, name="last", public_id="last", expires_at=AT + DAY, **about)
+    assert evaluate(at=AT, only={"ending_tokens"}) == 4
+    named = Notice.objects.filter(kind="ending_tokens").values_list("facts__who", flat=True)
+    assert sorted(named) == ["ben", "pia", "pia", "pia"]
 
 
 def test_a_worsened_notice_is_unread_again_and_a_continuing_one_is_not(site: Site) -> None:

@@ -93,6 +93,11 @@ def delete_sessions(user: User, *, except_key: str) -> int:
     return Session.objects.filter(user=user).exclude(session_key=except_key).delete()[0]
 
 
+def delete_expired(*, at: datetime) -> int:
+    """Delete sessions that have expired; returns their number."""
+    return Session.objects.filter(expire_date__lt=at).delete()[0]
+
+
 def _describe(row: Session, this_key: str, actor: Actor) -> SessionLine | None:
     """Describe a session; None if a changed password has ended it."""
     data = SessionStore().decode(row.session_data)

@@ -16,7 +16,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from django.db import transaction
 
+from apps.accounts.clock_watch import believed
 from apps.analytics.models import Series, SeriesDay, SeriesHour, SeriesHourTile
 from apps.analytics.series.builder import Builder, BuiltDay
 from apps.analytics.series.daily_series import (
@@ -234,11 +236,28 @@ REBUILD_INTERVAL = timedelta(hours=1)
 
 def build_series_stale(*, at: datetime) -> list[int]:
     """Enqueue a run for each policy whose series lacks a finished day or hour, or is out of date."""
+    for series in Series.objects.filter(through_on__gt=last_complete_day(at, site_zone())).defer("carry"):
+        drop_days_ahead(series, at=at)
     return [
         enqueue_series_build(policy, at=at).pk
         for policy in Policy.objects.filter(head_number__gte=1).order_by("id")
         if is_build_due(policy, at=at)
     ]
+
+
+@transaction.atomic
+def drop_days_ahead(series: Series, *, at: datetime) -> None:
+    """Delete days and hours that have not ended yet, built while the clock was ahead; they are built again in time."""
+    last_on, this_hour_at = last_complete_day(at, site_zone()), at.replace(minute=0, second=0, microsecond=0)
+    SeriesDay.objects.filter(policy_id=series.policy_id, on__gt=last_on).delete()
+    SeriesHour.objects.filter(policy_id=series.policy_id, begins_at__gte=this_hour_at).delete()
+    has_days = series.first_on is not None and series.first_on <= last_on
+    series.through_on = last_on if has_days else None
+    series.first_on = series.first_on if has_days else None
+    if series.hours_through_at is not None:
+        series.hours_through_at = min(series.hours_through_at, this_hour_at)
+    series.carry, series.carry_digest = None, ""  # it is of the day that was the last
+    series.save(update_fields=["first_on", "through_on", "hours_through_at", "carry", "carry_digest"])
 
 
 def enqueue_series_build(policy: Policy, *, at: datetime) -> Run:
@@ -303,7 +322,7 @@ def run_series_build(run: Run, lease: Lease) -> dict[str, Any]:
     that days store.
     """
     policy = Policy.all_objects.get(slug=run.subject.removeprefix("policy:"))
-    todo = dict(run.cursor) or plan_build(policy, at=lease.clock())
+    todo = dict(run.cursor) or plan_build(policy, at=believed(lease.clock()))
     if todo is None:
         return {"days": 0}
     days = _days_left(todo)

@@ -135,7 +135,9 @@ def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> 
     if head.number < trusted.number:
         message = f"is {head.number}, but {trusted.number} was accepted before: this is an old document"
         raise _refused("older_version", "number", message)
-    if trusted.issued_at is not None and head.issued_at < trusted.issued_at:
+    # A later number is newer, whatever its site's clock says; it may have been ahead, as far as SKEW allows.
+    is_later = head.number > trusted.number > 0
+    if not is_later and trusted.issued_at is not None and head.issued_at < trusted.issued_at - SKEW:
         message = (
             f"is before that of the one taken last, {trusted.issued_at:%Y-%m-%d %H:%M:%S} UTC: an old one is replayed"
         )
@@ -151,7 +153,7 @@ def check_usage_document(data: bytes, trusted: TrustedFeed, *, at: datetime) -> 
         fingerprint=opened.key.fingerprint,
         number=head.number,
         root=head.root,
-        issued_at=head.issued_at,
+        issued_at=max(head.issued_at, trusted.issued_at or head.issued_at),
         seen=head.newest,
     )
     return AcceptedUsage(document, now)
@@ -186,22 +188,22 @@ def apply(row: Subscription, fetched: FetchResult, at: datetime) -> bool:
 def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResult, at: datetime) -> None:
     document, head = accepted.document, accepted.document.head
     tree = load_tree(row.policy)
-    uids = _uids_here(row, tree, document)
+    uids, unknown = _uids_here(row, tree, document)
     far_before = load_far(row)
     is_complete = not head.since and not head.more
     sifted = separate_held_hours(document, row.capacity_cores, far_before[:0] if is_complete else far_before)
     row.reported_capacity_cores = head.capacity_cores
     row.enforced_version = _enforced_version(row, tree, head)
-    row.issued_at, row.expires_at = head.issued_at, head.expires_at
+    row.issued_at, row.expires_at = accepted.trusted.issued_at, head.expires_at
     # its number stays, so that everything is requested again after unfreezing
     if row.state == Subscription.State.FROZEN:
-        fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _summary(document, sifted), ""
+        fetched.outcome, fetched.message, row.etag = Fetch.Outcome.FROZEN, _summary(document, sifted, unknown), ""
         return
     if head.number > row.number or row.root_uid is None:
         _apply(row, document, uids, sifted, at)
         is_held = not sifted.is_all
         fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.APPLIED
-        fetched.message = _summary(document, sifted)
+        fetched.message = _summary(document, sifted, unknown)
     else:
         record_contact(row.source_id, at=at)
     row.root_uid, row.number, row.is_left_behind, row.etag = head.root, head.number, head.more, fetched.etag
@@ -269,8 +271,10 @@ def _running(running: RunningRows | None, account: I8) -> RunningJobs:
     )
 
 
-def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) -> list[UUID]:
-    """The uids of the entries in this policy: a mount has a different uid, all entries below it the same.
+def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) -> tuple[list[UUID], list[UUID]]:
+    """The uids of the entries in this policy, and those that are unknown in it.
+
+    A mount has a different uid, all entries below it the same.
 
     Raises:
         BadDocument: one of them is a local entry outside the subscription. Unknown uids are stored until their entry
@@ -295,7 +299,7 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
         raise BadDocument(f"{fields[0].where} {message}.", code="foreign_uid", fields=fields)
     unknown = [uid for uid, at_here in zip(uids, found.tolist(), strict=True) if at_here < 0]
     _refuse_other_policies(row, tree, at, unknown)
-    return uids
+    return uids, unknown
 
 
 def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:
@@ -365,7 +369,7 @@ def _enforced_version(row: Subscription, tree: TreeColumns, head: UsageHead) -> 
     return enforces.version if enforces.issuer == given_name() and ours.exists() else None
 
 
-def _summary(document: UsageDocument, sifted: CheckedHours) -> str:
+def _summary(document: UsageDocument, sifted: CheckedHours, unknown: list[UUID]) -> str:
     n_running = 0 if document.running is None else len(document.running)
     text = f"{counted(len(document.hours), 'hour')} reported, {counted(n_running, 'job')} running"
     if sifted.held_cpu_s:
@@ -375,6 +379,9 @@ def _summary(document: UsageDocument, sifted: CheckedHours) -> str:
     if sifted.doubted_from is not None:
         since = f"{hour_at(sifted.doubted_from):%Y-%m-%d %H:%M}"
         text += f"; usage from {since} UTC on is not counted: far above the approved capacity"
+    if unknown:
+        some = ", ".join(str(uid) for uid in unknown[:_MOST_NAMED]) + (" …" if len(unknown) > _MOST_NAMED else "")
+        text += f"; {counted(len(unknown), 'entry', 'entries')} unknown here, whose usage counts nowhere: {some}"
     return text
 
 

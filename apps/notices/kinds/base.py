@@ -55,12 +55,16 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A condition to notify about. key: its subject, unique within the kind. facts: JSON with the sentence's values."""
+    """A condition to notify about. key: its subject, unique within the kind. facts: JSON with the sentence's values.
+
+    person_id: whom it is about; nobody's conditions take the place of another's.
+    """
 
     key: str
     level: Level
     facts: Mapping[str, Any]
     entry_uid: UUID | None = None
+    person_id: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from apps.accounts.models import Token
 from apps.accounts.selectors import display_name
 from apps.accounts.services import OWN_SCOPES
-from apps.notices.kinds.base import Finding, Kind, Sentence, SitePlace, Term, day_text, days_until
+from apps.notices.kinds.base import Finding, Kind, Level, Sentence, SitePlace, Term, day_text, days_until
 
 if TYPE_CHECKING:
     from apps.notices.models import Notice
@@ -40,7 +40,8 @@ def find(place: SitePlace) -> Iterable[Finding]:
             "ends_on": ends_on.isoformat(),
             "is_over": token.expires_at <= place.at,
         }
-        yield Finding(str(token.pk), "warn" if days_until(ends_on, place.today) <= _CLOSE else "info", facts)
+        level: Level = "warn" if days_until(ends_on, place.today) <= _CLOSE else "info"
+        yield Finding(str(token.pk), level, facts, person_id=token.user_id)
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:

@@ -33,7 +33,7 @@ def find(place: SourcePlace) -> Iterable[Finding]:
             "owner": one.owner_id,
             "error": one.run.error[:300],
         }
-        yield Finding(str(one.pk), "bad", facts)
+        yield Finding(str(one.pk), "bad", facts, person_id=one.owner_id)
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:

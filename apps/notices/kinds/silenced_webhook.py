@@ -21,7 +21,7 @@ def find(_place: SitePlace) -> Iterable[Finding]:
 
     for webhook in Webhook.objects.filter(is_on=False).exclude(off_because="").order_by("pk"):
         facts = {"webhook": webhook.pk, "name": webhook.name, "owner": webhook.owner_id, "why": webhook.off_because}
-        yield Finding(str(webhook.pk), "warn", facts)
+        yield Finding(str(webhook.pk), "warn", facts, person_id=webhook.owner_id)
 
 
 def is_for(reader: Reader, notice: Notice) -> bool:

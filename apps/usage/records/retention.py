@@ -18,6 +18,7 @@ from django.db.models import F, Max, Min, QuerySet
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
+from apps.accounts.clock_watch import believed
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease
 from apps.runs.models import Run
@@ -97,7 +98,7 @@ def enqueue_retention(*, at: datetime) -> Run | None:
 
 def run_retention(run: Run, lease: Lease) -> dict[str, Any]:
     """Handler of `usage_retention`: seal every source that is due, then remove records in one pass by id."""
-    at = lease.clock()
+    at = believed(lease.clock())
     sealed = [source.slug for source in _record_sources() if _seal(source, lease, at)]
     gone: dict[str, int] = dict(run.cursor.get("gone", {}))
     ids = Record.objects.aggregate(first=Min("id"), last=Max("id"))

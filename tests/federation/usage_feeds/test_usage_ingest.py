@@ -142,7 +142,7 @@ def test_an_invalid_feed_document_is_rejected_and_current_usage_stays(
         feed.tell(bad, number=1)
     elif wrong == "replayed_anew":  # what was ingested before, when all is read from the beginning again
         agree_capacity(subscription=subscription.pk, cores=200, reason="More.", at=AT, actor=COMMAND)
-        Subscription.objects.update(issued_at=LATER)
+        Subscription.objects.update(issued_at=LATER + HOUR)
         feed.serves, code = good, "older_version"
     elif wrong == "issued_ahead":
         feed.tell(bad, issued_at=LATER + HOUR)
@@ -226,8 +226,24 @@ def test_usage_of_unknown_entries_waits_for_them(
 ) -> None:
     unknown = UUID(int=0xFEED)
     feed.tell({H11: {unknown: 60}})
-    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
+    found = look_at(subscription, monkeypatch, AT)
+    assert found.outcome == "applied"
+    assert f"1 entry unknown here, whose usage counts nowhere: {unknown}" in found.message
     assert counted(subscription) == {(unknown, H11): 60}
+
+
+def test_a_peer_whose_clock_was_ahead_is_not_taken_for_a_replay(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.tell({H11: {P1: 60}}, issued_at=AT + timedelta(minutes=4))
+    assert look_at(subscription, monkeypatch, AT).outcome == "applied"
+    feed.knows_etags = False
+    feed.tell({H11: {P1: 60}}, number=1, issued_at=AT + timedelta(seconds=30))
+    assert look_at(subscription, monkeypatch, AT + timedelta(minutes=1)).outcome == "same", "the same number, corrected"
+    feed.tell({H11: {P1: 120}}, issued_at=AT + timedelta(minutes=1))
+    found = look_at(subscription, monkeypatch, AT + timedelta(minutes=2))
+    assert (found.outcome, found.code) == ("applied", ""), found.message
+    assert counted(subscription) == {(P1, H11): 120}
 
 
 def test_usage_reported_before_an_entry_was_claimed_elsewhere_never_counts(
