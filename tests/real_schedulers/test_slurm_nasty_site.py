@@ -108,19 +108,38 @@ def test_every_number_of_sshare_after_the_import_and_while_collecting(slurm: Slu
         run("scheduler", "setup", CLUSTER, "--here", "--json", "--publish", "--collect", "--reason", "x")
     )
     print(f"{found['equal']} of {found['users']} factors equal, usage {found['usage']}")
-    assert found["equal"] == found["users"]
-    assert found["usage"]["differences"] == []
     policy = Policy.objects.get(slug=CLUSTER)
+    tolerance = tolerated(slurm, policy)
+    assert found["equal"] == found["users"]
+    different = found["usage"]["differences"]
+    assert [one for one in different if abs(one["difference"]) > 1 + tolerance * one["theirs"]] == []
     assert Source.objects.get(slug=CLUSTER).kind == Source.Kind.COMMAND
     for minute in range(MINUTES + 1):
         rows = beside_sshare(slurm, policy)
         print(f"minute {minute}: {len(rows)} numbers, largest relative differences {largest(rows)}")
-        assert [row for row in rows if row.difference > DIGITS] == []
+        assert [row for row in rows if row.difference > tolerated(slurm, policy)] == []
         if minute < MINUTES:
             slurm.submit("bob", "hep", "--qos=low", "--mem=1234", cpus=3, seconds=7)
             slurm.submit("eve", "astro", "--partition=gpu", "--gres=gpu:1", "--mem=700", seconds=11)
             time.sleep(60)
     print("\n".join(f"{row.path} {row.column} {row.theirs:g} {row.ours:.6f}" for row in rows))
+
+
+def tolerated(site: SlurmSite, policy: Policy) -> float:
+    """Relative difference that is allowed: DIGITS, or more if a job ended in the second of a calculation.
+
+    Accounting doesn't say which of the two came first: Slurm decays the last slice of such a job by one period more or
+    not.
+    """
+    window = get_revision(policy=policy).settings["window"]
+    period_s, phase_s = window["calc_period_s"], window["phase_s"]
+    listed = site.run(
+        "env", "SLURM_TIME_FORMAT=%s", *["sacct", "-a", "-X", "-n", "-P", "--duplicates", "--format=End"]
+    ).split()
+    n = sum(end.isdigit() and int(end) % period_s == phase_s for end in listed)
+    if n:
+        print(f"{n} of {len(listed)} jobs ended in the second of a calculation")
+    return 1 - (1 - 0.693 / window["half_life_s"]) ** period_s if n else DIGITS
 
 
 def change_jobs(site: SlurmSite, jobs: Mapping[str, str]) -> None:
