@@ -10,7 +10,9 @@ the whole period.
     last slice, after a tick T:         s · d^s · d^(now − T), from the next tick on
     last slice, until the next tick:    s · d^s
 
-now is the last tick: between ticks nothing decays. This reproduces RawUsage of sshare to its last printed digit.
+now is the last tick: between ticks nothing decays. This reproduces RawUsage of sshare to its last printed digit, except
+for a job that ends in the second of a tick: times are whole seconds, and Slurm may end it before the tick, as here, or
+after it, which decays its last slice by one period less.
 
 Source: plugins/priority/multifactor (17.11 to 26.05), with AccountingStorageEnforce=limits.
 """
