@@ -143,6 +143,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "fairshare_web.storable_text.StorableTextMiddleware",  # before an audit row or a query meets the text
     "apps.api.requests.RefusedRequestMiddleware",
     "apps.api.requests.RequestCacheMiddleware",
     "apps.dashboard.shell.errors.DomainErrorMiddleware",

@@ -24,6 +24,10 @@ class TokenBounds:
     source_slug: str = ""
 
     @property
+    def bounds(self) -> tuple[str, UUID | None, str]:
+        return self.policy_slug, self.subtree_uid, self.source_slug
+
+    @property
     def is_bound(self) -> bool:
         """Whether the token is limited to a policy, subtree or source; then no act on the whole site is within it."""
         return bool(self.policy_slug or self.subtree_uid or self.source_slug)

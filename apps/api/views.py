@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, ClassVar, Literal
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpResponse, HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import views
@@ -15,12 +15,15 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.actor import Actor
 from apps.accounts.idempotency import get_stored_answer, store_answer
+from apps.api.authentication import actor_of
 from apps.api.errors import Refusal
 from apps.api.inputs import refuse_unknown
 from apps.api.rendering import dumps
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, FieldProblem
+from apps.core.errors import Conflict, DomainError, FieldProblem, NotAllowed, NotFound
+from apps.policies.access.scope import rights_digest
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
@@ -111,25 +114,59 @@ def _with_keys(handler: Handler) -> Handler:
 def _run_once(
     key: str, request: Request, handle: Callable[[], HttpResponseBase], *, keeps_body: bool
 ) -> HttpResponseBase:
-    """Run the view once for the key, and store its answer in the same transaction. Refusals are not stored."""
+    """Run the view once for the key, and store its answer in the same transaction. Refusals are not stored.
+
+    A key belongs to the person and to the scopes and bounds of the token: others run the view for themselves. If the
+    person's rights have changed since, the stored answer is shown only if the view would allow it now.
+    """
+    actor, now = actor_of(request), clock.now()
+    rights = rights_digest(actor, now)
     key_fields = {
-        "scope": f"{request.user.pk} {request.method} {request.path}"[:512],
+        "scope": f"{request.user.pk} {_reach_digest(actor)} {request.method} {request.path}"[:512],
         "key": key,
         "body_sha256": _body_digest(request),
     }
     refusal: DomainError | None = None
     with transaction.atomic():
-        first = get_stored_answer(**key_fields, at=clock.now())
-        if first is not None:
-            return _replayed(first)
+        first = get_stored_answer(**key_fields, at=now)
         try:
+            if first is not None:
+                if first["rights"] != rights:
+                    _ask_again(handle)
+                return _replayed(first)
             response = handle()
-            store_answer(**key_fields, answer=_stored(response, keeps_body=keeps_body), at=clock.now())
+            answer = {**_stored(response, keeps_body=keeps_body), "rights": rights}
+            store_answer(**key_fields, answer=answer, at=now)
         except DomainError as error:  # the audit row of the refusal is committed
             refusal = error
     if refusal is not None:
         raise refusal
     return response
+
+
+def _ask_again(handle: Callable[[], HttpResponseBase]) -> None:
+    """Run the view and undo it, to see whether it is allowed now. Other refusals follow from what the first run did.
+
+    Raises:
+        NotAllowed, NotFound: as the view does; its audit row stays.
+    """
+    place = transaction.savepoint()
+    try:
+        handle()
+    except (NotAllowed, NotFound):
+        transaction.savepoint_commit(place)
+        raise
+    except (DomainError, IntegrityError):
+        pass
+    transaction.savepoint_rollback(place)
+
+
+def _reach_digest(actor: Actor) -> str:
+    """Of the scopes and bounds of a token; empty for a session."""
+    if actor.token is None:
+        return ""
+    reach = [*sorted(actor.token.scopes), *actor.token.bounds]
+    return hashlib.sha256(repr(reach).encode()).hexdigest()[:16]
 
 
 def _body_digest(request: Request) -> str:

@@ -14,9 +14,10 @@ from apps.accounts.models import AuditEvent, IdempotentAnswer, Token
 from apps.api.views import APIView
 from apps.core import outbound
 from apps.federation.models import Publication
-from apps.policies.models import ChangeSet
+from apps.policies.models import ChangeSet, Grant
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
+from tests.grants import make_grant
 from tests.instants import AT
 
 PATH = "policies/grid/changesets"
@@ -142,3 +143,33 @@ def test_no_transaction_is_open_during_requests_to_other_sites(
     answer = admin.post(f"federation/{what}/preview", {**body, **more}, Idempotency_Key="k")
     assert depths == [outside], answer.content
     assert not IdempotentAnswer.objects.exists()
+
+
+# --- A narrower token, or fewer rights, since the first request ------------------------------------------------------
+def test_a_narrower_token_of_the_same_person_gets_no_stored_answer(site: Site) -> None:
+    narrow = site.token("admin", policy_slug="grid", subtree_uid=site.uid("/biology"))
+    first = Caller(token=site.token("admin")).post(PATH, BODY, Idempotency_Key="ci-1")
+    again = Caller(token=narrow).post(PATH, BODY, Idempotency_Key="ci-1")
+    assert (first.status_code, again.status_code) == (201, 404), again.content
+    assert "Idempotency-Replayed" not in again.headers
+    rotated = Caller(token=site.token("admin")).post(PATH, BODY, Idempotency_Key="ci-1")
+    assert rotated.headers["Idempotency-Replayed"] == "true", "the same scopes and bounds"
+
+
+def test_who_has_lost_the_right_gets_no_stored_answer(site: Site, pia: Caller) -> None:
+    pia.post(PATH, BODY, Idempotency_Key="ci-1")
+    n_before = ChangeSet.objects.count()
+    Grant.objects.filter(user=site.pia).delete()
+    again = pia.post(PATH, BODY, Idempotency_Key="ci-1")
+    assert again.status_code in (403, 404), again.content
+    assert "Idempotency-Replayed" not in again.headers
+    assert ChangeSet.objects.count() == n_before
+
+
+def test_other_rights_leave_the_stored_answer_where_it_is_still_allowed(site: Site, pia: Caller) -> None:
+    first = pia.post(PATH, BODY, Idempotency_Key="ci-1")
+    n_before = ChangeSet.objects.count()
+    make_grant(site.pia, site.uid("/biology"), Grant.Role.VIEWER, policy=site.policy)
+    again = pia.post(PATH, BODY, Idempotency_Key="ci-1")
+    assert (again.json(), again.headers["Idempotency-Replayed"]) == (first.json(), "true")
+    assert ChangeSet.objects.count() == n_before

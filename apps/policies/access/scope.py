@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -130,6 +131,13 @@ def holds_a_role(*, at: datetime, actor: Actor) -> bool:
     if rules_all(actor):
         return True
     return actor.user is not None and any(held.people != EVERYBODY for held in held_by(actor.user, at))
+
+
+def rights_digest(actor: Actor, at: datetime) -> str:
+    """A digest of all grants of the actor, personal and by sign-in group, and of whether they administer the site."""
+    held = [] if actor.user is None else held_by(actor.user, at)
+    rows = sorted((one.policy_id, str(one.entry_uid), one.people, sorted(one.verbs)) for one in held)
+    return hashlib.sha256(repr((actor.administers, rows)).encode()).hexdigest()[:32]
 
 
 def _read_held(user: User) -> list[HeldGrant]:
