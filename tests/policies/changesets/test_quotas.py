@@ -23,7 +23,6 @@ from apps.policies.services import (
 from tests.api.small_site import Site
 from tests.instants import AT
 
-
 _NUMBERS = count()
 
 
