@@ -77,6 +77,7 @@ class SacctJson:
 
 
 def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
+    number = job_of(job.get("job_id"))
     time, tres, required = inner(job, "time"), inner(job, "tres"), inner(job, "required")
     state = job.get("state")
     meaning = accounted_meaning(state.get("current") if isinstance(state, dict) else state)
@@ -91,7 +92,7 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
         requested = requested._replace(cpus=number_or_nan(required.get("CPUs")))
     user = _user(job, cluster)
     return JsonJob(
-        job=job_of(job.get("job_id")),
+        job=number,
         cluster=cluster,
         who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(

@@ -76,7 +76,7 @@ class SlurmQueue:
 
 
 def _read_job(job: dict[str, Any]) -> JsonJob:
-    meaning = listed_meaning(job.get("job_state"))
+    number, meaning = job_of(job.get("job_id")), listed_meaning(job.get("job_state"))
     needed = times_needed(meaning)
     start_s = seconds_of("start_time", job.get("start_time"), is_needed=needed.start)
     end_s = seconds_of("end_time", job.get("end_time"), is_needed=needed.end)
@@ -93,7 +93,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
     user, uid = _user(job)
     return JsonJob(
-        job=job_of(job.get("job_id")),
+        job=number,
         cluster=text_of("cluster", job.get("cluster")),
         who=AccountNames(user, text_of("account", job.get("account"), MOST_NAME)),
         job_class=JobClassKey(
