@@ -112,6 +112,22 @@ def test_a_killed_postmaster_is_replaced_although_a_backend_is_still_busy(server
     assert not thread.is_alive()
 
 
+def test_a_killed_postmaster_that_nobody_reaped_does_not_prevent_the_start(server: PostgresServer, var: Path) -> None:
+    """Its number is in use as long as it is a zombie: in a container without init, for ever."""
+    assert server.process is not None
+    zombie = server.process.pid
+    server.process.kill()
+    while "State:\tZ" not in Path(f"/proc/{zombie}/status").read_text():
+        pass
+    other = PostgresServer(var, options=NOT_DURABLE)
+    other.start()
+    try:
+        assert other.answers()
+        assert "State:\tZ" in Path(f"/proc/{zombie}/status").read_text()
+    finally:
+        other.stop()
+
+
 def test_a_lock_file_of_a_foreign_process_does_not_prevent_the_start(server: PostgresServer, var: Path) -> None:
     assert server.process is not None
     text = (server.data / "postmaster.pid").read_text()

@@ -321,7 +321,11 @@ class PostgresServer:
         self.end_orphans()
 
     def end_orphans(self) -> None:
-        """End processes of an earlier server, and remove a stale lock file."""
+        """End processes of an earlier server, and remove its stale lock files.
+
+        PostgreSQL takes a lock file for stale when its process is gone. A killed postmaster that nobody has reaped yet,
+        as in a container without init, would keep the next server from its start.
+        """
         if self.process is not None:
             self.process.poll()  # reap it: an unreaped postmaster looks alive to the next one
         lock_file = self.data / "postmaster.pid"
@@ -333,8 +337,9 @@ class PostgresServer:
         for pid in processes.working_in(self.data, "postgres"):
             processes.send(pid, signal.SIGKILL)
         processes.wait_gone(lambda: processes.working_in(self.data, "postgres"), 5.0)
-        if postmaster is not None and processes.CAN_SEE and not processes.working_in(self.data, "postgres"):
-            lock_file.unlink(missing_ok=True)
+        if processes.CAN_SEE and not processes.working_in(self.data, "postgres"):
+            for stale in (lock_file, self.sockets / f".s.PGSQL.{PORT}.lock"):
+                stale.unlink(missing_ok=True)
 
 
 def _first_number(path: Path) -> int | None:
