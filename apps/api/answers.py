@@ -11,10 +11,10 @@ import numpy as np
 import orjson
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from apps.api.body_limits import MOST_ACCOUNTS, Limit, limit_of
+from apps.api.body_limits import MOST_ACCOUNTS, limit_of
 from apps.api.errors import Refusal
 from apps.api.inputs import field_refusal
-from apps.api.parsing import loads, read_bounded, refuse_many_values
+from apps.api.parsing import loads, read_json
 from apps.api.rendering import dumps
 from apps.core.errors import FieldProblem, NotFound, TooLarge
 from apps.priorities.recompute.comparison import matching_indexes
@@ -49,10 +49,8 @@ def queries_of_body(request: HttpRequest) -> list[Query]:
         raise Refusal("Send look-ups plain, not encoded.", code="unsupported_encoding", status=415)
     if request.content_type != "application/json":
         raise Refusal("Send application/json.", code="unsupported_media_type", status=415)
-    limit = limit_of(request.path_info)
-    body = read_bounded(request, limit)
-    refuse_many_values(body, limit)
-    return _fast_queries(body) or _validated_queries(body, limit)
+    body = read_json(request, limit_of(request.path_info))
+    return _fast_queries(body) or _validated_queries(body)
 
 
 def _fast_queries(body: bytes) -> list[Query] | None:
@@ -85,9 +83,9 @@ def _longest(query: Query) -> int:
     return len(query) if type(query) is str else max(map(len, query))
 
 
-def _validated_queries(body: bytes, limit: Limit) -> list[Query]:
+def _validated_queries(body: bytes) -> list[Query]:
     """Parse strictly, and report the location of an error."""
-    data = loads(body, limit)
+    data = loads(body)
     accounts = data.get("accounts") if isinstance(data, dict) else None
     if not isinstance(accounts, list) or len(data) != 1:
         message = 'must be one object {"accounts": […]} and nothing else'

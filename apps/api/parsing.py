@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from apps.api.body_limits import Limit, limit_of
 from apps.api.errors import Refusal
 from apps.core.errors import FieldProblem
-from apps.core.json_values import has_more_values
+from apps.core.json_values import PIECE_BYTES, ValueCounter
 
 MOST_DEPTH = 200  # a policy document of depth 64 nests 130 deep
 MOST_DIGITS = 19
@@ -33,14 +33,12 @@ class _Bad:
         self.message = message
 
 
-def loads(body: bytes, limit: Limit) -> Any:
-    """Parse one JSON document.
+def loads(body: bytes) -> Any:
+    """Parse one JSON document, whose values `read_json` has counted.
 
     Raises:
-        Refusal: 413 before it is parsed, for more values than the limit; 400 with the location, codes bad_json,
-            bad_text, too_deep, not_finite, number_too_long, duplicate_key.
+        Refusal: 400 with the location; codes bad_json, bad_text, too_deep, not_finite, number_too_long, duplicate_key.
     """
-    refuse_many_values(body, limit)
     _refuse_depth(body)
     found: list[_Bad] = []
     try:
@@ -135,9 +133,21 @@ def read_bounded(stream: Readable, limit: Limit) -> bytes:
     return body
 
 
-def refuse_many_values(body: bytes, limit: Limit) -> None:
-    if has_more_values(body, limit.n_values):
-        raise Refusal(limit.values_refusal, code="too_large", status=413)
+def read_json(stream: Readable, limit: Limit) -> bytes:
+    """As `read_bounded`; the rest is left unread as soon as there are more values than the limit."""
+    counter, pieces, n_bytes = ValueCounter(limit.n_values), [], 0
+    while piece := stream.read(PIECE_BYTES):
+        pieces.append(piece)
+        n_bytes += len(piece)
+        if n_bytes > limit.n_bytes:
+            raise Refusal(limit.bytes_refusal, code="too_large", status=413)
+        if counter.has_more(piece):
+            raise _too_many_values(limit)
+    return b"".join(pieces)
+
+
+def _too_many_values(limit: Limit) -> Refusal:
+    return Refusal(limit.values_refusal, code="too_large", status=413)
 
 
 def limit_in(parser_context: Mapping[str, Any] | None) -> Limit:
@@ -158,7 +168,7 @@ class StrictJSONParser(BaseParser):
             message = f"Content-Encoding {encoding[:40]} is supported for usage records only: send the body plain."
             raise Refusal(message, code="unsupported_encoding", status=415)
         limit = limit_in(parser_context)
-        return self.load(read_bounded(stream, limit), limit)
+        return self.load(read_json(stream, limit))
 
-    def load(self, body: bytes, limit: Limit) -> Any:
-        return loads(body, limit)
+    def load(self, body: bytes) -> Any:
+        return loads(body)

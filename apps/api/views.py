@@ -58,7 +58,7 @@ class APIView(views.APIView):
         if request.method not in SAFE_METHODS:
             self.before_body(request, **kwargs)
 
-    def before_body(self, request: Request, **kwargs: Any) -> None:
+    def before_body(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Refuse who lacks a right that the address decides, where a long body would be read and parsed first."""
 
     def __init_subclass__(cls, **more: Any) -> None:

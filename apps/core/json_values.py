@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-_PIECE_BYTES = 1024**2
+PIECE_BYTES = 1024**2
 _QUOTE, _COMMA, _LIST, _OBJECT = b'",[{'
 
 
-def has_more_values(text: bytes, most: int) -> bool:
-    """Whether JSON text has more than `most` values, nested ones included.
+class ValueCounter:
+    """Counts values of JSON text, nested ones included, while its pieces arrive.
 
     Every value but the outermost follows a comma, `[` or `{` outside of strings; an empty list or object counts as two.
     A value has at most two strings, its key and itself. numpy lets other threads run meanwhile.
     """
-    n_found = n_quotes = 0
-    start = 0
-    while start < len(text):
-        end = _end_of_piece(text, start)
-        piece = text[start:end]
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._n_values = self._n_quotes = 0
+        self._unended = b""  # the first half of an escape
+
+    def has_more(self, piece: bytes) -> bool:
+        """Whether the text has more than `most` values up to the end of this piece."""
+        piece = self._unended + piece
+        n_backslashes = len(piece) - len(piece.rstrip(b"\\"))
+        self._unended = b"\\" * (n_backslashes % 2)
         if b"\\" in piece:
+            piece = piece[: len(piece) - len(self._unended)]
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is left of quotes begins or ends a string
         values = np.frombuffer(piece, dtype=np.uint8)
         is_quote = values == _QUOTE
         n_before = np.cumsum(is_quote, dtype=np.uint8)  # may overflow: only its parity counts
-        is_outside = (n_before + n_quotes % 2) & 1 == 0
+        is_outside = (n_before + self._n_quotes % 2) & 1 == 0
         begins_value = (values == _COMMA) | (values == _LIST) | (values == _OBJECT)
-        n_found += int(np.count_nonzero(begins_value & is_outside))
-        n_quotes += int(np.count_nonzero(is_quote))
-        if n_found > most or n_quotes > 4 * (most + 1):
-            return True
-        start = end
-    return False
+        self._n_values += int(np.count_nonzero(begins_value & is_outside))
+        self._n_quotes += int(np.count_nonzero(is_quote))
+        return self._n_values > self._most or self._n_quotes > 4 * (self._most + 1)
 
 
-def _end_of_piece(text: bytes, start: int) -> int:
-    """End of the piece from `start`, which divides no escape."""
-    end = min(start + _PIECE_BYTES, len(text))
-    kept = text[start:end].rstrip(b"\\")
-    n_backslashes = end - start - len(kept)
-    return min(end + n_backslashes % 2, len(text))
+def has_more_values(text: bytes, most: int) -> bool:
+    """Whether JSON text has more than `most` values."""
+    counter = ValueCounter(most)
+    return any(counter.has_more(text[i : i + PIECE_BYTES]) for i in range(0, len(text), PIECE_BYTES))

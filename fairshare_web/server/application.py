@@ -26,7 +26,6 @@ from fairshare_web.server import lanes
 from fairshare_web.server.bodies import (
     UNSEEN_BYTES,
     BodyReader,
-    BodyWanted,
     Disconnected,
     Receive,
     Refused,
@@ -35,7 +34,7 @@ from fairshare_web.server.bodies import (
     too_long,
     without_body,
 )
-from fairshare_web.server.environ import SENDS_FILES, Environ, Scope, environ_of
+from fairshare_web.server.environ import SENDS_FILES, BodyWanted, Environ, Scope, environ_of
 from fairshare_web.server.replies import Send, send_response
 from fairshare_web.server.views import Answer, Views
 

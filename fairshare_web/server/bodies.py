@@ -15,7 +15,7 @@ from django.conf import settings
 
 from apps.api.body_limits import Limit
 from fairshare_web.server import lanes
-from fairshare_web.server.environ import Environ
+from fairshare_web.server.environ import Environ, UnreadBody
 
 Receive = Callable[[], Awaitable[Any]]
 
@@ -37,24 +37,6 @@ class Refused(Exception):
 
 class Disconnected(Exception):
     """The client went away before its body was complete."""
-
-
-class BodyWanted(BaseException):
-    """A view needs the body that has not been read yet: no `except Exception` may handle it as an error."""
-
-
-class UnreadBody(io.RawIOBase):
-    """Replaces a body until a view has checked everything else of the request and reads it."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        raise BodyWanted
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        raise BodyWanted
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """At its beginning: nothing was read."""
-        return 0
 
 
 def declared_length(environ: Environ) -> int | None:

@@ -53,3 +53,21 @@ def path_of(scope: Scope) -> str:
         return str(scope["path"].encode().decode("latin-1"))
     path: bytes = raw.partition(b"?")[0]
     return (unquote_to_bytes(path) if b"%" in path else path).decode("latin-1")
+
+
+class BodyWanted(BaseException):
+    """A view needs the body that has not been read yet: no `except Exception` may handle it as an error."""
+
+
+class UnreadBody(io.RawIOBase):
+    """Replaces a body until a view has checked everything else of the request and reads it."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        raise BodyWanted
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        raise BodyWanted
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """At its beginning: nothing was read."""
+        return 0

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from apps.api.agent_orders import is_orders
 from apps.api.lookup import is_lookup
-from fairshare_web.server.environ import Environ
+from fairshare_web.server.environ import Environ, UnreadBody
 
 HEALTH_PATHS = ("/readyz", "/metrics")
+LARGE_BYTES = 256 * 1024
 
 
 def _pool(name: str, n_threads: int) -> ThreadPoolExecutor:
@@ -19,6 +20,7 @@ def _pool(name: str, n_threads: int) -> ThreadPoolExecutor:
 LOOKUP = _pool("lookup", 4)  # look-ups with a token that need more than what is in memory
 HEALTH = _pool("health", 2)  # both paths query the database
 REST = _pool("rest", 16)
+LARGE = _pool("large", 2)  # requests of REST with large bodies, whose objects take most CPU and memory
 DISK = _pool("disk", 2)  # bodies and replies that are too large for memory: no view runs here
 
 
@@ -27,4 +29,11 @@ def lane_of(environ: Environ) -> ThreadPoolExecutor:
     path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
     if "HTTP_AUTHORIZATION" in environ and (is_lookup(path, method) or is_orders(path, method)):
         return LOOKUP
+    if path.startswith("/api/") and _body_bytes(environ) > LARGE_BYTES:
+        return LARGE
     return HEALTH if path in HEALTH_PATHS else REST
+
+
+def _body_bytes(environ: Environ) -> int:
+    """Of a body that has been read."""
+    return 0 if isinstance(environ["wsgi.input"], UnreadBody) else int(environ.get("CONTENT_LENGTH") or 0)

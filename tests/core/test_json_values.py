@@ -35,7 +35,7 @@ def test_values_are_counted_as_a_parser_has_them(value: Any, is_spaced: bool) ->
 def test_pieces_divide_no_string_and_no_escape(value: Any, n_bytes: int) -> None:
     text = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_values, "_PIECE_BYTES", n_bytes)
+        patch.setattr(json_values, "PIECE_BYTES", n_bytes)
         assert not has_more_values(text, count(value))
         assert count(value) == 0 or has_more_values(text, count(value) - 1)
 

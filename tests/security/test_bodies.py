@@ -21,7 +21,7 @@ from apps.api.body_limits import KB, Limit
 from apps.cli.stack.paths import REPOSITORY
 from apps.dashboard.shell.errors import bad_request, refused_body, server_error
 from apps.dashboard.templatetags import marks
-from fairshare_web.server import bodies, replies
+from fairshare_web.server import bodies, lanes, replies
 from fairshare_web.server.application import Application
 from fairshare_web.server.bodies import BodyReader, Disconnected, Refused
 from fairshare_web.server.environ import environ_of
@@ -253,6 +253,14 @@ def test_a_long_body_of_a_stranger_to_look_ups_is_refused_unread(query: bytes, s
     start, body = answered("/api/v1/policies/grid/priorities/lookup", *headers, query=query)
     assert (start["status"], dict(start["headers"])[b"content-type"]) == (401, b"application/problem+json")
     assert json.loads(body["body"])["status"] == 401
+
+
+def test_large_bodies_of_rest_have_threads_of_their_own() -> None:
+    environ = environ_of(scope(raw_path=b"/api/v1/jobs/explain"))
+    assert lanes.lane_of({**environ, "CONTENT_LENGTH": "250000"}) is lanes.REST
+    assert lanes.lane_of({**environ, "CONTENT_LENGTH": "300000"}) is lanes.LARGE
+    assert lanes.lane_of(bodies.without_body(environ, 300_000)) is lanes.REST, "its sender is not known yet"
+    assert lanes.lane_of({**environ, "PATH_INFO": "/usage/import/", "CONTENT_LENGTH": "300000"}) is lanes.REST
 
 
 def test_a_failure_of_the_server_itself_is_a_problem_document(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ANY, POLICIES_READ, PRIORITIES_READ, Scopes, actor_of
-from apps.api.body_limits import Limit
 from apps.api.inputs import read_query
-from apps.api.parsing import StrictJSONParser, refuse_many_values
+from apps.api.parsing import StrictJSONParser
 from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
@@ -135,12 +134,11 @@ class JobCaseParser(StrictJSONParser):
     ten times as long.
     """
 
-    def load(self, body: bytes, limit: Limit) -> Any:
-        refuse_many_values(body, limit)
+    def load(self, body: bytes) -> Any:
         with contextlib.suppress(ValueError):  # strict parsing reports the location
             found = orjson.loads(body)
             refuse_many(found if isinstance(found, list) else [found])
-        return super().load(body, limit)
+        return super().load(body)
 
 
 class JobExplanationView(APIView):

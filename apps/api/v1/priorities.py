@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from apps.api import answers
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.body_limits import MOST_ACCOUNTS
 from apps.api.inputs import CursorSerializer, InstantField, read_body, read_cursor, read_query
 from apps.api.shapes import (
     TABLE_ANSWERS,
@@ -123,7 +124,7 @@ _ACCOUNTS_SCHEMA = {
     "properties": {
         "accounts": {
             "type": "array",
-            "maxItems": answers.MOST_ACCOUNTS,
+            "maxItems": MOST_ACCOUNTS,
             "items": {
                 "oneOf": [
                     {"type": "string", "maxLength": 1024},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
+from io import BytesIO
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from apps.api.inputs import (
     read_query,
     require_if_match,
 )
-from apps.api.parsing import StrictJSONParser, limit_in, read_bounded
+from apps.api.parsing import StrictJSONParser, limit_in, read_bounded, read_json
 from apps.api.rendering import dumps, is_known
 from apps.api.shapes import list_response, list_schema, utc_text, with_etag
 from apps.api.v1.allocations.views import ReasonFilterSerializer
@@ -156,7 +157,8 @@ class ReportParser(StrictJSONParser):
         if encoding != "gzip":
             return super().parse(stream, media_type, parser_context)
         limit = limit_in(parser_context)
-        return self.load(_unpacked(read_bounded(stream, limit)), limit)
+        plain = _unpacked(read_bounded(stream, limit))
+        return self.load(read_json(BytesIO(plain), limit._replace(n_bytes=MOST_UNPACKED)))
 
 
 def _unpacked(body: bytes) -> bytes:
