@@ -297,7 +297,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     values = OwnValuesField(required=False, allow_null=True)
     shares = SharesField(required=False, allow_null=True)
     share_order = OrderOutcomesSerializer(required=False, allow_null=True)
-    restored_shares = serializers.ListField(child=RestoredShareSerializer(), required=False, max_length=20_000)
+    restored_shares = BoundedListField(child=RestoredShareSerializer(), required=False, max_length=20_000)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return {"pass": serializers.UUIDField(), **super().get_fields()}
