@@ -231,7 +231,7 @@ def _load_log(beginning: Beginning, source: Source, tree: TreeColumns, as_of: da
     accounts = load_account_index(use_cache=False)
     recorded = RecordedUsage(
         load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites),
-        load_open_records(sources=[source.pk], sites=sites),
+        load_open_records(sources=[source.pk], sites=sites, parts=True),
         accounts.ids,
         [SourceRow(source.pk, source.slug, source.origin)],
         {row.id: row for row in classes},

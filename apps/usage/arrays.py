@@ -85,9 +85,8 @@ WHERE source_id = ANY(%s::int8[]) AND hour_at >= %s::timestamptz AND hour_at < %
 _LOAD_OPEN = """
 SELECT array_agg(account_id), array_agg(source_id), array_agg(job_class_id), array_agg((state = 'running')::int::int8),
     array_agg(COALESCE(start_at, '-infinity')), array_agg(cpus), array_agg(gpus), array_agg(mem_mb), array_agg(nodes),
-    array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')),
-    array_agg(COALESCE(part_before.began_at, '-infinity')){code}
-FROM usage_record {part_before} {named}
+    array_agg(billing), array_agg(COALESCE(requested_s, 'NaN')){code}{began_at}
+FROM usage_record {named} {part_before}
 WHERE source_id = ANY(%s::int8[]) AND NOT (state = 'finished') AND state IN ('running', 'pending')
     AND submit_at <= %s::timestamptz
 """
@@ -100,6 +99,8 @@ LEFT JOIN LATERAL (
         AND earlier.array_task = usage_record.array_task AND earlier.end_at <= usage_record.start_at
     HAVING bool_or(earlier.end_at = usage_record.start_at)) AS part_before ON true
 """
+_NO_PARTS = {"part_before": "", "began_at": ""}
+_PARTS = {"part_before": PART_BEFORE, "began_at": ", array_agg(COALESCE(part_before.began_at, '-infinity'))"}
 _CODE = ", array_agg(COALESCE(named.code, 0))"
 _NAMED = "LEFT JOIN unnest(%s::text[]) WITH ORDINALITY AS named(name, code) ON named.name = site"
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -148,14 +149,18 @@ def load_usage(
 
 
 def load_open_records(
-    *, sources: Sequence[int], sites: Sequence[str] = (), submitted_by: datetime | None = None
+    *,
+    sources: Sequence[int],
+    sites: Sequence[str] = (),
+    submitted_by: datetime | None = None,
+    parts: bool = False,
 ) -> OpenRecords:
     """Load running and pending jobs as last reported.
 
-    submitted_by: leave out jobs submitted later. Jobs of a peer's feed are known to run until the last contact with the
-    peer: later usage is not estimated here.
+    submitted_by: leave out jobs submitted later. parts: load `part_before_epoch`, too. Jobs of a peer's feed are known to
+    run until the last contact with the peer: later usage is not estimated here.
     """
-    found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], part_before=PART_BEFORE)
+    found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], **(_PARTS if parts else _NO_PARTS))
     if not found:
         none, nothing = np.zeros(0, np.int64), np.zeros(0)
         numbers = (nothing, nothing, nothing, nothing, nothing, nothing, nothing)
@@ -175,10 +180,10 @@ def load_open_records(
         nodes,
         billing,
         rest[0],
-        rest[2] if sites else None,
+        rest[1] if sites else None,
         tuple(sites),
         _known_until_epoch(source_id),
-        epochs_or_nan(rest[1]),
+        epochs_or_nan(rest[-1]) if parts else None,
     )
 
 

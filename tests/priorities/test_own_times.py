@@ -67,7 +67,7 @@ def usage(source: Source, settings: PolicySettings = SETTINGS) -> dict[str, floa
     window = window_of(settings.window)
     recorded = RecordedUsage(
         load_usage(sources=[source.pk], from_at=None, to_at=AT),
-        load_open_records(sources=[source.pk]),
+        load_open_records(sources=[source.pk], parts=True),
         accounts.ids,
         [SourceRow(source.pk, source.slug, "")],
         {row[0]: JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")},

@@ -135,6 +135,7 @@ def load_inputs(
         sites = sorted({name for metric in (settings.metric, *metrics) for name in site_names(metric)})
         classes_count = any(metric["class_factors"] for metric in (settings.metric, *metrics))
         resources = {name for metric in (settings.metric, *metrics) for name in weighted_resources(metric)}
+        window = window_of(settings.window)
         since = _earlier(oldest_counted_at(settings, as_of), from_at)
         classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
         accounts = load_account_index(use_cache=may_cache)
@@ -154,8 +155,13 @@ def load_inputs(
             usage=load_usage(
                 sources=source_ids, from_at=since, to_at=as_of, sites=sites, resources=resources, classes=classes_count
             ),
-            opened=load_open_records(sources=source_ids, sites=sites, submitted_by=as_of if is_past else None),
-            ended=load_ended(window_of(settings.window), sources=source_ids, to_at=as_of, sites=sites),
+            opened=load_open_records(
+                sources=source_ids,
+                sites=sites,
+                submitted_by=as_of if is_past else None,
+                parts=window.charges_by_period,
+            ),
+            ended=load_ended(window, sources=source_ids, to_at=as_of, sites=sites),
             corrections=load_corrections(policy, fingerprint.revision),
             known_later=find_later_changes(policy, state, rule_set, as_of) if is_past else None,
         )
