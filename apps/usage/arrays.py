@@ -157,8 +157,8 @@ def load_open_records(
 ) -> OpenRecords:
     """Load running and pending jobs as last reported.
 
-    submitted_by: leave out jobs submitted later. parts: load `part_before_epoch`, too. Jobs of a peer's feed are known to
-    run until the last contact with the peer: later usage is not estimated here.
+    submitted_by: leave out jobs submitted later. parts: load `part_before_epoch`, too. Jobs of a peer's feed are known
+    to run until the last contact with the peer: later usage is not estimated here.
     """
     found = _columns(_LOAD_OPEN, sites, [list(sources), submitted_by or "infinity"], **(_PARTS if parts else _NO_PARTS))
     if not found:

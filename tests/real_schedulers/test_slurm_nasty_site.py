@@ -115,14 +115,20 @@ def test_every_number_of_sshare_after_the_import_and_while_collecting(slurm: Slu
     assert [one for one in different if abs(one["difference"]) > 1 + tolerance * one["theirs"]] == []
     assert Source.objects.get(slug=CLUSTER).kind == Source.Kind.COMMAND
     for minute in range(MINUTES + 1):
+        await_calculation(policy)
         rows = beside_sshare(slurm, policy)
         print(f"minute {minute}: {len(rows)} numbers, largest relative differences {largest(rows)}")
         assert [row for row in rows if row.difference > tolerated(slurm, policy)] == []
         if minute < MINUTES:
             slurm.submit("bob", "hep", "--qos=low", "--mem=1234", cpus=3, seconds=7)
             slurm.submit("eve", "astro", "--partition=gpu", "--gres=gpu:1", "--mem=700", seconds=11)
-            time.sleep(60)
     print("\n".join(f"{row.path} {row.column} {row.theirs:g} {row.ours:.6f}" for row in rows))
+
+
+def await_calculation(policy: Policy) -> None:
+    """Until some seconds after the controller's next one: LevelFS and FairShare follow RawUsage only then."""
+    window = get_revision(policy=policy).settings["window"]
+    time.sleep((window["phase_s"] - time.time()) % window["calc_period_s"] + 3)
 
 
 def tolerated(site: SlurmSite, policy: Policy) -> float:
