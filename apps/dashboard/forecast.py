@@ -56,7 +56,7 @@ class ForecastCard:
 
 def card_of(found: Forecast, *, share: str, problem: str) -> ForecastCard | None:
     """The card of a forecast, None if there is nothing to show."""
-    shown = found.shown or (found.levels[-1] if found.levels else None)
+    shown = found.shown
     if shown is None:
         return None
     deciding = None if found.deciding is None else found.levels[found.deciding]

@@ -10,8 +10,9 @@ from typing import Any
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.engine.algorithms.base import Kind
-from apps.explain.messages import AccountMessages, Outlook, messages_of
+from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority, unranked_messages
+from apps.explain.verdict import AccountFacts
 from apps.explain.walk import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
 from apps.priorities.records import Moment
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
@@ -110,16 +111,16 @@ def _explained(visible: VisibleSnapshot, result: dict[str, Any], entry: int) -> 
 
 
 # --- The signed-in user -----------------------------------------------------------------------------------------------
-Outlooks = Callable[[MyPriority], Outlook | None]
+FactsOf = Callable[[MyPriority], AccountFacts]
 
 
-def get_me(*, actor: Actor, at: int | datetime | None, policy_slug: str | None) -> dict[str, Any]:
-    """The actor, and a summary of each account: policy, entry, rank, factor and sentence."""
+def get_me(*, actor: Actor, at: int | datetime | None, policy_slug: str | None, facts_of: FactsOf) -> dict[str, Any]:
+    """The actor, and a summary of each account: policy, entry, rank, factor and sentences."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
     return {
         **_actor_json(actor),
         "at": _instant_json(at),
-        "accounts": [_line(one, messages_of(one, _others(found, one))) for one in found],
+        "accounts": [_line(one, _messages(found, one, facts_of)) for one in found],
     }
 
 
@@ -131,7 +132,7 @@ def explain_me(
     account: str,
     namespace: str,
     entry: str,
-    outlook_of: Outlooks,
+    facts_of: FactsOf,
 ) -> dict[str, Any]:
     """The actor's accounts with every level, the scheduler's number and advice; all, or those that match."""
     found = get_my_priority(actor=actor, at=at, policy_slug=policy_slug)
@@ -140,11 +141,12 @@ def explain_me(
         for one in found
         if account in ("", one.account) and namespace in ("", one.namespace) and entry in ("", one.entry_path)
     ]
-    accounts = []
-    for one in chosen:
-        outlook = outlook_of(one) if not one.error and at is None else None
-        accounts.append(_explained_priority(one, messages_of(one, _others(found, one), outlook)))
+    accounts = [_explained_priority(one, _messages(found, one, facts_of)) for one in chosen]
     return {**_actor_json(actor), "at": _instant_json(at), "accounts": accounts}
+
+
+def _messages(found: Sequence[MyPriority], mine: MyPriority, facts_of: FactsOf) -> AccountMessages:
+    return messages_of(mine, [one for one in found if one is not mine], facts_of(mine))
 
 
 def _actor_json(actor: Actor) -> dict[str, Any]:
@@ -163,12 +165,6 @@ def _actor_json(actor: Actor) -> dict[str, Any]:
 
 
 def _line(mine: MyPriority, texts: AccountMessages) -> dict[str, Any]:
-    deciding = None if mine.deciding is None else mine.walk[mine.deciding]
-    messages = (
-        texts.summary
-        if mine.error
-        else rank_messages(mine.rank, mine.of, deciding, list(mine.why_unranked), mine.explained_by)
-    )
     return {
         "account": mine.account,
         "group": mine.group or None,
@@ -183,11 +179,11 @@ def _line(mine: MyPriority, texts: AccountMessages) -> dict[str, Any]:
         "factor": mine.factor,
         "provisional": mine.provisional,
         "explained_by": None if mine.error else mine.explained_by,
-        "deciding": deciding.path if deciding else None,
-        "sentence": text_of(messages),
+        "deciding": mine.decisive.path if mine.decisive else None,
+        "sentence": f"{texts.verdict.heading}. {text_of(texts.summary[1:])}".strip(),
         "sentences": _messages_json(texts.summary),
-        "when": _messages_json(texts.when),
-        "changes": _messages_json(texts.changes),
+        "when": _messages_json(texts.verdict.when),
+        "changes": _messages_json(texts.verdict.changes),
         "stale": texts.stale.json() if texts.stale else None,
         "snapshot": mine.snapshot_id,
         "revision": mine.revision,
@@ -216,10 +212,6 @@ def _explained_priority(mine: MyPriority, texts: AccountMessages) -> dict[str, A
 
 def _messages_json(sentences: Sequence[Message]) -> list[dict[str, Any]]:
     return [one.json() for one in sentences]
-
-
-def _others(found: Sequence[MyPriority], mine: MyPriority) -> list[MyPriority]:
-    return [one for one in found if one is not mine]
 
 
 def _instant_json(at: int | datetime | None) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.algorithms import Explanation, PriorityResult
+from apps.explain.rank_position import RankPosition
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import Values
@@ -79,31 +80,53 @@ _CAUSES: tuple[DecidedBy, ...] = get_args(DecidedBy)
 _COMPONENT, _RULE, _INHERITED = range(len(_CAUSES))
 
 
+@dataclass(frozen=True, eq=False)
+class LeafCounts:
+    """Ranked leaves ahead of an entry and behind it, (3, levels): by cause, at the level at which they part from it.
+
+    levels: the entries of its path with shares of their own. The sums are those of the ranks: leaves that tie are not
+    counted.
+    """
+
+    levels: I8
+    ahead: I8
+    behind: I8
+
+    def deciding(self, standing: RankPosition | None) -> DecidingLevel | None:
+        """The level that explains the rank: of a good one, that with most leaves behind, else with most leaves ahead.
+
+        So the reason never contradicts the rank. None if no leaf parts from the entry on that side.
+        """
+        if standing is None:
+            return None
+        counts = self.behind if standing.is_good else self.ahead
+        if not counts.any():
+            return None
+        level = max(range(len(self.levels)), key=lambda at: (counts[:, at].sum(), counts[_COMPONENT, at], -at))
+        by = _COMPONENT if counts[_COMPONENT, level] else int(np.argmax(counts[:, level]))
+        return DecidingLevel(int(self.levels[level]), _CAUSES[by])
+
+
 @dataclass(frozen=True, slots=True)
 class DecidingLevel:
     """The level that is the main reason for the rank of an entry.
 
-    entry: of the path, at this level. by: what puts leaves ahead there, or behind if none is ahead: another component;
-    a rule of the algorithm, or levels below, for equal ones; that they have no own shares and are at no level.
+    entry: of the path, at this level. by: what puts leaves ahead there, or behind: another component; a rule of the
+    algorithm, or levels below, for equal ones; that they have no own shares and are at no level.
     """
 
     entry: int
     by: DecidedBy
 
 
-def deciding_level(snapshot: ServedSnapshot, entry: int) -> DecidingLevel | None:
-    """The level at which most leaves ahead diverge from this entry; if none is ahead, most of the leaves behind."""
+def count_leaves(snapshot: ServedSnapshot, entry: int) -> LeafCounts:
+    """Count the leaves ahead and behind by the level at which they part from the entry."""
     rows, depth_of = snapshot.lineage(np.array([entry]))
     own = rows[0, : int(depth_of[0])]
     if not len(own) or not snapshot.n_ranked:
-        return None
-    ahead, behind = _count_by_level(snapshot, entry, own)
-    counts = ahead if ahead.any() else behind
-    if not counts.any():
-        return None
-    level = max(range(len(own)), key=lambda at: (counts[:, at].sum(), counts[_COMPONENT, at], -at))
-    by = _COMPONENT if counts[_COMPONENT, level] else int(np.argmax(counts[:, level]))
-    return DecidingLevel(int(own[level]), _CAUSES[by])
+        nothing = np.zeros((len(_CAUSES), len(own)), dtype=np.int64)
+        return LeafCounts(own, nothing, nothing)
+    return LeafCounts(own, *_count_by_level(snapshot, entry, own))
 
 
 def _count_by_level(snapshot: ServedSnapshot, entry: int, own: I8) -> tuple[I8, I8]:
@@ -168,6 +191,7 @@ class Effect:
     factor_above: float
     factor: float
     change: float
+    only_adds: bool = False  # below the first level R never falls, whatever the usage
 
     @property
     def is_same(self) -> bool:
@@ -200,15 +224,22 @@ def effects_of(explanation: Explanation, values: Numbers, chain: Sequence[int], 
                 factor_above,
                 factor,
                 _change(above, ratio, damping),
+                explanation.only_adds and above is not None and len(found) > found.count(None),
             )
         )
         above, factor_above = ratio, factor
     return found
 
 
-def largest_effect(effects: Sequence[Effect | None]) -> int | None:
-    """Index of the level with the largest change of log2 F, the first of equal ones; None if no level changes it."""
-    sizes = [0.0 if effect is None else abs(effect.change) for effect in effects]
+def largest_effect(effects: Sequence[Effect | None], standing: RankPosition | None) -> int | None:
+    """Index of the level with the largest change of log2 F in the direction of the rank, the first of equal ones.
+
+    A good rank is explained by a level that raises the factor, another by one that lowers it; None without one.
+    """
+    if standing is None:
+        return None
+    sign = 1.0 if standing.is_good else -1.0
+    sizes = [0.0 if effect is None else max(sign * effect.change, 0.0) for effect in effects]
     return sizes.index(max(sizes)) if any(sizes) else None
 
 
@@ -225,6 +256,8 @@ def effect_messages(effect: Effect | None) -> list[Message]:
         ]
     key = "same" if effect.is_same else "lowers" if effect.lowers else "raises"
     messages = [build_message(f"effect.{key}", **facts)]
+    if effect.lowers and effect.only_adds:
+        messages.append(build_message("effect.adds"))
     if effect.exponent is not None and effect.exponent < 1:
         messages.append(build_message("effect.bent", own_ratio=effect.own_ratio, k=effect.exponent, above=effect.above))
     return messages

@@ -26,6 +26,7 @@ from apps.engine.algorithms.inputs import prepare
 from apps.engine.analysis.job_size import jobs_that_show
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.explain.levels import DecidedBy
+from apps.explain.rank_position import RankPosition, standing_at
 from apps.explain.walk import WalkStep, walk_to, why_unranked, without_reason
 from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant, Policy
@@ -104,8 +105,8 @@ class MyPriority:
     walk: tuple[WalkStep, ...] = ()
     deciding: int | None = None
     decided_by: DecidedBy = "component"  # at the deciding level, where levels decide
-    rank: int | None = None
-    of: int = 0
+    standing: RankPosition | None = None  # None: unranked
+    of: int = 0  # ranked accounts
     factor: float | None = None
     usage: float = 0.0
     metric: Mapping[str, Any] = field(default_factory=dict)  # of the policy
@@ -128,9 +129,13 @@ class MyPriority:
     smallest_job: PathJob | None = None  # that changes the vector; None without rounding
 
     @property
-    def n_ahead(self) -> int | None:
-        """Number of ranked leaves ahead."""
-        return None if self.rank is None else self.rank - 1
+    def rank(self) -> int | None:
+        return None if self.standing is None else self.standing.rank
+
+    @property
+    def decisive(self) -> WalkStep | None:
+        """The level that is the main reason for the rank."""
+        return None if self.deciding is None else self.walk[self.deciding]
 
     @property
     def levels_decide(self) -> bool:
@@ -235,7 +240,7 @@ def _of_entry(
     entry = snapshot.tree.index_of_path(result["entry"])
     if entry is None:
         raise NotFound("There is no such entry in this policy.")
-    walk = walk_to(snapshot, entry)
+    walk, is_new = walk_to(snapshot, entry), bool(result.get("provisional", False))
     shown = [at for at, i in enumerate(walk.chain) if shows_numbers is None or shows_numbers[i]]
     steps = walk.steps
     if shows_numbers is not None:
@@ -245,9 +250,9 @@ def _of_entry(
         entry_name=snapshot.tree.name[entry],
         entry_path=result["entry"],
         walk=tuple(steps[at] for at in shown),
-        deciding=shown.index(walk.deciding) if walk.deciding in shown else None,
+        deciding=shown.index(walk.deciding) if walk.deciding in shown and not is_new else None,
         decided_by=walk.decided_by,
-        rank=result["rank"],
+        standing=None if result["rank"] is None else standing_at(snapshot, result["rank"], result["of"]),
         of=result["of"],
         factor=result["factor"],
         usage=float(snapshot.values.usage[entry]),
@@ -261,10 +266,10 @@ def _of_entry(
         revision=snapshot.revision,
         snapshot_id=snapshot.snapshot_id,
         as_of=snapshot.as_of,
-        provisional=bool(result.get("provisional", False)),
+        provisional=is_new,
         compares=snapshot.order.decides,
         explained_by=snapshot.order.explanation.kind,
-        is_decided_above=walk.deciding is not None and walk.deciding not in shown,
+        is_decided_above=walk.deciding is not None and walk.deciding not in shown and not is_new,
         why_unranked=tuple(unranked_messages(snapshot, result, entry)),
         smallest_job=path_job(snapshot, entry) if _is_whole(steps, shown) else None,
     )

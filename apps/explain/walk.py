@@ -13,18 +13,19 @@ from apps.explain.levels import (
     DecidedBy,
     Effect,
     SiblingCounts,
-    deciding_level,
+    count_leaves,
     effect_messages,
     effects_of,
     largest_effect,
     siblings_of,
 )
+from apps.explain.rank_position import standing_of
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, build_message, text_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
-from apps.priorities.snapshots import State, json_number, own_numbers, state_of
+from apps.priorities.snapshots import State, json_number, own_numbers, slack_of, state_of
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
     "levels": "level",
@@ -72,6 +73,7 @@ class WalkStep:
     n_ahead: int
     n_siblings: int
     message_key: str
+    slack: float = 0.0  # half the width of the band around the target, as a fraction
     columns: dict[str, float | None] = field(default_factory=dict)  # the algorithm's own, by its scheduler's names
     adjustments: tuple[CountedAdjustment, ...] = ()
     is_group: bool = False
@@ -80,6 +82,8 @@ class WalkStep:
     compares: Literal["level", "factor", "priority"] = "level"
     n_equal: int = 0
     n_rounded: int = 0
+    leaves_ahead: int | None = None  # ranked leaves that part from the path here; None unless levels decide
+    leaves_behind: int | None = None
     effect: Effect | None = None  # on the factor, for algorithms of kind `ratio`
     compared_by: tuple[str, tuple[str, ...]] = ("local", ())  # scope, and sources that it is restricted to
 
@@ -94,8 +98,8 @@ class Walk:
     """All levels below the root. deciding: index of the level that is the main reason; None without one. decided_by: as
     `DecidingLevel.by`.
 
-    If levels decide, it is the level at which most leaves ahead diverge from this entry; if none is ahead, most of the
-    leaves behind. If one number decides, it is the level that changes it most.
+    For a good rank it is the level at which most leaves behind part from this entry, else most leaves ahead. If one
+    number decides, it is the level that changes it most in that direction.
     """
 
     entry: int
@@ -112,12 +116,18 @@ def walk_to(snapshot: ServedSnapshot, entry: int) -> Walk:
     damping = float(snapshot.algorithm.get("damping_factor", 1))
     effects = effects_of(snapshot.order.explanation, snapshot.values, chain, damping)
     steps = [replace(step_at(snapshot, i), effect=effect) for i, effect in zip(chain, effects, strict=True)]
-    if snapshot.order.explanation.kind == "levels":
-        found = deciding_level(snapshot, entry)
-        if found is None:
-            return Walk(entry, chain, steps, None)
-        return Walk(entry, chain, steps, chain.index(found.entry), found.by)
-    return Walk(entry, chain, steps, largest_effect(effects))
+    standing = standing_of(snapshot, entry)
+    if snapshot.order.explanation.kind != "levels":
+        return Walk(entry, chain, steps, largest_effect(effects, standing))
+    counts = count_leaves(snapshot, entry)
+    for level, i in enumerate(counts.levels.tolist()):
+        ahead, behind = (int(one[:, level].sum()) for one in (counts.ahead, counts.behind))
+        at = chain.index(i)
+        steps[at] = replace(steps[at], leaves_ahead=ahead, leaves_behind=behind)
+    found = counts.deciding(standing)
+    if found is None:
+        return Walk(entry, chain, steps, None)
+    return Walk(entry, chain, steps, chain.index(found.entry), found.by)
 
 
 def why_unranked(snapshot: ServedSnapshot, entry: int) -> list[Message]:
@@ -176,6 +186,8 @@ def ahead_message(step: WalkStep, *, is_you: bool, is_yours: bool = False) -> Me
         key = f"ahead.{step.compares}" if step.n_ahead else f"ahead.{step.compares}_highest"
         return build_message(key, n_ahead=step.n_ahead, n_siblings=step.n_siblings)
     suffix = "_you" if is_you else "_yours" if is_yours else ""
+    if not step.n_ahead and step.leaves_ahead:
+        return build_message("ahead.part")
     if not step.n_ahead:
         return build_message(f"ahead.nobody{suffix}")
     return build_message(f"ahead.some{suffix}", n_ahead=step.n_ahead, n_siblings=step.n_siblings)
@@ -221,6 +233,8 @@ def step_json(step: WalkStep, messages: Sequence[Message]) -> dict[str, Any]:
         "n_siblings": step.n_siblings,
         "n_equal": None if step.is_suppressed else step.n_equal,
         "n_rounded": None if step.is_suppressed else step.n_rounded,
+        "leaves_ahead": step.leaves_ahead,
+        "leaves_behind": step.leaves_behind,
         "effect": _effect_json(step.effect),
         "compared_by": {"scope": step.compared_by[0], "sources": list(step.compared_by[1])},
         "message": {"key": f"walk.{step.message_key}", "numbers": _numbers(step)},
@@ -263,12 +277,13 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
     competes = bool(values.competes[i])
     target = float(values.target[i]) if competes else None
     actual = float(values.actual[i]) if competes else None
+    tolerance = tolerance_at(snapshot.settings.tolerance, not tree.n_children[i])
     state = state_of(
         target=target,
         actual=actual,
         has_usage=bool(values.usage[i] > 0),
         has_demand=bool(values.has_demand[i]),
-        tolerance=tolerance_at(snapshot.settings.tolerance, not tree.n_children[i]),
+        tolerance=tolerance,
     )
     parent = int(tree.parent[i])
     siblings = siblings_of(snapshot, i) if competes else SiblingCounts()
@@ -289,6 +304,7 @@ def step_at(snapshot: ServedSnapshot, i: int) -> WalkStep:
         state=state,
         n_ahead=siblings.n_ahead,
         n_siblings=siblings.n_siblings,
+        slack=0.0 if target is None else slack_of(target, tolerance),
         n_equal=siblings.n_equal,
         n_rounded=siblings.n_rounded,
         compares=_COMPARES[snapshot.order.explanation.kind],
@@ -317,6 +333,8 @@ def without_numbers(step: WalkStep) -> WalkStep:
         n_ahead=0,
         n_equal=0,
         n_rounded=0,
+        leaves_ahead=None,
+        leaves_behind=None,
         effect=None,
         message_key="suppressed",
         columns={},

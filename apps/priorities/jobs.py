@@ -8,10 +8,11 @@ job is its amount in the policy's metric.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
@@ -39,26 +40,30 @@ _NAMES = ("user_name", "group_name", "namespace", "dn", "fqan", "project")
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A pending job. position: 1 for the first job by fairshare alone; None for an account without a rank."""
+    """A pending job. position: 1 goes first; None for a job without a place, such as a held one."""
 
-    record_id: Annotated[int, "Of its charge, once it runs"]
-    source: Annotated[str, "Name of the usage source that listed it"]
+    record_id: Annotated[int | None, "Of its charge, once it runs; null: listed by a scheduler's agent"]
+    source: Annotated[str, "Name of the scheduler or usage source that listed it"]
+    ordered_by: Annotated[Literal["scheduler", "fairshare"], "Order that its position is of"]
     job: Annotated[str, "Number"]
     array_task: Annotated[str, "Tasks of an array that wait together"]
     user: Annotated[str, "Under which it was submitted"]
     group: Annotated[str, "What Slurm calls the account"]
-    cpus: Annotated[float, "Cores asked for"]
+    cpus: Annotated[float | None, "Cores asked for"]
     requested_s: Annotated[float | None, "Time limit"]
-    submit_at: Annotated[datetime, "When it was submitted"]
-    position: Annotated[int | None, "By fairshare alone, 1 goes first; null for an account without a rank"]
-    of: Annotated[int, "All that wait in the source"]
+    submit_at: Annotated[datetime | None, "When it was submitted"]
+    position: Annotated[int | None, "1 goes first; null for a held job, and for an account without a rank"]
+    of: Annotated[int, "All that wait in the scheduler or source"]
+    by_fairshare: Annotated[int | None, "Jobs ahead only because of fair share; null: not known"] = None
+    is_held: Annotated[bool, "Held by its user, an administrator or a dependency"] = False
 
 
 @dataclass(frozen=True)
 class WaitingJobs:
     """The actor's pending jobs, best first. n_mine: number of all; n_all: of all pending jobs in their sources.
 
-    silent: names of sources in the accounts' namespaces that list no pending or running job.
+    listed_by: names of the schedulers and sources that were asked. silent: names of sources in the accounts' namespaces
+    that list no pending or running job.
     """
 
     jobs: Sequence[WaitingJob]
@@ -66,10 +71,13 @@ class WaitingJobs:
     n_all: int
     seen_at: datetime | None
     silent: Sequence[str]
+    listed_by: Sequence[str] = ()
 
 
-def list_waiting_jobs(*, policy_slug: str, actor: Actor, limit: int = 5) -> WaitingJobs:
-    """Pending jobs of the actor's accounts; none for a token bound to a subtree.
+def list_pending_records(
+    *, policy_slug: str, actor: Actor, limit: int = 5, without: AbstractSet[str] = frozenset()
+) -> WaitingJobs:
+    """Pending records of the actor's accounts, except in namespaces of `without`; none for a token of a subtree.
 
     A position counts pending jobs in the same source with a better rank, or with an equal rank and submitted earlier.
     It ignores the scheduler's other terms (age, size, limits).
@@ -80,7 +88,7 @@ def list_waiting_jobs(*, policy_slug: str, actor: Actor, limit: int = 5) -> Wait
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
     snapshot = store.newest(policy.slug)
-    accounts = {account.pk: account for account in _own(actor)}
+    accounts = {account.pk: account for account in _own(actor) if account.namespace not in without}
     open_jobs = Record.objects.filter(source__archived_at=None).exclude(state=Record.State.FINISHED)
     pending = open_jobs.filter(state=_PENDING)
     mine = list(pending.filter(account_id__in=list(accounts)).select_related("source", "account"))
@@ -88,12 +96,14 @@ def list_waiting_jobs(*, policy_slug: str, actor: Actor, limit: int = 5) -> Wait
     found = [queues[job.source_id].placed(job) for job in mine]
     found.sort(key=lambda job: (job.position or inf, job.submit_at, job.record_id))
     seen = [job.seen_at for job in mine if job.seen_at is not None]
+    silent, listed_by = _sources({account.namespace for account in accounts.values()})
     return WaitingJobs(
         jobs=found[:limit],
         n_mine=len(found),
         n_all=sum(queue.n_jobs for queue in queues.values()),
         seen_at=min(seen, default=None),
-        silent=_silent({account.namespace for account in accounts.values()}),
+        silent=silent,
+        listed_by=listed_by,
     )
 
 
@@ -103,12 +113,14 @@ def _own(actor: Actor) -> Sequence[Account]:
     return list_accounts_of(actor.user)
 
 
-def _silent(namespaces: set[str]) -> list[str]:
-    sources = Source.objects.filter(namespace__in=namespaces).exclude(kind=Source.Kind.PEER)
+def _sources(namespaces: set[str]) -> tuple[list[str], list[str]]:
+    """Names of sources without open jobs, and of those with some."""
+    sources = Source.objects.filter(namespace__in=namespaces, archived_at=None).exclude(kind=Source.Kind.PEER)
     # Written as in the condition of the partial index, so that the index is used.
     is_open = ~Q(state=Record.State.FINISHED) & Q(state__in=(_PENDING, Record.State.RUNNING))
     listed = Record.objects.filter(is_open, source_id=OuterRef("pk"))
-    return list(sources.exclude(Exists(listed)).order_by("name").values_list("name", flat=True))
+    rows = sources.annotate(lists_jobs=Exists(listed)).order_by("name").values_list("name", "lists_jobs")
+    return [name for name, lists in rows if not lists], [name for name, lists in rows if lists]
 
 
 class _Queue:
@@ -137,6 +149,7 @@ class _Queue:
         return WaitingJob(
             record_id=job.pk,
             source=job.source.name,
+            ordered_by="fairshare",
             job=job.job,
             array_task=job.array_task,
             user=job.account.user_name or job.account.dn,

@@ -10,10 +10,13 @@ from uuid import uuid4
 
 import pytest
 
-from apps.explain.messages import Outlook, better_account, change_messages, is_near_front, messages_of, when_messages
+from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
+from apps.explain.rank_position import RankPosition
+from apps.explain.verdict import AccountFacts, Outlook, QueueFacts, better_account, decide
 from apps.explain.walk import WalkStep
 from apps.priorities.records import Moment
+from apps.priorities.sentences import Message
 from apps.priorities.snapshots import State
 from tests.instants import AT
 
@@ -41,7 +44,17 @@ def step(name: str, parent: str, state: State, **more: Any) -> WalkStep:
     )
 
 
-def mine(group: State = "over", own: State = "under", deciding: int | None = 0, **more: Any) -> MyPriority:
+def mine(
+    group: State = "over",
+    own: State = "under",
+    deciding: int | None = 0,
+    rank: int | None = 50,
+    of: int = 60,
+    n_behind: int | None = None,
+    **more: Any,
+) -> MyPriority:
+    """n_behind: by default all that aren't ahead, so none ties."""
+    behind = of - (rank or 1) if n_behind is None else n_behind
     steps = (step("physics", "grid", group, is_group=True), step("alice", "physics", own))
     return MyPriority(
         **{
@@ -51,12 +64,20 @@ def mine(group: State = "over", own: State = "under", deciding: int | None = 0, 
             "policy_name": "Grid",
             "walk": steps,
             "deciding": deciding,
-            "rank": 50,
-            "of": 60,
+            "standing": None if rank is None else RankPosition(rank, of, behind),
+            "of": of,
             "factor": 0.2,
             **more,
         }
     )
+
+
+def change_messages(found: MyPriority, others: Any = ()) -> list[Message]:
+    return list(decide(found, others).changes)
+
+
+def when_messages(found: MyPriority, outlook: Outlook | None = None, queue: QueueFacts | None = None) -> list[Message]:
+    return list(decide(found, (), AccountFacts(outlook, queue)).when)
 
 
 def changes(*args: Any) -> list[str]:
@@ -90,7 +111,7 @@ def test_if_nothing_is_over_target_only_jobs_of_others_help() -> None:
     assert changes(mine(deciding=None, is_decided_above=True)) == []
     assert changes(mine(deciding=None, explained_by="number")) == ["change.every_job"]
     assert when(mine(group="under")) == ["when.not_over"]
-    assert when(mine(own="under", deciding=1)) == ["when.you_not_over"]
+    assert when(mine(own="under", deciding=1)) == ["when.not_over"]
     assert when(mine(deciding=None, explained_by="number")) == ["when.equal"]
     assert when(mine(deciding=None, is_decided_above=True)) == ["when.above"]
 
@@ -102,23 +123,57 @@ def test_without_shares_only_shares_help() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rank", "of", "key"),
-    [(1, 60, "when.first"), (1, 1, "when.first"), (2, 60, "when.front"), (6, 60, "when.front")],
+    ("rank", "of", "n_behind", "band", "is_good"),
+    [
+        (1, 1, 0, "only", True),
+        (1, 60, 59, "near", True),
+        (6, 60, 54, "near", True),
+        (11, 101, 90, "near", True),
+        (12, 101, 89, "ahead", True),
+        (36, 162, 126, "ahead", True),
+        (20, 60, 0, "middle", False),  # 40 others tie: most aren't behind
+        (2, 3, 1, "middle", True),
+        (2, 3, 0, "middle", False),
+        (81, 161, 80, "middle", True),
+        (83, 161, 78, "middle", False),
+        (2, 2, 0, "behind", False),
+        (118, 162, 44, "behind", False),
+    ],
 )
-def test_near_the_front_fairshare_does_not_delay_a_job(rank: int, of: int, key: str) -> None:
-    found = mine(rank=rank, of=of)
-    assert when(found, outlook(at=days(3))) == [key]
-    assert changes(found, [mine(account="other", rank=1, of=of)]) == ["change.nothing"]
+def test_the_heading_says_how_many_are_ahead_and_behind(
+    rank: int, of: int, n_behind: int, band: str, is_good: bool
+) -> None:
+    found = RankPosition(rank, of, n_behind)
+    assert (found.band, found.is_good) == (band, is_good)
+    assert decide(mine(rank=rank, of=of, n_behind=n_behind)).heading.key == f"verdict.{band}"
 
 
-def test_near_the_front_means_at_most_a_tenth_ahead() -> None:
-    assert is_near_front(mine(rank=11, of=101))
-    assert not is_near_front(mine(rank=12, of=101))
-    assert not is_near_front(mine(rank=2, of=2))
-    many, one = (when_messages(mine(rank=rank))[0] for rank in (6, 2))
-    assert (many.values, one.values) == ({"n": 5, "of": 60}, {"n": 1, "of": 60})
-    assert [re.findall(r"\d+", each.text) for each in (many, one)] == [["5", "60"], ["1", "60"]]
-    assert many.text.replace("5", "1", 1) != one.text, "one and many read differently"
+def test_a_good_rank_is_now_and_a_bad_one_later() -> None:
+    assert when(mine(rank=1), outlook(at=days(3))) == ["when.first"]
+    assert when(mine(rank=6, group="over"), outlook(at=days(3))) == ["when.now"]
+    first, lead = when_messages(mine(rank=6, group="under"), outlook(at=days(31)))
+    assert (first.key, first.values) == ("when.now", {"n": 5, "of": 60})
+    assert (lead.key, lead.values) == ("when.lead", {"name": "physics", "on": days(31)})
+    assert changes(mine(rank=6)) == ["change.nothing"]
+    assert when(mine(group="under"), outlook(at=days(31))) == ["when.under_until"]
+
+
+def test_a_better_account_is_named_even_by_a_good_one() -> None:
+    assert changes(mine(rank=6), [mine(account="other", rank=1)]) == ["change.other_account"]
+
+
+@pytest.mark.parametrize(("rank", "n_behind"), [(6, 54), (50, 10)])
+def test_the_queue_is_part_of_the_answer(rank: int, n_behind: int) -> None:
+    def keys(**facts: Any) -> list[str]:
+        queue = QueueFacts(**{"scheduler": "umea", "n_mine": 3, "position": 20, "of": 48, "n_better": 6, **facts})
+        return [found.key for found in when_messages(mine(rank=rank), None, queue)][1:]
+
+    assert keys(n_by_fairshare=17) == ["queue.first", "queue.by_fairshare"]
+    assert keys(n_by_fairshare=0) == ["queue.first", "queue.not_by_fairshare"]
+    assert keys(n_by_fairshare=None) == ["queue.first"]
+    assert keys(n_by_fairshare=None, position=None) == ["queue.no_place"]
+    assert keys(n_by_fairshare=None, n_mine=0, position=None) == ["queue.better"]
+    assert keys(n_by_fairshare=None, n_mine=0, position=None, n_better=0) == ["queue.no_better"]
 
 
 def test_the_best_other_account_is_the_first_advice() -> None:
@@ -147,7 +202,7 @@ def test_accounts_elsewhere_behind_or_equal_are_no_advice(other: dict[str, Any])
 
 
 def test_the_same_name_in_another_group_has_its_group() -> None:
-    other = replace(mine(group="over", rank=10), group="biology")
+    other = replace(mine(rank=10), group="biology")
     assert change_messages(mine(), [other])[0].values["account"] == "c1:alice (biology)"
 
 
@@ -157,23 +212,22 @@ def test_the_date_of_return_has_its_range() -> None:
     assert found.values == {"name": "physics", "on": days(6), "earliest": days(0), "latest": days(8)}
     assert re.findall(r"\w+ \d+ Nov|physics", found.text) == ["physics", "Thu 26 Nov", "Fri 20 Nov", "Sat 28 Nov"]
     assert when(mine(), outlook(at=days(6))) == ["when.recovers"]
-    assert when(mine(own="over", deciding=1), outlook(at=days(6))) == ["when.you_recover"]
+    assert when(mine(own="over", deciding=1), outlook(at=days(6))) == ["when.recovers_you"]
 
 
 @pytest.mark.parametrize(
     ("more", "group", "you"),
     [
         ({"outcome": "not_at_this_pace", "quiet": 0.1, "quiet_at": 8}, "when.quiet", "when.you_stop"),
-        ({"at": 31, "quiet": 0.1, "quiet_at": 30}, "when.quiet", "when.you_stop"),
-        ({"outcome": "not_within_horizon", "quiet": 0.1, "quiet_at": 31}, "when.later", "when.you_later"),
-        ({"outcome": "not_at_this_pace", "quiet": 0.6}, "when.never", "when.you_later"),
-        ({"outcome": "not_at_this_pace"}, "when.unknown", "when.you_later"),
+        ({"outcome": "not_within_horizon", "quiet": 0.1}, "when.later", "when.you_later"),
+        ({"outcome": "not_at_this_pace", "quiet": 0.6}, "when.later", "when.you_later"),
+        ({"outcome": "not_at_this_pace"}, "when.not_soon", "when.you_later"),
         ({"outcome": "never_if_nobody_runs", "quiet": 0.0, "quiet_at": 8}, "when.nobody_runs", "when.nobody_runs"),
         ({"outcome": "on_target"}, "when.unknown", "when.unknown"),
     ],
     ids=str,
 )
-def test_beyond_thirty_days_the_quietest_pace_decides(more: dict[str, Any], group: str, you: str) -> None:
+def test_without_a_date_the_quietest_pace_decides(more: dict[str, Any], group: str, you: str) -> None:
     given = {name: days(value) if name in ("at", "quiet_at") else value for name, value in more.items()}
     found = outlook(**{"usual": 0.7, **given})
     assert (when(mine(), found), when(mine(own="over", deciding=1), found)) == ([group], [you])
@@ -202,7 +256,7 @@ def test_unmapped_uncomputed_and_unranked_have_their_own_answers() -> None:
     assert (when(mine(rank=None)), changes(mine(rank=None))) == ([], ["change.unranked"])
     new = mine(rank=None, provisional=True)
     assert (when(new), changes(new)) == (["when.new_user"], [])
-    assert changes(mine(rank=None), [mine(account="b", rank=40)]) == ["change.unranked", "change.other_account"]
+    assert changes(mine(rank=None), [mine(account="b", rank=40)]) == ["change.unranked", "change.ranked_account"]
 
 
 def test_past_answers_have_no_advice_but_a_later_time_if_nothing_is_stored() -> None:
@@ -215,6 +269,7 @@ def test_an_instant_without_stored_numbers_differs_from_one_before_the_first() -
     """A later computation exists, so "nothing has been computed yet" would be false."""
     moment = Moment(AT, 2, "", "", AT, None, 2, None, None, False)
     then = messages_of(mine(moment=moment, error="no_snapshot"))
-    assert (then.verdict.key, [one.key for one in then.reason]) == ("verdict.nothing_kept", [])
+    assert (then.verdict.heading.key, then.verdict.reason) == ("verdict.nothing_kept", ())
     now = messages_of(mine(error="no_snapshot"))
-    assert (now.verdict.key, [one.key for one in now.reason]) == ("verdict.no_snapshot", ["rank.no_snapshot"])
+    found = now.verdict
+    assert (found.heading.key, [one.key for one in found.reason]) == ("verdict.no_snapshot", ["rank.no_snapshot"])

@@ -60,6 +60,9 @@ class About:
     def ahead(self) -> list[str]:
         return [each for each in self.world.leaves if self.world.rank(each) < self.world.rank(self.leaf)]
 
+    def behind(self) -> list[str]:
+        return [each for each in self.world.leaves if self.world.rank(each) > self.world.rank(self.leaf)]
+
     def ahead_elsewhere(self) -> bool:
         """Is a leaf ahead that isn't below the entry of this level?"""
         return bool(set(self.ahead()) - set(self.world.below(self.level.path)))
@@ -93,6 +96,37 @@ def _is_over(about: About, found: dict[str, Any]) -> bool:
 
 def _is_under(about: About, found: dict[str, Any]) -> bool:
     return _facts(about, found) and bool(found["actual"] < found["target"])
+
+
+def _state_is(about: About, state: str) -> bool:
+    actual, target = about.level.actual or 0.0, about.level.target or 0.0
+    slack = max(0.1 * target, 0.005) * (1 + 1e-9)
+    within = abs(actual - target) <= slack
+    if state == "on":
+        return within
+    return actual > target if state == "over" else actual < target
+
+
+def _behind_at(state: str) -> Claim:
+    """A good rank by a level in this state, at which n leaves that are behind part from the path."""
+
+    def claim(about: About, found: dict[str, Any]) -> bool:
+        n, standing = found["n"], about.mine.standing
+        assert standing is not None
+        is_one = standing.is_good and 0 < n <= len(about.behind()) and n == about.level.leaves_behind
+        return _facts(about, found) and _state_is(about, state) and is_one
+
+    return claim
+
+
+def _ahead_at(state: str) -> Claim:
+    def claim(about: About, found: dict[str, Any]) -> bool:
+        n, standing = found["n"], about.mine.standing
+        assert standing is not None
+        is_one = not standing.is_good and 0 < n <= len(about.ahead()) and n == about.level.leaves_ahead
+        return _facts(about, found) and _state_is(about, state) and is_one and about.ahead_elsewhere()
+
+    return claim
 
 
 def _some_ahead(about: About, result: dict[str, Any]) -> bool:
@@ -146,16 +180,17 @@ def _changes(about: About, result: dict[str, Any], sign: int) -> bool:
 
 
 def _most_change(about: About, found: dict[str, Any], sign: int) -> bool:
-    """Of all levels the one with the largest change of log2 of the factor."""
+    """Of all levels the one with the largest change of log2 of the factor, up for a good rank and else down."""
     damping = about.mine.settings.get("damping_factor", 1)
     logs, sizes = [-1 / damping], {}
     for step in about.mine.walk:
         if step.target is not None:
             factor = about.world.factor(step.path)
             logs.append(math.log2(factor) if factor > 0 else -2000.0)
-            sizes[step.path] = abs(logs[-1] - logs[-2])
+            sizes[step.path] = (logs[-1] - logs[-2]) * sign
     largest = sizes[about.level.path] >= max(sizes.values()) * (1 - 1e-6) or min(logs) == -2000.0
-    return _facts(about, found) and _changes(about, found, sign) and largest
+    is_that_way = about.mine.standing is not None and about.mine.standing.is_good == (sign > 0)
+    return _facts(about, found) and _changes(about, found, sign) and largest and is_that_way
 
 
 def _place(about: About, found: dict[str, Any]) -> bool:
@@ -255,6 +290,7 @@ CLAIMS: dict[str, Claim] = {
     "ahead.alone": lambda about, values: about.level.target is None or not about.world.competitors(about.level.path),
     "ahead.some": _some_ahead,
     "ahead.nobody": _some_ahead,
+    "ahead.part": lambda about, values: bool(about.ahead()) and about.level.n_ahead == 0,
     "ahead.factor": _higher_factor,
     "ahead.factor_highest": _higher_factor,
     "ahead.equal": _equal,
@@ -264,15 +300,18 @@ CLAIMS: dict[str, Claim] = {
     "effect.same": lambda about, values: about.world.factor(about.level.path) == values["factor"],
     "effect.no_shares": lambda about, values: about.world.factor(about.level.path) == values["factor"] == 0,
     "effect.no_shares_above": lambda about, values: about.world.factor(about.level.path) == values["factor"] == 0,
+    "effect.adds": lambda about, values: about.mine.algorithm == "slurm-classic",
     "effect.bent": lambda about, values: (values["own_ratio"] - 1) * (values["above"] - 1) <= 0 <= values["k"] < 1,
-    "reason.you": lambda about, values: _is_over(about, values) and about.ahead_elsewhere(),
-    "reason.group": lambda about, values: _is_over(about, values) and about.ahead_elsewhere(),
-    "reason.you_less": lambda about, values: _facts(about, values) and about.ahead_elsewhere(),
-    "reason.group_less": lambda about, values: _facts(about, values) and about.ahead_elsewhere(),
-    "reason.you_under": lambda about, values: _is_under(about, values) and _first(about, values),
-    "reason.group_under": lambda about, values: _is_under(about, values) and _first(about, values),
-    "reason.you_first": lambda about, values: _facts(about, values) and _first(about, values),
-    "reason.group_first": lambda about, values: _facts(about, values) and _first(about, values),
+    **{f"reason.{whom}_good_under": _behind_at("under") for whom in ("you", "group")},
+    **{f"reason.{whom}_good_on": _behind_at("on") for whom in ("you", "group")},
+    **{f"reason.{whom}_good_over": _behind_at("over") for whom in ("you", "group")},
+    **{f"reason.{whom}_bad_under": _ahead_at("under") for whom in ("you", "group")},
+    **{f"reason.{whom}_bad_on": _ahead_at("on") for whom in ("you", "group")},
+    **{f"reason.{whom}_bad_over": _ahead_at("over") for whom in ("you", "group")},
+    "reason.good_rule": lambda about, values: 0 < values["n"] <= len(about.behind()),
+    "reason.tied": lambda about, values: values["n"] == len(about.ahead()) and not about.behind(),
+    "reason.factor_less": lambda about, values: values["n"] == len(about.behind()),
+    "reason.factor_more": lambda about, values: values["n"] == len(about.ahead()),
     "reason.you_listed": lambda about, values: _listed(about, values) and about.is_leaf(),
     "reason.group_listed": _listed,
     "reason.inherited": lambda about, values: _is_behind_inherited(about),
@@ -294,7 +333,7 @@ CLAIMS: dict[str, Claim] = {
     "factor.you_no_shares": lambda about, values: about.world.factor(about.leaf) == 0,
     "factor.group_no_shares": lambda about, values: about.world.factor(about.leaf) == 0,
     "when.first": _first,
-    "when.front": lambda about, values: values["n"] == len(about.ahead()),
+    "when.now": lambda about, values: values["n"] == len(about.ahead()) > 0,
     "when.equal": lambda about, values: (
         not about.mine.levels_decide or about.mine.deciding is None or _is_equal_at_best(about)
     ),
@@ -304,8 +343,7 @@ CLAIMS: dict[str, Claim] = {
     ),  # these worlds have no days
     "when.no_shares": lambda about, values: about.level.target == 0 or about.world.factor(about.leaf) == 0,
     "when.not_over": lambda about, values: about.level.state != "over",
-    "when.you_not_over": lambda about, values: about.mine.walk[-1].state != "over",
-    "change.nothing": lambda about, values: 10 * len(about.ahead()) <= len(about.world.leaves) - 1,
+    "change.nothing": lambda about, values: len(about.ahead()) <= 2 * len(about.world.leaves) / 3,
     "change.group": lambda about, values: about.level.state == "over" and bool(about.ahead()),
     "change.own_use": lambda about, values: about.mine.walk[-1].state == "over",
     "change.nothing_ran": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.leaf)] == 0,
@@ -313,7 +351,6 @@ CLAIMS: dict[str, Claim] = {
     "change.others": lambda about, values: about.ahead_elsewhere() and about.mine.walk[-1].state != "over",
     "change.every_job": lambda about, values: about.mine.walk[-1].state != "over",
     "own.over": lambda about, values: (about.mine.walk[-1].deviation_points or 0) > 0,
-    "own.over_alone": lambda about, values: (about.mine.walk[-1].deviation_points or 0) > 0,
     "own.under": lambda about, values: (about.mine.walk[-1].deviation_points or 0) < 0,
     "own.on": lambda about, values: about.mine.walk[-1].state == "on",
     "own.idle": lambda about, values: about.world.snapshot.values.usage[about.world.at(about.leaf)] == 0,
@@ -348,7 +385,7 @@ def test_no_sentence_is_contradicted_by_the_ranks(algorithm: dict[str, Any], wor
 
 
 def check_all(algorithm: dict[str, Any], world: Any) -> None:
-    """Every sentence about every leaf."""
+    """Every sentence about every leaf; and the leaves ahead and behind by level add up to those of the rank."""
     root, usage = world
     snapshot = snapshot_of(root, usage, algorithm)
     if snapshot is None:
@@ -357,7 +394,16 @@ def check_all(algorithm: dict[str, Any], world: Any) -> None:
     for leaf in found.leaves:
         mine = found.mine(leaf)
         story = found.story(mine)
-        for result in (*story.summary, *story.when, *story.changes, *([story.number] if story.number else [])):
+        if mine.levels_decide and any(step.target is not None for step in mine.walk):
+            assert mine.standing is not None
+            assert sum(step.leaves_ahead or 0 for step in mine.walk) == mine.standing.n_ahead
+            assert sum(step.leaves_behind or 0 for step in mine.walk) == mine.standing.n_behind
+        for result in (
+            *story.summary,
+            *story.verdict.when,
+            *story.verdict.changes,
+            *([story.number] if story.number else []),
+        ):
             check(About(found, mine), result)
         for level in story.levels:
             for result in (*level.messages, *level_messages(level.step, decides=level.decides)):

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from threading import Lock
 from typing import Annotated, Literal
 
@@ -87,7 +88,7 @@ class Outlook:
 
     daily_group: usage of the group on each recent day. to_target: when it is on target, which is at the nearer edge of
     the band around it. course: usage from now on, hour by hour. find: returns when the entry has a given fraction of
-    its group.
+    its group. with_share: `find` for another share of new usage.
     """
 
     state: LevelState
@@ -98,12 +99,17 @@ class Outlook:
     to_target: RecoveryRange
     course: Course
     find: Callable[[float], RecoveryRange]
+    with_share: Callable[[float], Callable[[float], RecoveryRange]]
     is_scenario: bool = False  # `share` is assumed by the reader, not measured
 
     @property
     def is_known(self) -> bool:
         """Whether a time can be forecast: it is on target now, or its pace is known from some day."""
         return bool(len(self.daily_group)) or self.state.edge is None
+
+    def at_share(self, share: float) -> RecoveryRange:
+        """Return when it is on target at another share of the group's usage."""
+        return _to_target(self.state, self.with_share(share))
 
     def pace(self, daily_group: float) -> Pace:
         return Pace(self.share * daily_group / DAY_S, daily_group / DAY_S)
@@ -122,16 +128,17 @@ def forecast_level(
     whole = float(past.group_daily.sum())
     measured = min(float(past.own_daily.sum()) / whole, 1.0) if whole > 0 else None
     assumed = share if share is not None else measured if measured is not None else 0.0
-    find: Callable[[float], RecoveryRange]
+    with_share: Callable[[float], Callable[[float], RecoveryRange]]
     if uses_closed_form(window):
         endless = replace(window, length_s=None)
         course = fading_course(_balance(state, state.target), endless, hours=24 * HORIZON_DAYS)
-        find = _ClosedForm(state, past.group_daily, assumed, endless)
+        with_share = partial(_ClosedForm, state, past.group_daily, endless)
         method: Method = "closed_form"
     else:
         course = _course(state, past, window, as_of_s)
-        find = _OnCourse(course, past.group_daily, assumed)
+        with_share = partial(_OnCourse, course, past.group_daily)
         method = "hour_by_hour"
+    find = with_share(assumed)
     return Outlook(
         state,
         assumed,
@@ -141,6 +148,7 @@ def forecast_level(
         _to_target(state, find),
         course,
         find,
+        with_share,
         is_scenario=share is not None,
     )
 
@@ -184,7 +192,7 @@ class _ClosedForm:
     end.
     """
 
-    def __init__(self, state: LevelState, days: F8, share: float, window: Window) -> None:
+    def __init__(self, state: LevelState, days: F8, window: Window, share: float) -> None:
         self.state, self.share = state, share
         self.rates = quartile_rates((days if len(days) else np.zeros(1)) * steady_rate(window))
         self.half_life_s = half_life_s_of(window)

@@ -9,6 +9,9 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
+
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.accounts.request_cache import once_per_request
@@ -44,6 +47,7 @@ from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import slack_of
 from apps.priorities.visibility import names_in, numbers_visible_in, own_queries
 
+F8 = npt.NDArray[np.float64]
 HORIZON_S = HORIZON_DAYS * DAY_S
 _ALIKE_S = 6 * 3600  # times closer than this are shown as one, not as a range
 
@@ -170,7 +174,7 @@ _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.S
 
 @dataclass(frozen=True, eq=False)
 class ForecastLevel:
-    """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown."""
+    """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown. own_daily: usage by day."""
 
     entry: int
     uid: UUID
@@ -181,6 +185,7 @@ class ForecastLevel:
     actual: float | None
     outlook: Outlook | None
     past_shares: Sequence[tuple[datetime, float]]
+    own_daily: F8
     messages: Sequence[Message]
 
     @property
@@ -216,11 +221,11 @@ class Forecast:
 
     @property
     def shown(self) -> ForecastLevel | None:
-        """The level to draw: the deciding one, else the deepest one that competes."""
+        """The level to draw: the deciding one, else the deepest one with a forecast, else the last."""
         if self.deciding is not None:
             return self.levels[self.deciding]
-        competing = [level for level in self.levels if level.outlook is not None]
-        return competing[-1] if competing else None
+        known = [level for level in self.levels if level.outlook is not None]
+        return next(reversed(known or self.levels), None)
 
     def factor_ahead(self) -> FactorAhead | None:
         """Forecast the factor; None where levels decide or a level is hidden."""
@@ -313,9 +318,21 @@ def build_forecast(
 def _forecast(
     policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, walk: Walk, chain: list[int], share: float | None
 ) -> Forecast:
-    """Build the forecast. chain: visible entries from the first level to the account's entry."""
-    entry, tree = walk.chain[-1], snapshot.tree
     pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
+    return forecast_from(policy, snapshot, query, walk, chain, pasts, share)
+
+
+def forecast_from(
+    policy: Policy,
+    snapshot: ServedSnapshot,
+    query: AccountQuery,
+    walk: Walk,
+    chain: Sequence[int],
+    pasts: Sequence[LevelPast] | None,
+    share: float | None = None,
+) -> Forecast:
+    """Build the forecast from past usage by level; None: unknown. chain: visible entries, the account's entry last."""
+    entry, tree = walk.chain[-1], snapshot.tree
     levels = [
         _level(policy, snapshot, entry, i, None if pasts is None else pasts[n], share) for n, i in enumerate(chain)
     ]
@@ -383,6 +400,7 @@ def _level(
         actual=None if state is None else state.actual,
         outlook=outlook,
         past_shares=() if past is None else past.past_shares,
+        own_daily=np.zeros(0) if past is None else past.own_daily,
         messages=messages,
     )
 

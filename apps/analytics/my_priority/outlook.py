@@ -15,21 +15,19 @@ from cachetools import LRUCache, cached
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.analytics.forecast.entry_forecast import forecast_level, needs_hourly_usage
-from apps.analytics.forecast.past_usage import LevelPast, load_past
-from apps.analytics.forecast.selectors import level_state
+from apps.analytics.forecast import Forecast, build_forecast
 from apps.analytics.my_priority.rank_history import get_own_entry
 from apps.analytics.what_if.trial import MOST_CORE_H, RankRange, limit_computations, rank_range_of
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery
-from apps.explain.messages import Outlook
 from apps.explain.my_priority import MyPriority, get_my_priority
+from apps.explain.verdict import Outlook
 from apps.policies.selectors import find_policy, get_policy
 from apps.policies.tree.columns import Mask
-from apps.priorities.metering import window_of
 from apps.priorities.recompute.reader_trials import moved_from, totals_of_reader
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visibility import numbers_visible_in
 
@@ -39,27 +37,28 @@ _WEEK_DAYS = 7
 
 
 def outlook_of(mine: MyPriority) -> Outlook | None:
-    """Predict for the user's own deciding level, which is always visible to them; None if recent usage is unknown."""
+    """Predict for the user's own deciding level from its forecast; None if recent usage is unknown."""
     snapshot = None if mine.error or mine.moment else newest_or_none(mine.policy_slug)
-    if snapshot is None or mine.deciding is None or snapshot.snapshot_id != mine.snapshot_id:
+    if snapshot is None or mine.decisive is None or snapshot.snapshot_id != mine.snapshot_id:
         return None
-    policy = find_policy(mine.policy_slug)
-    chain = [i for level in mine.walk if (i := snapshot.tree.index_of_uid(level.uid)) is not None]
-    if policy is None or len(chain) != len(mine.walk):
+    policy, entry = find_policy(mine.policy_slug), snapshot.tree.index_of_uid(mine.walk[-1].uid)
+    if policy is None or not entry:
         return None
-    state = level_state(snapshot, chain[mine.deciding])
-    window = window_of(snapshot.settings.window)
-    pasts = None if state is None else load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window))
-    if state is None or not pasts:
+    query = AccountQuery(mine.account, mine.group, mine.namespace)
+    visible = np.zeros(len(snapshot.tree), np.bool_)
+    visible[[snapshot.tree.index_of_uid(step.uid) or 0 for step in mine.walk]] = True
+    return outlook_in(build_forecast(policy, snapshot, entry, query, visible), mine)
+
+
+def outlook_in(forecast: Forecast, mine: MyPriority) -> Outlook | None:
+    """The deciding level's part of a forecast; None if recent usage is unknown."""
+    step = mine.decisive
+    level = next((level for level in forecast.levels if step is not None and level.uid == step.uid), None)
+    if step is None or level is None or level.outlook is None:
         return None
-    past = pasts[mine.deciding]
-    as_of = snapshot.as_of
-    expected = forecast_level(state, past, window, as_of_s=as_of.timestamp())
-    quiet = 0.0 if mine.deciding == len(mine.walk) - 1 else quietest_week(past)
-    at_quiet = None
-    if quiet is not None:
-        at_quiet = forecast_level(state, past, window, as_of_s=as_of.timestamp(), share=quiet).to_target.middle
-    found = expected.to_target
+    expected, found, as_of = level.outlook, level.outlook.to_target, forecast.as_of
+    is_own = step is mine.walk[-1] and not step.is_group
+    quiet = 0.0 if is_own else quietest_week(level.own_daily, expected.daily_group)
     return Outlook(
         found.middle.outcome,
         as_of,
@@ -68,15 +67,15 @@ def outlook_of(mine: MyPriority) -> Outlook | None:
         latest=_instant(as_of, found.latest),
         usual=expected.share_seen,
         quiet=quiet,
-        quiet_at=_instant(as_of, at_quiet),
+        quiet_at=None if quiet is None else _instant(as_of, expected.at_share(quiet).middle),
     )
 
 
-def quietest_week(past: LevelPast) -> float | None:
+def quietest_week(own_daily: F8, group_daily: F8) -> float | None:
     """Return an entry's smallest share, 0..1, of its group's usage in seven consecutive days; None if unknown."""
-    if len(past.group_daily) < _WEEK_DAYS:
+    if len(group_daily) < _WEEK_DAYS:
         return None
-    own, group = (_moving_sums(daily, _WEEK_DAYS) for daily in (past.own_daily, past.group_daily))
+    own, group = (_moving_sums(daily, _WEEK_DAYS) for daily in (own_daily, group_daily))
     parts = own[group > 0] / group[group > 0]
     return float(min(parts.min(), 1.0)) if len(parts) else None
 
@@ -86,8 +85,8 @@ def _moving_sums(daily: F8, n_days: int) -> F8:
     return np.convolve(daily, np.ones(n_days), mode="valid")
 
 
-def _instant(as_of: datetime, found: Recovery | None) -> datetime | None:
-    return None if found is None or found.in_s is None else as_of + timedelta(seconds=found.in_s)
+def _instant(as_of: datetime, found: Recovery) -> datetime | None:
+    return None if not found.in_s else as_of + timedelta(seconds=found.in_s)
 
 
 # --- The rank after a job ---------------------------------------------------------------------------------------------

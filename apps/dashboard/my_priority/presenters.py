@@ -25,19 +25,20 @@ from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.dashboard.algorithm.text import OwnNumber, own_number
 from apps.dashboard.figures import bars
-from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet, State
+from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet, State, Tolerance
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, framed
 from apps.dashboard.shell.presentation import Balance
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.shell.time_travel import DAY
-from apps.explain.messages import AccountMessages, LevelMessages, Outlook, messages_of, reason_in_short, runs_where
+from apps.explain.messages import AccountMessages, LevelMessages, messages_of, reason_in_short
 from apps.explain.my_priority import MyPriority
+from apps.explain.verdict import AccountFacts, Verdict, runs_where
 from apps.explain.walk import WalkStep
 from apps.figures import Figure
 from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
 from apps.priorities.sentences import Message, build_message, text_of
-from apps.priorities.sentences.numbers import as_typed
+from apps.priorities.sentences.numbers import as_typed, decimals_beside
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 WIDTH = 210
@@ -70,26 +71,22 @@ class AccountExplanation:
     """All text of one account in one policy."""
 
     mine: MyPriority
+    verdict: Verdict
     messages: AccountMessages
-    verdict: str
-    reason: str
-    own: str
     levels: Sequence[Level]
     total: str
     entry_url: str
 
 
 def build_account_explanation(
-    mine: MyPriority, others: Sequence[MyPriority] = (), outlook: Outlook | None = None, moment: str = ""
+    mine: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None, moment: str = ""
 ) -> AccountExplanation:
     """moment: query string of links to pages of the same moment."""
-    found = messages_of(mine, others, outlook)
+    found = messages_of(mine, others, facts)
     return AccountExplanation(
         mine=mine,
+        verdict=found.verdict,
         messages=found,
-        verdict=found.verdict.text,
-        reason=text_of(found.reason),
-        own=found.own.text if found.own else "",
         levels=[_level(mine, level, at, moment) for at, level in enumerate(found.levels)],
         total=found.number.text if found.number else "",
         entry_url=lines.entry_url(mine.policy_slug, mine.entry_uid, mine.entry_name, moment) if mine.entry_uid else "",
@@ -100,20 +97,29 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
     step = level.step
     balance = bar = None
     known = None if step.state == "unknown" else step.actual
+    difference = None if known is None or step.target is None else known - step.target
+    decimals = decimals_beside(known, step.target, difference=difference)
     if step.target is not None:
         balance = balance_of(step, known)
         scale = bars.share_scale([(known or 0.0, step.target)])
-        bar = bars.draw(actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH)
+        bar = bars.draw(
+            actual=known,
+            target=step.target,
+            maximum=scale,
+            state=balance.state,
+            width=WIDTH,
+            tolerance=tolerance_of(step),
+        )
     whom = _("you") if level.is_you else step.name
     return Level(
         number=index + 1,
         heading=_("%(first)s to %(last)s") % {"first": step.parent_name, "last": whom},
         sentence=text_of([level.standing, *level.effects]),
-        actual=presentation.percent(known),
-        target=presentation.percent(step.target),
+        actual=presentation.percent(known, decimals),
+        target=presentation.percent(step.target, decimals),
         balance=balance,
         bar=bar,
-        label=lines.bar_label(known, step.target, USUAL_TOLERANCE),
+        label=lines.bar_label(known, step.target, tolerance_of(step)),
         decides=level.decides,
         ahead=text_of([level.ahead, *level.equal]),
         local_only=level.local_only.text if level.local_only else "",
@@ -135,12 +141,21 @@ def _own_names(mine: MyPriority) -> list[str]:
     return list({name: None for each in mine.walk for name, value in each.columns.items() if value is not None})
 
 
+def tolerance_of(step: WalkStep) -> Tolerance:
+    """The band of its policy around its target."""
+    return Tolerance(0.0, step.slack)
+
+
 def balance_of(step: WalkStep, known: float | None) -> Balance:
-    """Over, under, on target or idle, with the difference in points."""
-    if known is not None and step.target is not None and step.state in {"over", "under"}:
-        word = _("over") if step.state == "over" else _("under")
-        return Balance(State(step.state), presentation.points(known - step.target), word)
-    return presentation.balance(known, step.target, has_usage=step.state != "idle")
+    """Its state as sentences have it, with the difference in points where it is over or under."""
+    if known is None or step.target is None or step.state == "unknown":
+        return Balance(State.NO_DATA, "", _("no data"))
+    words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
+    amount = ""
+    if step.state in ("over", "under"):
+        difference = known - step.target
+        amount = presentation.points(difference, decimals_beside(known, step.target, difference=difference))
+    return Balance(State(step.state), amount, words[step.state])
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------------

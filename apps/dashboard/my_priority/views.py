@@ -16,7 +16,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.analytics.my_priority.outlook import outlook_of
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
 from apps.core.typed_numbers import read_whole
@@ -24,7 +23,7 @@ from apps.dashboard import charges as charge_lines
 from apps.dashboard import forecast as forecast_pages
 from apps.dashboard.charges import ChargeLine
 from apps.dashboard.figures import bars
-from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
+from apps.dashboard.figures.bars import Bullet
 from apps.dashboard.members.presenters import ClaimForm
 from apps.dashboard.my_priority import presenters as my_figures
 from apps.dashboard.my_priority.presenters import (
@@ -33,6 +32,7 @@ from apps.dashboard.my_priority.presenters import (
     balance_of,
     build_account_explanation,
     submit_card,
+    tolerance_of,
     trend_of,
 )
 from apps.dashboard.shell import lines, time_travel
@@ -45,8 +45,9 @@ from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
 from apps.explain.walk import WalkStep
 from apps.mapping import attachments
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.jobs import WaitingJobs, list_waiting_jobs
+from apps.priorities.jobs import WaitingJobs
 from apps.priorities.sentences import Message, text_of
+from apps.schedulers.my_jobs import facts_about, list_my_waiting_jobs
 from apps.schedulers.selectors import has_queue
 
 # --- Page -------------------------------------------------------------------------------------------------------------
@@ -115,7 +116,8 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
         return context
     suffix = time_travel.moment_query(at)
     others = [mine for mine in found if mine is not chosen]
-    context["story"] = build_account_explanation(chosen, others, None if at is not None else outlook_of(chosen), suffix)
+    facts_of = facts_about(actor_of(request), clock.now(), is_past=at is not None)
+    context["story"] = build_account_explanation(chosen, others, facts_of(chosen), suffix)
     context["others"] = [
         OtherAccount(mine, address_of(mine, at), reason_in_short(mine), mine is chosen) for mine in known
     ]
@@ -145,7 +147,7 @@ def submit_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority
 
 def _waiting_jobs(request: HttpRequest, mine: MyPriority) -> WaitingJobs | None:
     try:
-        return list_waiting_jobs(policy_slug=mine.policy_slug, actor=actor_of(request))
+        return list_my_waiting_jobs(policy_slug=mine.policy_slug, actor=actor_of(request), at=clock.now())
     except DomainError:
         return None
 
@@ -207,8 +209,11 @@ def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrast
     known = None if step.state == "unknown" else step.actual
     scale = bars.share_scale([(each.actual or 0.0, each.target or 0.0) for each in steps])
     balance = balance_of(step, known)
-    bar = bars.draw(actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH)
-    return Contrasted(step.name, sentence, bar, lines.bar_label(known, step.target, USUAL_TOLERANCE), balance)
+    tolerance = tolerance_of(step)
+    bar = bars.draw(
+        actual=known, target=step.target, maximum=scale, state=balance.state, width=WIDTH, tolerance=tolerance
+    )
+    return Contrasted(step.name, sentence, bar, lines.bar_label(known, step.target, tolerance), balance)
 
 
 def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:

@@ -28,12 +28,14 @@ class Explanation:
     kind:
         `levels`: siblings are compared by one component; between two entries the first level that differs decides.
         `ratio`: one number for the whole path, F = 2^(−R / damping_factor) with R = used / due at each level; R of
-        the root is 1. The decisive level is the one with the largest change of log2 F.
+        the root is 1. The decisive level is the one with the largest change of log2 F, up for a
+        good rank and down for another.
         `number`: one number for the whole path, which can't be attributed to single levels.
 
     component: the column that siblings are compared by; "" for the priority, or the scalar where there is a
     resolution. used, due: columns of UE and S, for `ratio`. own_ratio, exponent: columns of r_l and k where an
-    entry's own ratio is raised to a power; "" where it isn't.
+    entry's own ratio is raised to a power; "" where it isn't. only_adds: below the first level R never falls, because
+    an entry's own usage is added to the usage that it inherits from the level above.
     """
 
     kind: Kind
@@ -42,6 +44,7 @@ class Explanation:
     due: str = ""
     own_ratio: str = ""
     exponent: str = ""
+    only_adds: bool = False
 
     def __post_init__(self) -> None:
         if self.kind == "ratio" and not (self.used and self.due):

@@ -23,7 +23,7 @@ class SlurmClassic:
     parameters: tuple[Parameter, ...] = (base.DAMPING_FACTOR,)
     fields: tuple[str, ...] = base.SSHARE_FIELDS
     takes_inherit = True
-    explanation = Explanation("ratio", used="effective_usage", due="norm_shares")
+    explanation = Explanation("ratio", used="effective_usage", due="norm_shares", only_adds=True)
 
     def properties(self, settings: Settings) -> operators.Properties:
         """A priority depends on shares and usage of the whole tree, so it changes with the usage of others."""

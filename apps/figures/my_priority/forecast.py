@@ -138,7 +138,7 @@ def chosen_level(found: Forecast, options: ForecastOptions) -> ForecastLevel | N
                 return level
         message = _("This level is not one of %(account)s.") % {"account": found.account}
         raise Invalid(message, fields=[FieldProblem(LEVEL, message)])
-    return found.shown or (found.levels[-1] if found.levels else None)
+    return found.shown
 
 
 def forecast_figure(found: Forecast, options: ForecastOptions, query: QueryDict) -> Figure:

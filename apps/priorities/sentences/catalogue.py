@@ -13,7 +13,6 @@ from django.utils.translation import ngettext_lazy
 from apps.priorities.sentences import numbers, walk
 
 # --- Used for several keys --------------------------------------------------------------------------------------------
-_NOT_OVER = _("No date to wait for: the decisive level is not over its target, and the order changes with every job.")
 _IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
 _IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")
 _NOT_AT_THIS_PACE = _(
@@ -29,47 +28,70 @@ _IF_NOT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it does not
 
 # --- Expected date and advice -----------------------------------------------------------------------------------------
 ANSWERS = {
-    "when.first": _("Now: you have the highest rank. It falls as your jobs run."),
-    "when.front": ngettext_lazy(
-        "Now: %(n)s of %(of)s is ahead, so fairshare does not delay your jobs. Check age, size, partition and limits.",
-        "Now: only %(n)s of %(of)s are ahead, so fairshare does not delay your jobs. Check age, size, partition and "
-        "limits.",
+    "when.first": _("Now: no account is ahead of you. Your rank falls as your jobs run."),
+    "when.now": ngettext_lazy(
+        "Now: fair share puts %(n)s of %(of)s accounts ahead of you.",
+        "Now: fair share puts %(n)s of %(of)s accounts ahead of you.",
         "count",
     ),
+    "when.lead": _("Your lead shrinks until %(name)s is on target, around %(on)s."),
+    "when.lead_you": _("Your lead shrinks until you are on target, around %(on)s."),
+    "queue.first": _("Your first waiting job in %(scheduler)s is number %(position)s of %(of)s."),
+    "queue.by_fairshare": ngettext_lazy(
+        "%(n)s job is ahead of it only because of fair share.",
+        "%(n)s jobs are ahead of it only because of fair share.",
+        "count",
+    ),
+    "queue.not_by_fairshare": _("No job is ahead of it because of fair share: check age, size, partition and limits."),
+    "queue.no_place": ngettext_lazy(
+        "%(n)s job of yours waits in %(scheduler)s, without a place in its order.",
+        "%(n)s jobs of yours wait in %(scheduler)s, without a place in its order.",
+        "count",
+    ),
+    "queue.better": ngettext_lazy(
+        "%(n)s job of accounts ahead of you waits.", "%(n)s jobs of accounts ahead of you wait.", "count"
+    ),
+    "queue.no_better": _("No job of an account ahead of you waits."),
     "when.new_user": _("You are new here, and your rank is being computed. Check again in a moment."),
     "when.unmapped": _("With the next recompute after an administrator has mapped the account."),
     "when.no_snapshot": _("After the next recompute, usually within a minute."),
     "when.above": _("The decisive level is above those visible to you."),
-    "when.no_shares": _("No date: only shares of %(parent)s change this."),
-    "when.equal": _("No date to wait for: the order changes with every job."),
-    "when.inherited": _("No date: inside %(parent)s others have no own shares, and %(algorithm)s takes them first."),
-    "when.not_over": _NOT_OVER,
-    "when.you_not_over": _NOT_OVER,
-    "when.unknown": _("No date: daily usage is not known yet."),
+    "when.no_shares": _("Only shares of %(parent)s improve your rank."),
+    "when.equal": _("Your place changes with every job."),
+    "when.inherited": _(
+        "Only the policy changes this: inside %(parent)s others have no own shares, and %(algorithm)s takes them first."
+    ),
+    "when.not_over": _("No date: your place improves as the jobs of others run."),
+    "when.under_until": _(
+        "Your place improves as the jobs of others run. %(name)s stays under its target until around %(on)s at its "
+        "usual pace."
+    ),
+    "when.under_until_you": _(
+        "Your place improves as the jobs of others run. You stay under your target until around %(on)s at your usual "
+        "pace."
+    ),
+    "when.unknown": _("No date yet: recent usage is not known by day."),
     "when.recovers": _("%(name)s is back on target around %(on)s at its usual pace."),
     "when.recovers_between": _(
         "%(name)s is back on target around %(on)s (%(earliest)s to %(latest)s) at its usual pace."
     ),
-    "when.you_recover": _("You are back on target around %(on)s at your usual pace."),
-    "when.you_recover_between": _(
+    "when.recovers_you": _("You are back on target around %(on)s at your usual pace."),
+    "when.recovers_between_you": _(
         "You are back on target around %(on)s (%(earliest)s to %(latest)s) at your usual pace."
     ),
     "when.quiet": _(
         "%(on)s at the earliest, if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s). "
-        "At its usual pace (%(other_share)s) not within 30 days."
+        "At its usual pace (%(other_share)s) not within 90 days."
     ),
     "when.you_stop": _(
         "%(on)s at the earliest, if you run nothing. At your usual pace (%(other_share)s of %(parent)s) not within "
-        "30 days."
+        "90 days."
     ),
     "when.later": _(
-        "Not within 30 days, even if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s)."
+        "Not within 90 days, even if %(name)s runs as little as in its quietest week (%(share)s of %(parent)s)."
     ),
-    "when.you_later": _("Not within 30 days, even if you run nothing."),
-    "when.never": _(
-        "No date: even in its quietest week %(name)s used %(share)s of %(parent)s; target %(target)s. A larger share "
-        "changes that."
-    ),
+    "when.not_soon": _("Not within 90 days, if %(name)s runs as in recent days."),
+    "when.you_later": _("Not within 90 days, even if you run nothing."),
     "when.nobody_runs": _("No date without usage in %(parent)s: all usage decays alike."),
     "change.unmapped": _(
         "%(policy)s doesn’t map %(account)s. Claim this account below, or send the name to your site’s "
@@ -83,7 +105,10 @@ ANSWERS = {
         "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s, "
         "this one at %(rank)s."
     ),
-    "change.nothing": _("Nothing needed."),
+    "change.ranked_account": _(
+        "Submit under %(account)s if the job may run there: that account is at rank %(other_rank)s of %(of)s."
+    ),
+    "change.nothing": _("Nothing you need to do."),
     "change.group": _(
         "Less usage by %(name)s, or a larger share for it. Running less yourself helps only as much as it lowers the "
         "total of %(name)s."
@@ -267,17 +292,15 @@ TEXTS: Mapping[str, Any] = {
 
 # --- Messages ---------------------------------------------------------------------------------------------------------
 # The name of a value decides its format, so that a name has one meaning in all sentences.
+_PERCENT = ("target", "actual", "other_target", "other_actual", "limit", "share", "other_share")
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "target": numbers.percent,
-    "actual": numbers.percent,
-    "other_target": numbers.percent,
-    "other_actual": numbers.percent,
-    "limit": numbers.percent,
+    **dict.fromkeys(_PERCENT, numbers.percent),
     "points": lambda points: numbers.points_phrase(points / 100),
     "rank": numbers.count,
     "of": numbers.count,
     "other_rank": numbers.count,
     "n": numbers.count,
+    "position": numbers.count,
     "n_ahead": numbers.count,
     "n_siblings": numbers.count,
     "levels": numbers.count,
@@ -303,8 +326,6 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "hours": numbers.amount,
     "shares": numbers.amount,
     "wished_shares": numbers.amount,
-    "share": numbers.percent,
-    "other_share": numbers.percent,
     "in_s": numbers.span,
     "soonest_s": numbers.span,
     "latest_s": numbers.span,
@@ -328,8 +349,18 @@ class Message:
             name: numbers.UNKNOWN if value is None else _FORMATS.get(name, str)(value)
             for name, value in self.values.items()
         }
+        formatted |= self._percentages()
         formatted["count"] = int(self.values.get("n", self.values.get("n_siblings", 1)))
         return str(TEXTS[self.key] % formatted)
+
+    def _percentages(self) -> dict[str, str]:
+        """Its fractions in percent and a difference in points, with the decimals that they need beside each other."""
+        fractions = {name: self.values[name] for name in _PERCENT if name in self.values}
+        points = self.values.get("points")
+        difference = None if points is None else points / 100
+        decimals = numbers.decimals_beside(*fractions.values(), difference=difference)
+        found = {name: numbers.percent(value, decimals) for name, value in fractions.items()}
+        return found if difference is None else {**found, "points": numbers.points_phrase(difference, decimals)}
 
     def __str__(self) -> str:
         return self.text

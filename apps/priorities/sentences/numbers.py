@@ -27,15 +27,40 @@ def percent(fraction: float | None, decimals: int = 1) -> str:
     return f"{number(points, decimals)}{NBSP}%"
 
 
-def points(fraction: float) -> str:
+_MOST_DECIMALS = 3
+
+
+def decimals_beside(*fractions: float | None, difference: float | None = None) -> int:
+    """The fewest decimals, 1 to 3, of fractions shown beside each other in percent.
+
+    Different ones look different, and a difference in points, rounded likewise, is that of two numbers as shown.
+    """
+    known = [fraction * 100 for fraction in fractions if fraction is not None and isfinite(fraction)]
+    for decimals in range(1, _MOST_DECIMALS):
+        shown = [round(points, decimals) for points in known]
+        is_clear = all(
+            (one == other) == (abs(a - b) < 10.0**-_MOST_DECIMALS / 2)
+            for one, a in zip(shown, known, strict=True)
+            for other, b in zip(shown, known, strict=True)
+        )
+        if is_clear and (difference is None or round(abs(difference) * 100, decimals) in _gaps(shown, decimals)):
+            return decimals
+    return _MOST_DECIMALS
+
+
+def _gaps(shown: Sequence[float], decimals: int) -> set[float]:
+    return {round(abs(one - other), decimals) for one in shown for other in shown}
+
+
+def points(fraction: float, decimals: int = 1) -> str:
     """The size of a difference of shares, without sign and unit: 8.2."""
-    return number(abs(fraction) * 100, 1)
+    return number(abs(fraction) * 100, decimals)
 
 
-def points_phrase(difference: float) -> str:
+def points_phrase(difference: float, decimals: int = 1) -> str:
     """8.2 points, for sentences."""
-    shown = round(abs(difference) * 100, 1)
-    return ngettext("%(n)s point", "%(n)s points", 1 if shown == 1 else 2) % {"n": points(difference)}
+    shown = round(abs(difference) * 100, decimals)
+    return ngettext("%(n)s point", "%(n)s points", 1 if shown == 1 else 2) % {"n": points(difference, decimals)}
 
 
 def signed(value: float | None, decimals: int = 3) -> str:

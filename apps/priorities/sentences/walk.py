@@ -24,9 +24,6 @@ _SOME_AHEAD = ngettext_lazy(
     "%(n_ahead)s of %(n_siblings)s others are ahead.",
     "count",
 )
-_OWN_OVER = _("Your own usage inside %(parent)s is above your target.")
-_YOU_USED = _("Main reason: you used %(actual)s of %(parent)s; target %(target)s.")
-_GROUP_USED = _("Main reason: %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s.")
 _YOUR_FACTOR = _(
     "Main effect on your factor: you used %(actual)s of %(parent)s; target %(target)s. It changes "
     "from %(other_factor)s to %(factor)s."
@@ -64,10 +61,11 @@ LEVELS = {
     "fallback.below_then": _LOCAL_BELOW,
     "fallback.above": _LOCAL_HERE,
     "fallback.above_then": _LOCAL_HERE,
-    "ahead.alone": _("There are no others at this level."),
+    "ahead.alone": _("There are no others with shares of their own at this level."),
     "ahead.suppressed": _("How many others are ahead is not shown."),
     "ahead.nobody": _NONE_AHEAD,
     "ahead.some": _SOME_AHEAD,
+    "ahead.part": _("No other one is ahead as a whole, but some of their members are."),
     "ahead.nobody_yours": _NONE_AHEAD,
     "ahead.some_yours": _SOME_AHEAD,
     "ahead.nobody_you": _NONE_AHEAD,
@@ -110,6 +108,10 @@ EFFECTS = {
     "effect.same": _("This level leaves the factor at %(factor)s: the ratio R stays at %(ratio)s."),
     "effect.no_shares": _("It has no shares of the whole, so the factor is %(factor)s."),
     "effect.no_shares_above": _("A level above has no shares, so the factor stays at %(factor)s."),
+    "effect.adds": _(
+        "This is so even under the target: below the first level this factor only falls, because own usage is added to "
+        "the usage inherited from the level above."
+    ),
     "effect.bent": _(
         "Its own ratio r_l is %(own_ratio)s, on the other side of 1 than R = %(above)s above it, so it counts with the "
         "exponent k = %(k)s."
@@ -121,6 +123,16 @@ EFFECTS = {
     "factor.you_no_shares": _("You have no shares of %(parent)s, so your factor is %(factor)s."),
     "factor.group_no_shares": _("%(name)s has no shares of %(parent)s, so your factor is %(factor)s."),
     "reason.factor_same": _("No level changes your factor."),
+    "reason.factor_less": ngettext_lazy(
+        "No level raises your factor, but %(n)s other has a lower one.",
+        "No level raises your factor, but %(n)s others have a lower one.",
+        "count",
+    ),
+    "reason.factor_more": ngettext_lazy(
+        "No level lowers your factor, but %(n)s other has a higher one.",
+        "No level lowers your factor, but %(n)s others have a higher one.",
+        "count",
+    ),
     "reason.number": _("%(algorithm)s computes one number from the whole path; no single level is the main reason."),
     "rank.factor": _("Rank %(rank)s of %(of)s. Level with the largest effect on the factor: %(name)s."),
     "forecast.factor_at_target": _(
@@ -192,29 +204,106 @@ VERDICTS = {
     "rank.unmapped": _("%(policy)s has no entry for this account: schedulers receive the factor %(factor)s."),
     "rank.no_snapshot": _("%(policy)s has no priorities yet."),
     "verdict.only": _("You are the only one: rank 1 of 1"),
-    "verdict.ahead": _("Higher than most: rank %(rank)s of %(of)s"),
+    "verdict.near": _("Near the front: rank %(rank)s of %(of)s"),
+    "verdict.ahead": _("Ahead of most: rank %(rank)s of %(of)s"),
     "verdict.middle": _("In the middle: rank %(rank)s of %(of)s"),
-    "verdict.behind": _("Lower than most: rank %(rank)s of %(of)s"),
+    "verdict.behind": _("Behind most: rank %(rank)s of %(of)s"),
     "verdict.unranked": _("Not ranked"),
     "verdict.new_user": _("Being computed"),
     "verdict.unmapped": _("No entry in %(policy)s"),
     "verdict.no_snapshot": _("No priorities yet"),
     "verdict.nothing_kept": _("No data for that time"),
-    "reason.you": _YOU_USED,
-    "reason.group": _GROUP_USED,
-    "reason.you_under": _YOU_USED,
-    "reason.group_under": _GROUP_USED,
-    "reason.you_less": _(
-        "Main reason: others come first at this level. You used %(actual)s of %(parent)s; target %(target)s."
+    "reason.you_good_under": ngettext_lazy(
+        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
+        "so you go before %(n)s account at this level.",
+        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
+        "so you go before %(n)s accounts at this level.",
+        "count",
     ),
-    "reason.group_less": _(
-        "Main reason: others come first at the level of %(name)s, which as a whole used %(actual)s of "
-        "%(parent)s; target %(target)s."
+    "reason.group_good_under": ngettext_lazy(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
+        "so you go before %(n)s account at this level.",
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
+        "so you go before %(n)s accounts at this level.",
+        "count",
     ),
-    "reason.you_first": _("You have the highest rank. You used %(actual)s of %(parent)s; target %(target)s."),
-    "reason.group_first": _(
-        "You have the highest rank. %(name)s as a whole used %(actual)s of %(parent)s; target %(target)s."
+    "reason.you_good_on": ngettext_lazy(
+        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
+        "and you go before %(n)s account at this level.",
+        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
+        "and you go before %(n)s accounts at this level.",
+        "count",
     ),
+    "reason.group_good_on": ngettext_lazy(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
+        "and you go before %(n)s account at this level.",
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
+        "and you go before %(n)s accounts at this level.",
+        "count",
+    ),
+    "reason.you_good_over": ngettext_lazy(
+        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
+        "but you still go before %(n)s account at this level.",
+        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
+        "but you still go before %(n)s accounts at this level.",
+        "count",
+    ),
+    "reason.group_good_over": ngettext_lazy(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
+        "but you still go before %(n)s account at this level.",
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
+        "but you still go before %(n)s accounts at this level.",
+        "count",
+    ),
+    "reason.you_bad_over": ngettext_lazy(
+        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
+        "so %(n)s account goes before you at this level.",
+        "Main reason: you used %(actual)s of %(parent)s, more than your target of %(target)s, "
+        "so %(n)s accounts go before you at this level.",
+        "count",
+    ),
+    "reason.group_bad_over": ngettext_lazy(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
+        "so %(n)s account goes before you at this level.",
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, more than its target of %(target)s, "
+        "so %(n)s accounts go before you at this level.",
+        "count",
+    ),
+    "reason.you_bad_on": ngettext_lazy(
+        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
+        "but %(n)s account goes before you at this level.",
+        "Main reason: you used %(actual)s of %(parent)s, on your target of %(target)s, "
+        "but %(n)s accounts go before you at this level.",
+        "count",
+    ),
+    "reason.group_bad_on": ngettext_lazy(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
+        "but %(n)s account goes before you at this level.",
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, on its target of %(target)s, "
+        "but %(n)s accounts go before you at this level.",
+        "count",
+    ),
+    "reason.you_bad_under": ngettext_lazy(
+        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
+        "but %(n)s account goes before you at this level.",
+        "Main reason: you used %(actual)s of %(parent)s, less than your target of %(target)s, "
+        "but %(n)s accounts go before you at this level.",
+        "count",
+    ),
+    "reason.group_bad_under": ngettext_lazy(
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
+        "but %(n)s account goes before you at this level.",
+        "Main reason: %(name)s as a whole used %(actual)s of %(parent)s, less than its target of %(target)s, "
+        "but %(n)s accounts go before you at this level.",
+        "count",
+    ),
+    "reason.good_rule": _(
+        "Main reason: others are equal to %(name)s inside %(parent)s, and %(algorithm)s takes you before %(n)s of them."
+    ),
+    "reason.tied": ngettext_lazy(
+        "All others share your rank, but %(n)s is ahead.", "All others share your rank, but %(n)s are ahead.", "count"
+    ),
+    "reason.new_user": _("You are new in %(name)s: the rank is that of a new member without usage."),
     "reason.you_listed": _(
         "Main reason: others are equal to you inside %(parent)s, and %(algorithm)s takes them first by its own rule."
     ),
@@ -241,8 +330,7 @@ VERDICTS = {
     "reason.above": _("The main reason is at a level above those visible to you."),
     "reason.alone": _("There are no other ranks to compare."),
     "reason.equal": _("All ranks are equal: no level decides."),
-    "own.over": _OWN_OVER,
-    "own.over_alone": _OWN_OVER,
+    "own.over": _("Your own usage inside %(parent)s is above your target."),
     "own.under": _("Your own usage inside %(parent)s is below your target."),
     "own.idle": _("You had no usage in the window."),
     "own.on": _("Your own usage inside %(parent)s is on target."),

@@ -85,7 +85,7 @@ def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
     for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
         assert page.has(part), part
     answers = page.values("data-key", ".answers")
-    assert [key.split(".")[0] for key in answers] == ["when", "change"]
+    assert [key.split(".")[0] for key in answers] == ["reason", "own", "when", "change"]
 
 
 def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from apps.dashboard.my_priority.presenters import build_account_explanation
 from apps.explain.my_priority import MyPriority
+from apps.explain.rank_position import RankPosition
 from apps.explain.walk import WalkStep
 from apps.priorities.sentences import build_message
 
@@ -40,11 +41,11 @@ MINE = MyPriority(
     entry_name="dholm",
     entry_path="/VO-A/dholm",
     walk=(
-        _step("VO-A", "SweGrid", 0.30, 0.382, "over"),
+        _step("VO-A", "SweGrid", 0.30, 0.382, "over", leaves_ahead=66, leaves_behind=2),
         _step("dholm", "VO-A", 0.25, 0.241, "on", n_ahead=0, n_siblings=3),
     ),
     deciding=0,
-    rank=67,
+    standing=RankPosition(67, 69, 2),
     of=69,
     factor=0.0435,
     priorities=(-0.273, 0.036),
@@ -59,12 +60,10 @@ MINE = MyPriority(
 
 def test_the_verdict_names_rank_and_deciding_level() -> None:
     story = build_account_explanation(MINE)
-    assert story.messages.verdict == build_message("verdict.behind", rank=67, of=69)
-    reason = build_message("reason.group", name="VO-A", parent="SweGrid", actual=0.382, target=0.30)
-    assert story.messages.reason == [reason]
-    assert story.messages.own == build_message("own.on", parent="VO-A")
-    assert (story.verdict, story.reason) == (story.messages.verdict.text, reason.text)
-    assert story.own == build_message("own.on", parent="VO-A").text
+    facts = {"name": "VO-A", "parent": "SweGrid", "actual": 0.382, "target": 0.30}
+    assert story.verdict.heading == build_message("verdict.behind", rank=67, of=69)
+    assert story.verdict.reason == (build_message("reason.group_bad_over", **facts, n=66),)
+    assert story.verdict.own == build_message("own.on", parent="VO-A")
 
 
 def test_each_level_is_one_sentence_with_over_or_under_and_no_ratio() -> None:
@@ -95,22 +94,20 @@ def test_the_last_line_shows_the_value_sent_to_schedulers() -> None:
 
 
 def test_own_usage_is_the_reason_if_the_last_level_decides() -> None:
-    steps = (MINE.walk[0], _step("dholm", "VO-A", 0.25, 0.60, "over"))
+    steps = (MINE.walk[0], _step("dholm", "VO-A", 0.25, 0.60, "over", leaves_ahead=66))
     story = build_account_explanation(replace(MINE, walk=steps, deciding=1))
-    assert story.messages.reason == [build_message("reason.you", name="dholm", parent="VO-A", actual=0.60, target=0.25)]
-    assert story.reason == story.messages.reason[0].text
-    assert story.messages.own is None
-    assert story.own == ""
+    facts = {"name": "dholm", "parent": "VO-A", "actual": 0.60, "target": 0.25}
+    assert story.verdict.reason == (build_message("reason.you_bad_over", **facts, n=66),)
+    assert story.verdict.own is None
 
 
 def test_no_deciding_level_and_no_rank_have_their_own_sentences() -> None:
-    level = build_account_explanation(replace(MINE, deciding=None))
-    assert level.messages.reason == [build_message("reason.equal")]
-    assert level.reason == build_message("reason.equal").text
+    equal = build_account_explanation(replace(MINE, deciding=None, standing=RankPosition(1, 69, 0)))
+    assert equal.verdict.reason == (build_message("reason.equal", n=0),)
     above = build_account_explanation(replace(MINE, deciding=None, is_decided_above=True))
-    assert above.messages.reason == [build_message("reason.above")]
-    unranked = build_account_explanation(replace(MINE, rank=None, deciding=None))
-    assert unranked.messages.verdict == build_message("verdict.unranked")
+    assert above.verdict.reason == (build_message("reason.above"),)
+    unranked = build_account_explanation(replace(MINE, standing=None, deciding=None))
+    assert unranked.verdict.heading == build_message("verdict.unranked")
     assert unranked.messages.number == build_message("number.fallback", factor=0.0435)
     assert "0.0435" in unranked.total
 

@@ -21,9 +21,9 @@ from apps.dashboard.my_priority.presenters import draw_trend
 from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
-from apps.priorities.jobs import list_waiting_jobs
 from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.serving import store
+from apps.schedulers.my_jobs import list_my_waiting_jobs
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -160,13 +160,13 @@ def test_a_waiting_job_is_behind_better_ranks_and_earlier_own_jobs(grid: Grid) -
         for user, path in (("alice", "/atlas/alice"), ("dave", "/cms/dave"), ("carol", "/biomed/carol"))
     }
     ahead = sum(n for user, n in (("dave", 2), ("carol", 1)) if rank[user] < rank["alice"])
-    found = list_waiting_jobs(policy_slug=SLUG, actor=Actor(user=grid.alice, via="web"))
+    found = list_my_waiting_jobs(policy_slug=SLUG, actor=Actor(user=grid.alice, via="web"), at=clock.now())
     assert [(job.job, job.position, job.of) for job in found.jobs] == [("m1", ahead + 1, 6), ("m2", ahead + 2, 6)]
     assert (found.n_mine, found.n_all, found.silent) == (2, 6, [])
 
 
 def test_sources_without_a_job_listing_are_named(grid: Grid, alice: Client) -> None:
-    found = list_waiting_jobs(policy_slug=SLUG, actor=Actor(user=grid.alice, via="web"))
+    found = list_my_waiting_jobs(policy_slug=SLUG, actor=Actor(user=grid.alice, via="web"), at=clock.now())
     assert (found.n_mine, list(found.jobs), found.silent) == (0, [], ["Cluster A"])
     assert "Cluster A" in read(alice.get(PAGE)).text("#waiting-jobs")
 

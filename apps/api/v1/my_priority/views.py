@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, AfterJob, list_ranks_after_job, outlook_of
+from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, AfterJob, list_ranks_after_job
 from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.inputs import moment_of, read_query
 from apps.api.records import record_serializer, serializer_of
@@ -20,7 +20,8 @@ from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob
-from apps.priorities.jobs import WaitingJobs, list_waiting_jobs
+from apps.priorities.jobs import WaitingJobs
+from apps.schedulers.my_jobs import MOST_JOBS, facts_about, list_my_waiting_jobs
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 _NUMBER: dict[str, Any] = {
@@ -81,6 +82,12 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     n_ahead = serializers.IntegerField(allow_null=True, help_text="Number of siblings that are ahead")
     n_siblings = serializers.IntegerField()
     n_equal = serializers.IntegerField(allow_null=True, help_text="Number of siblings with the same component")
+    leaves_ahead = serializers.IntegerField(
+        allow_null=True, help_text="Ranked leaves that are ahead and part from the path here; null: a ratio orders"
+    )
+    leaves_behind = serializers.IntegerField(
+        allow_null=True, help_text="Ranked leaves that are behind and part from the path here; null: a ratio orders"
+    )
     n_rounded = serializers.IntegerField(
         allow_null=True, help_text="Number of siblings that are equal only after rounding to the policy's resolution"
     )
@@ -120,13 +127,13 @@ class MyAccountSerializer(serializers.Serializer[Any]):
     )
     deciding = serializers.CharField(
         allow_null=True,
-        help_text="Path of the entry that decides most: at the level at which most leaves ahead branch off, or, for a "
-        "ratio, with the largest change of log2 of the factor",
+        help_text="Path of the entry that explains the rank: for a good rank at the level at which most leaves behind "
+        "part from the path, else most leaves ahead; for a ratio the largest change of log2 of the factor, up or down",
     )
     sentence = serializers.CharField()
-    sentences = SentenceSerializer(many=True, help_text="Verdict, reason, and effect of the caller's own usage")
+    sentences = SentenceSerializer(many=True, help_text="Heading, reason, and effect of the caller's own usage")
     when = SentenceSerializer(
-        many=True, help_text="When fairshare no longer holds jobs back, or why there is no such date"
+        many=True, help_text="Now, or when the rank improves, or why there is no date; and the place in the queue"
     )
     changes = SentenceSerializer(many=True, help_text="Changes that would improve the rank, the most effective first")
     stale = SentenceSerializer(
@@ -193,8 +200,9 @@ class MeView(APIView):
     def get(self, request: Request) -> Response:
         """The caller's accounts with their ranks. `at` selects a past instant; rights are always the current ones."""
         given = read_query(MeFilterSerializer, request)
-        answer = get_me(actor=actor_of(request), at=moment_of(given.get("at")), policy_slug=given.get("policy"))
-        return Response(answer)
+        actor, at = actor_of(request), moment_of(given.get("at"))
+        facts_of = facts_about(actor, clock.now(), is_past=at is not None)
+        return Response(get_me(actor=actor, at=at, policy_slug=given.get("policy"), facts_of=facts_of))
 
 
 class MyExplanationView(APIView):
@@ -209,14 +217,15 @@ class MyExplanationView(APIView):
         changes that would improve the rank.
         """
         given = read_query(MyExplanationFilterSerializer, request)
+        actor, at = actor_of(request), moment_of(given.get("at"))
         answer = explain_me(
-            actor=actor_of(request),
-            at=moment_of(given.get("at")),
+            actor=actor,
+            at=at,
             policy_slug=given.get("policy"),
             account=given["account"],
             namespace=given["namespace"],
             entry=given["entry"],
-            outlook_of=outlook_of,
+            facts_of=facts_about(actor, clock.now(), is_past=at is not None),
         )
         return Response(answer)
 
@@ -354,13 +363,14 @@ class WaitingFilterSerializer(serializers.Serializer[Any]):
 
 WaitingJobsSerializer = record_serializer(
     WaitingJobs,
-    only=("n_mine", "n_all", "seen_at", "silent", "jobs"),
+    only=("n_mine", "n_all", "seen_at", "listed_by", "silent", "jobs"),
     texts={
         "n_mine": "Number of the caller's waiting jobs",
         "n_all": "Number of all jobs that wait in the same sources",
         "seen_at": "Time of the oldest queue listing used",
+        "listed_by": "Schedulers and sources that list waiting jobs",
         "silent": "Sources that list no running or waiting job",
-        "jobs": "Best first, at most 1,000",
+        "jobs": "Best first, at most 100",
     },
 )
 
@@ -389,7 +399,9 @@ class MyWaitingJobsView(APIView):
         operation_id="list_my_waiting_jobs", parameters=[WaitingFilterSerializer], responses=WaitingJobsSerializer
     )
     def get(self, request: Request) -> Response:
-        """The caller's waiting jobs in the last queue listings, with their position by fairshare alone."""
+        """The caller's waiting jobs, in the scheduler's order where an agent lists them, else by fairshare alone."""
         given = read_query(WaitingFilterSerializer, request)
-        found = list_waiting_jobs(policy_slug=given["policy"], actor=actor_of(request), limit=1000)
+        found = list_my_waiting_jobs(
+            policy_slug=given["policy"], actor=actor_of(request), at=clock.now(), limit=MOST_JOBS
+        )
         return Response(WaitingJobsSerializer(found).data)

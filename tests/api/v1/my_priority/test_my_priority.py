@@ -20,7 +20,8 @@ def test_a_self_read_token_is_sufficient(computed: Site) -> None:
     (line,) = me["accounts"]
     assert (line["account"], line["policy"], line["entry"]) == ("alice", "grid", "/physics/alice")
     assert (line["rank"], line["of"], line["error"]) == (3, 3, None)
-    assert line["sentence"] == "Rank 3 of 3. Decisive level: physics."
+    assert [one["key"] for one in line["sentences"]] == ["verdict.behind", "reason.group_bad_over", "own.over"]
+    assert line["sentence"].startswith(f"{line['sentences'][0]['text']}. {line['sentences'][1]['text']}")
     assert caller.get("me/explain").json()["accounts"][0]["entry"] == "/physics/alice"
 
 
