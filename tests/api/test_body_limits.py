@@ -26,6 +26,7 @@ from apps.api.v1.schedulers.views import MOST_UNPACKED
 from apps.dashboard.jobs import pasted_jobs
 from apps.engine import codecs
 from apps.federation.models import Mount
+from apps.policies.changesets import quotas
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.tree import names
 from apps.priorities.jobs import MOST_JOBS
@@ -247,6 +248,9 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "accounts in one look-up": [f"{MOST_ACCOUNTS:,}"],
         "jobs in one call of `jobs/explain`": [f"{MOST_JOBS:,}"],
         "operations of a change set": [f"{MOST_OPERATIONS:,}"],
+        "open drafts of one person": [str(quotas.MOST_DRAFTS)],
+        "proposals of one person that wait for a decision": [str(quotas.MOST_PROPOSALS)],
+        "operations in all open change sets of one person": [f"{quotas.MOST_OPERATIONS:,}"],
         "records in one push": [f"{records_json.MOST_RECORDS:,}"],
         "body of a REST request": [
             f"{LIMITS['api:document'].size} for documents, change sets and records; "
