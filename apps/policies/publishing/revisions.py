@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import Conflict
+from apps.core.postgresql import analyze_grown
 from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
 from apps.policies.operations.apply import Outcome
@@ -70,7 +71,6 @@ _TYPES = (
     "int4",
 )
 _GUARDS = "policies_revision_is_a_tree, policies_policy_head_is_published"
-_ANALYZE_FROM = 50_000
 
 
 @dataclass(frozen=True)
@@ -225,9 +225,7 @@ def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
             copy.set_types(_TYPES)
             for node in nodes:
                 copy.write_row(_row(policy.pk, node, number))
-        if n >= _ANALYZE_FROM:
-            # Otherwise, the deferred check of the whole tree is planned for an empty table.
-            cursor.execute("ANALYZE policies_entry")
+    analyze_grown("policies_entry")  # for the check of the whole tree
 
 
 def _row(policy_id: int, node: Node, number: int) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from django.db.models import Q
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, Invalid
+from apps.core.postgresql import analyze_grown
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, RunCancelled
 from apps.runs.models import Run
@@ -32,7 +33,7 @@ from apps.usage.parsers.base import (
 )
 from apps.usage.parsers.registry import FORMATS, parse_checked
 from apps.usage.records import uploads
-from apps.usage.records.ingest import IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
+from apps.usage.records.ingest import GROWING, IMPORT, fill_defaults, ingest_batch, reject_ahead, split_off_nameless
 from apps.usage.records.retention import is_too_late
 from apps.usage.records.versions import (
     COUNTED,
@@ -151,6 +152,7 @@ def _read(usage_import: Import, lease: Lease, tally: ImportTotals, dry: DryRun |
                 _import_piece(usage_import, held, parsed, tally, dry, lease.clock())
             logger.info("Import %s: %s bytes", usage_import.pk, parsed.offset)
             fault_point("usage.import.after_commit")
+            analyze_grown(*GROWING)
             lease.stop_if_requested()
     return tally
 

@@ -47,6 +47,8 @@ from apps.usage.records.versions import (
     lock_source,
 )
 
+GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
+
 # --- Clocks of sources ------------------------------------------------------------------------------------------------
 AHEAD = "ahead_of_clock"
 _SKEW_MAX_AGE_S = 86_400.0  # older records don't show the current skew of their source's clock

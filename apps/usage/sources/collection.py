@@ -20,6 +20,7 @@ from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
 from apps.core.errors import Conflict, DomainError, NotFound
+from apps.core.postgresql import analyze_grown
 from apps.runs.fault_points import fault_point
 from apps.runs.leases import Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
@@ -30,7 +31,7 @@ from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.base import I8, RecordBatch, RecordRow, Rejection, instant
 from apps.usage.pgbinary import Int8Array
 from apps.usage.records import overlaps
-from apps.usage.records.ingest import ingest_batch, read_limits
+from apps.usage.records.ingest import GROWING, ingest_batch, read_limits
 from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
 from apps.usage.records.versions import VANISHED, Counts, lock_source
 from apps.usage.sources import command, directory, slurm_rest
@@ -251,6 +252,7 @@ def _collect(source: Source, run: Run, lease: Lease, began_at: datetime) -> dict
             _import_piece(source, held, piece, numbers, lease.clock())
             fault_point("usage.collect.before_commit")
         fault_point("usage.collect.after_commit")
+        analyze_grown(*GROWING)
         lease.note_progress(then_s=longest_s)
     return numbers
 
