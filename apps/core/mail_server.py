@@ -8,15 +8,15 @@ import smtplib
 import socket
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 from django.core.mail.backends import smtp
-from django.db import connection
 
 logger = logging.getLogger(__name__)
 
 _CLOSING = 421  # RFC 5321: with 421 the server closes the connection, whatever the command was
-_LOCK = 0x736D7470  # "smtp"
+UNDER_WAY = timedelta(minutes=2)  # for which a message is left to the worker that sends it
 
 
 class _Bounded(smtplib.SMTP):
@@ -86,16 +86,6 @@ class EmailBackend(smtp.EmailBackend):
 
 class ServerDown(Exception):
     """The server itself fails, rather than rejecting one message: other messages wait for the next run."""
-
-
-def is_free() -> bool:
-    """Whether no other process uses the mail server; reserves it until the end of the transaction.
-
-    So a server that hangs blocks only one worker.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-        return bool(cursor.fetchone()[0])
 
 
 def is_down(error: Exception) -> bool:

@@ -1,8 +1,8 @@
 """Mail about notices: users' settings, and one message per user and period, stored before it is sent.
 
-A row is unique by user and period. It is sent while its lock is held, and marked as sent in the same transaction. A
-worker that dies in between sends the same message again with the same Message-ID, which mail programs discard: at least
-one delivery, shown once. The text is composed when it is sent, with the permissions of that time.
+A row is unique by user and period. It is reserved, sent, and marked as sent. If a worker dies in between, the next one
+sends the same message again with the same Message-ID, which mail programs discard: at least one delivery, shown once.
+The text is composed when it is sent, with the permissions of that time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from apps.accounts.clock_watch import believed
 from apps.accounts.models import User
 from apps.accounts.sign_in.passwords import is_reset_due, send_resets
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
-from apps.core.mail_server import ServerDown, is_down, is_free
+from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
 from apps.notices.kinds import kinds
 from apps.notices.mail import address, make_message, one_line
 from apps.notices.models import Mail, Notice, Preference
@@ -202,22 +202,30 @@ def run_mails(run: Run, lease: Lease) -> dict[str, Any]:
 
 
 def send_mails(*, at: datetime) -> int:
-    """Send waiting messages and return how many were sent. Each is locked meanwhile, so that it is sent only once."""
+    """Send waiting messages and return how many were sent. Each is reserved first, and sent without a transaction."""
     n_sent = n_tried = 0
     began_s = time.monotonic()
     while sends_mail() and n_tried < MOST_AT_ONCE and time.monotonic() - began_s < MOST_S:
-        with transaction.atomic():
-            waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).select_related("user")
-            mail = waiting.filter(state=State.WAITING, due_at__lte=at).order_by("due_at", "pk").first()
-            if mail is None or not is_free():
-                break
-            n_tried += 1
-            try:
-                n_sent += _send(mail, at)
-            except ServerDown:
-                n_tried = MOST_AT_ONCE  # the others would time out as well; they are sent in the next run
-            mail.save()
+        mail = _reserve_next(at)
+        if mail is None:
+            break
+        n_tried += 1
+        try:
+            n_sent += _send(mail, at)
+        except ServerDown:
+            n_tried = MOST_AT_ONCE  # the others would time out as well; they are sent in the next run
+        mail.save()
     return n_sent
+
+
+@transaction.atomic
+def _reserve_next(at: datetime) -> Mail | None:
+    """The next message that is due, which is not due for others while it is being sent."""
+    waiting = Mail.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).select_related("user")
+    mail = waiting.filter(state=State.WAITING, due_at__lte=at).order_by("due_at", "pk").first()
+    if mail is not None:
+        Mail.objects.filter(pk=mail.pk).update(due_at=at + UNDER_WAY)
+    return mail
 
 
 def _send(mail: Mail, at: datetime) -> bool:

@@ -19,6 +19,7 @@ from django.urls import resolve
 from apps.accounts.actor import SYSTEM, Actor, TokenBounds
 from apps.accounts.models import User
 from apps.core.errors import Invalid, NotAllowed
+from apps.core.mail_server import UNDER_WAY
 from apps.notices import digests, selectors
 from apps.notices.digests import plan_mails, send_mails, set_preference
 from apps.notices.evaluation import evaluate
@@ -133,11 +134,12 @@ def test_a_worker_that_dies_after_sending_repeats_the_same_message(
         with pytest.raises(SystemExit):
             send_mails(at=AT)
     assert len(mail.outbox) == 1
-    send_mails(at=AT)
+    assert send_mails(at=AT) == len(mail.outbox) - 1, "the first one may still be under way"
+    send_mails(at=AT + UNDER_WAY)
     first, again = mail.outbox[0], to(mail.outbox[0].to[0].partition("@")[0])[1]
     assert first.extra_headers["Message-ID"] == again.extra_headers["Message-ID"]
     assert first.body == again.body
-    assert send_mails(at=AT) == 0
+    assert send_mails(at=AT + UNDER_WAY) == 0
 
 
 def test_a_refusing_mail_server_is_retried_and_then_abandoned(notified: Site, monkeypatch: pytest.MonkeyPatch) -> None:

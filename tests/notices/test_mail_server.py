@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
-from django.db import connection
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import PasswordReset, User
 from apps.accounts.sign_in.passwords import request_reset
-from apps.core import mail_server as product
 from apps.notices import digests
 from apps.notices.digests import set_preference
 from apps.notices.models import Mail
@@ -173,16 +170,6 @@ def test_a_slow_server_gets_few_messages_per_round(
     monkeypatch.undo()
     schedule.monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     assert send_notices() == 2
-
-
-def test_one_worker_at_a_time_talks_to_the_server(notified: Site, server: MailServer, schedule: Schedule) -> None:
-    given = connection.settings_dict
-    named = {"host": given["HOST"], "port": given["PORT"] or None, "user": given["USER"], "password": given["PASSWORD"]}
-    with psycopg.connect(dbname=given["NAME"], **{k: v for k, v in named.items() if v}) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s)", [product._LOCK])
-        assert schedule.round(AT) == 0
-        assert server.n_conversations == 0
-    assert schedule.round(AT) == 2
 
 
 def test_password_links_contact_a_hanging_server_once_per_round(

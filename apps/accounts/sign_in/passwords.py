@@ -28,7 +28,7 @@ from apps.accounts.models import Identity, PasswordReset, User
 from apps.accounts.sign_in.sessions import delete_sessions
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.invisible import visible
-from apps.core.mail_server import ServerDown, is_down, is_free
+from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
 
 logger = logging.getLogger(__name__)
 
@@ -158,20 +158,26 @@ def send_resets(*, at: datetime) -> int:
     PasswordReset.objects.filter(asked_at__lt=at - _KEPT).delete()
     n_sent = n_tried = 0
     while n_tried < _MOST_AT_ONCE:
-        with transaction.atomic():
-            waiting = PasswordReset.objects.select_for_update(
-                skip_locked=True, of=("self",), no_key=True
-            ).select_related("user")
-            asked = waiting.filter(ended_at=None, due_at__lte=at).order_by("due_at", "pk").first()
-            if asked is None or not is_free():
-                break
-            n_tried += 1
-            try:
-                n_sent += _send_reset(asked, at)
-            except ServerDown:
-                n_tried = _MOST_AT_ONCE  # the others use the same server: retry them at the next run
-            asked.save()
+        asked = _reserve_next(at)
+        if asked is None:
+            break
+        n_tried += 1
+        try:
+            n_sent += _send_reset(asked, at)
+        except ServerDown:
+            n_tried = _MOST_AT_ONCE  # the others use the same server: retry them at the next run
+        asked.save()
     return n_sent
+
+
+@transaction.atomic
+def _reserve_next(at: datetime) -> PasswordReset | None:
+    """The next mail that is due, which is not due for others while it is being sent."""
+    waiting = PasswordReset.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
+    asked = waiting.select_related("user").filter(ended_at=None, due_at__lte=at).order_by("due_at", "pk").first()
+    if asked is not None:
+        PasswordReset.objects.filter(pk=asked.pk).update(due_at=at + UNDER_WAY)
+    return asked
 
 
 def _send_reset(asked: PasswordReset, at: datetime) -> bool:

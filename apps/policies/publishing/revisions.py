@@ -220,11 +220,11 @@ def _close(policy: Policy, uids: Sequence[UUID], number: int) -> None:
 def _open(policy: Policy, nodes: Iterable[Node], n: int, number: int) -> None:
     if not n:
         return
-    with connection.cursor() as cursor:
-        with cursor.copy(f"COPY policies_entry ({', '.join(_COLUMNS)}) FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(_TYPES)
-            for node in nodes:
-                copy.write_row(_row(policy.pk, node, number))
+    statement = f"COPY policies_entry ({', '.join(_COLUMNS)}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(_TYPES)
+        for node in nodes:
+            copy.write_row(_row(policy.pk, node, number))
     analyze_grown("policies_entry")  # for the check of the whole tree
 
 

@@ -11,7 +11,6 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 from django.core.management import CommandError, call_command
 from django.test import Client
-from django.utils import timezone
 
 from apps.accounts.models import AuditEvent, Identity, PasswordReset, Session, User
 from apps.accounts.sign_in.passwords import send_resets
@@ -121,7 +120,7 @@ def test_all_other_sessions_end_at_once(maria: User) -> None:
 
 def test_rows_of_ended_sessions_are_deleted(maria: User) -> None:
     here, ended = enter(), enter()
-    Session.objects.filter(pk=ended.session.session_key).update(expire_date=timezone.now() - timedelta(seconds=1))
+    Session.objects.filter(pk=ended.session.session_key).update(expire_date=clock.now() - timedelta(seconds=1))
     clear_sessions()
     assert [row.pk for row in Session.objects.all() if row.user_id] == [here.session.session_key]
 
