@@ -307,7 +307,9 @@ def _split_options(
             continue
         if typed[-1:] in ("+", "-") and key in SHARE_KEYS:
             found.note(f"line {line}: {typed}= is read as =; Slurm 25.11 and later refuse it")
-        now.by_key[key] = value
+        if key in SHARE_KEYS and not value:
+            found.note(f"line {line}: {typed}= without a value sets 0")
+        now.by_key[key] = value or ("0" if key in SHARE_KEYS else "")
     return which, to_set
 
 
@@ -318,7 +320,7 @@ class _Applied:
     def __init__(self, found: Associations, commands: Sequence[_Command | None], *, keeps_case: bool) -> None:
         self._found = found
         self._commands = [one for one in commands if one is not None]
-        self._keeps_case = keeps_case or _keeps_case(self._commands)
+        self._keeps_case = keeps_case or _keeps_case(self._commands, found)
 
     def apply(self) -> None:
         self._read_clusters()
@@ -505,7 +507,7 @@ def _typed(key: str) -> str:
     return "qos" if key == "qoslevel" else key
 
 
-def _keeps_case(commands: Sequence[_Command]) -> bool:
+def _keeps_case(commands: Sequence[_Command], found: Associations) -> bool:
     """Return whether the site distinguishes user names by letter case: one account gets both JDoe and jdoe.
 
     Otherwise Slurm stores user names in lower case.
@@ -519,6 +521,8 @@ def _keeps_case(commands: Sequence[_Command]) -> bool:
         if len(names) * len(accounts) > MOST_ENTRIES:
             return False  # refused later
         for name, account in product(names, accounts):
-            if seen.setdefault((account.lower(), name.lower()), name) != name:
+            first = seen.setdefault((account.lower(), name.lower()), name)
+            if first != name:
+                found.note(f"{first} and {name} are two users, as slurmdbd with {KEEPS_CASE} has them")
                 return True
     return False

@@ -108,48 +108,50 @@ def shares_of(lines: str) -> dict[str, float | None]:
     return {tree.path(i): tree.node(i).shares for i in range(1, len(tree))}
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        # shares: words, the number that dumps write for parent, the default again, none
-        ("User - 'u':Fairshare=Parent", {"/u": None}),
-        ("User - 'u':Fairshare=2147483647", {"/u": None}),
-        ("User - 'u':Fairshare=-1", {"/u": 1}),
-        ("User - 'u':Fairshare=", {"/u": 1}),
-        ("User - 'u':Fairshare=0", {"/u": 0}),
-        # keys by their shortest forms, in any letter case
-        ("User - 'u':f=5:DEFAULTA='root':ad=None", {"/u": 5}),
-        ("Account - 'a':fa=5:desc='x:y':o='z'", {"/a": 5}),
-        ("Account - 'a':s=5:MAXW=3:grpt=1", {"/a": 5}),
-        ("project - 'a':FAIRSHARE=5\nPARENT - 'A'\nuser - 'u'", {"/a": 5, "/a/u": 1}),
-        # operators of lists, empty options, names without quotes
-        ("Account - 'a':QOS+=normal,long:Fairshare=7:QOS-=short", {"/a": 7}),
-        ("Account - a:Fairshare=7:\nParent - a:\nUser - u:", {"/a": 7, "/a/u": 1}),
-        ("Account - 'root':Fairshare=4", {}),
-        # types of TRES, with quotes and, as dumps write them, without
-        ("Account - 'a':GrpTRES='gres/gpu:a100=4':Fairshare=5", {"/a": 5}),
-        ("Account - 'a':GrpTRES=cpu=5,gres/gpu:a100=4,gres/gpu:tesla=8:Fairshare=5", {"/a": 5}),
-        ("Account - 'a':Fairshare=5:MaxTRESMinsPerJob=gres/gpu:1g.5gb:2=4:MaxJobs=50", {"/a": 5}),
-        # comments, escapes, continued lines
-        ("Account - 'a':Fairshare=5 # more:Fairshare=6", {"/a": 5}),
-        ("Account - 'a':Description='R\\#1':Fairshare=5", {"/a": 5}),
-        ("Account - 'a':Description='PI #1':Fairshare=5", {"/a": 5}),
-        ("Account - 'a': \\\n  Fairshare=5\nUser - \\\n'u'", {"/a": 5, "/u": 1}),
-        ("# a comment goes not on \\\nUser - 'u'", {"/u": 1}),
-        # names of accounts are stored in lower case; users as slurmdbd stores them
-        (
-            "Account - 'Phys'\nParent - 'PHYS'\nUser - 'JDoe'\nUser - 'jdoe'",
-            {"/phys": 1, "/phys/JDoe": 1, "/phys/jdoe": 1},
-        ),
-        # one user in several accounts and partitions
-        (
-            "Account - 'a'\nAccount - 'b'\nParent - 'a'\nUser - 'u':Partition='gpu':Fairshare=9\n"
-            "User - 'u':Fairshare=2\n"
-            "Parent - 'b'\nUser - 'u':Partition='gpu':Fairshare=9\nUser - 'u':Fairshare=3",
-            {"/a": 1, "/b": 1, "/a/u": 2, "/b/u": 3},
-        ),
-    ],
-)
+# Lines below HEAD, and the shares by path.
+LOADED: list[tuple[str, dict[str, float | None]]] = [
+    # shares: words, the number that dumps write for parent, the default again, none
+    ("User - 'u':Fairshare=Parent", {"/u": None}),
+    ("User - 'u':Fairshare=2147483647", {"/u": None}),
+    ("User - 'u':Fairshare=-1", {"/u": 1}),
+    ("User - 'u':Fairshare=", {"/u": 1}),
+    ("User - 'u':Fairshare=0", {"/u": 0}),
+    # keys by their shortest forms, in any letter case
+    ("User - 'u':f=5:DEFAULTA='root':ad=None", {"/u": 5}),
+    ("Account - 'a':fa=5:desc='x:y':o='z'", {"/a": 5}),
+    ("Account - 'a':s=5:MAXW=3:grptres=cpu=1", {"/a": 5}),
+    ("project - 'a':FAIRSHARE=5\nPARENT - 'A'\nuser - 'u'", {"/a": 5, "/a/u": 1}),
+    # operators of lists, empty options, names without quotes
+    ("Account - 'a':QOS+=normal,long:Fairshare=7:QOS-=short", {"/a": 7}),
+    ("Account - a:Fairshare=7:\nParent - a:\nUser - u:", {"/a": 7, "/a/u": 1}),
+    ("Account - 'root':Fairshare=4", {}),
+    # types of TRES, with quotes and, as dumps write them, without
+    ("Account - 'a':GrpTRES='gres/gpu:a100=4':Fairshare=5", {"/a": 5}),
+    ("Account - 'a':GrpTRES=cpu=5,gres/gpu:a100=4,gres/gpu:tesla=8:Fairshare=5", {"/a": 5}),
+    ("Account - 'a':Fairshare=5:MaxTRESMinsPerJob=gres/gpu:1g.5gb:2=4:MaxJobs=50", {"/a": 5}),
+    # comments, escapes, continued lines
+    ("Account - 'a':Fairshare=5 # more:Fairshare=6", {"/a": 5}),
+    ("Account - 'a':Description='R\\#1':Fairshare=5", {"/a": 5}),
+    ("Account - 'a':Description='PI #1':Fairshare=5", {"/a": 5}),
+    ("Account - 'a':\\\nFairshare=5\nUser - \\\n'u'", {"/a": 5, "/u": 1}),
+    ("Account - 'a': \\\n  Fairshare=5\nUser - \\\n'u'", {"/a": 5, "/u": 1}),
+    ("# a comment goes not on \\\nUser - 'u'", {"/u": 1}),
+    # names of accounts are stored in lower case; users as slurmdbd stores them
+    (
+        "Account - 'Phys'\nParent - 'PHYS'\nUser - 'JDoe'\nUser - 'jdoe'",
+        {"/phys": 1, "/phys/JDoe": 1, "/phys/jdoe": 1},
+    ),
+    # one user in several accounts and partitions
+    (
+        "Account - 'a'\nAccount - 'b'\nParent - 'a'\nUser - 'u':Partition='gpu':Fairshare=9\n"
+        "User - 'u':Fairshare=2\n"
+        "Parent - 'b'\nUser - 'u':Partition='gpu':Fairshare=9\nUser - 'u':Fairshare=3",
+        {"/a": 1, "/b": 1, "/a/u": 2, "/b/u": 3},
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), LOADED)
 def test_lines_are_read_as_slurm_loads_them(lines: str, expected: dict[str, float | None]) -> None:
     assert shares_of(lines + "\n") == expected
 

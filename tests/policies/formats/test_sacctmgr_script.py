@@ -123,83 +123,83 @@ def test_associations_of_one_partition_give_no_shares() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        # modify moves, in any order of where and set, and repeated
-        ("add account hep\nmodify account where name=hep cluster=tux set Parent=physics FairShare=35", {"hep": 35}),
-        ("add account hep\nmodify account set parent=PHYSICS where name=hep set fa=4", {"hep": 4}),
-        ("add account hep\nupd acct hep set par='physics'", {"hep": 1}),
-        # a new parent from below takes the place of the account first
-        ("add account hep parent=physics\nmodify account physics set parent=hep", {"^hep": 1, "^hep/physics": 60}),
-        # add, create, modify, update, delete and remove, cut short
-        ("cre acc hep par=physics f=3\nupd a hep set sha=4", {"hep": 4}),
-        ("add u alice acc=physics fa=3\nm u alice set fa=4", {"alice": 4}),
-        ("add user alice,bob account=physics\ndel user where name=alice account=physics", {"bob": 1}),
-        ("add user alice,bob account=physics,root\nrem user bob", {"alice": 1, "^alice": 1}),
-        ("add account hep parent=physics\nadd user u account=hep\ndelete account hep", {}),
-        # lists, names without a key, brackets
-        ("add user u[1-3,07] account=physics fairshare=2", {"u1": 2, "u2": 2, "u3": 2, "u07": 2}),
-        ("add user u[08-10] , account=physics", {"u08": 1, "u09": 1, "u10": 1}),
-        ("add account a , b, parent=physics", {"a": 1, "b": 1}),
-        # shares: parent, default, the number of parent, an empty value
-        ("add user u account=physics fairshare=PARENT", {"u": None}),
-        ("add user u account=physics fairshare=2147483647", {"u": None}),
-        ("add user u account=physics fairshare=5\nmodify user u set fairshare=-1", {"u": 1}),
-        ("add user u account=physics fairshare=", {"u": 1}),
-        # all are changed without a condition
-        ("add user u,v account=physics\nmodify user set fairshare=9", {"u": 9, "v": 9}),
-        ("add user u,v account=physics\nmodify user where account=physics set fa=3 where name=v", {"u": 1, "v": 3}),
-        (
-            "add user u account=physics\nadd user u account=root\nmodify user u set fa=5 where account=root",
-            {"u": 1, "^u": 5},
-        ),
-        ("modify account set fairshare=8", {"^physics": 8}),
-        ("add user u account=physics\nmodify user u set newname=w fairshare=3", {"w": 3}),
-        # associations of one partition don't change the user's own
-        ("add user u account=physics\nmodify user u set fairshare=9 where partition=gpu", {"u": 1}),
-        ("add user u account=physics\nmodify user u where partition='' set fairshare=9", {"u": 9}),
-        # names are stored in lower case, unless the site tells them apart
-        ("add account HEP parent=Physics\nadd user JDoe account=Hep", {"hep": 1, "hep/jdoe": 1}),
-        ("add user JDoe account=physics\nadd user jdoe account=physics", {"JDoe": 1, "jdoe": 1}),
-        ("# PreserveCaseUser is set\nadd user JDoe account=physics", {"JDoe": 1}),
-        # what is there already stays
-        ("add account physics fairshare=7", {}),
-        ("add user u account=physics fairshare=2\nadd user u account=physics fairshare=7", {"u": 2}),
-        # a shell script
-        ("sacctmgr -i add user u \\\n  account=physics \\\n  fairshare=3 # a comment", {"u": 3}),
-        ("set -e\nsudo -u slurm /usr/bin/sacctmgr -iQ add user u account=physics >/dev/null 2>&1 || true", {"u": 1}),
-        ("sacctmgr add user u account=physics -i && sacctmgr -i mod user u set fa=2; echo done", {"u": 2}),
-        ('SLURM_CONF=/etc/slurm.conf sacctmgr -i add user u account=physics Description="it\'s a user" ', None),
-        ("sacctmgr -i <<EOF\nadd user u account=physics\nEOF\necho ready", {"u": 1}),
-        ("yes | sacctmgr add user u account=physics", {"u": 1}),
-        ("sacctmgr: add user u account=physics", {"u": 1}),
-        ("-> sacctmgr create user name=u account=physics", {"u": 1}),
-        # the manual's own examples
-        (
-            "sacctmgr create cluster tux\nsacctmgr create account name=science fairshare=50\n"
-            "sacctmgr create account name=chemistry parent=science fairshare=30",
-            {"^science": 50, "^science/chemistry": 30},
-        ),
-        (
-            "create user name=adam cluster=tux account=physics fairshare=10\n"
-            "delete user name=adam cluster=tux account=physics",
-            {},
-        ),
-        ("add user adam account=physics\nmodify user name=adam cluster=tux set fairshare=10", {"adam": 10}),
-        ("add user adam account=physics\nmodify user set fairshare=10 where name=adam cluster=tux", {"adam": 10}),
-        (
-            "add user adam account=physics\n"
-            "modify user where name=adam cluster=tux account=physics set maxjobs=2 maxwall=30:00 qos+=expedite",
-            {"adam": 1},
-        ),
-        ('list transactions Action="Add Users" Start=11/03-10:30:00 format=Where,Time', {}),
-        ("list associations cluster=tux format=Account,Cluster,User,Fairshare tree withd\ndump cluster=tux file=t", {}),
-        ("add coordinator account=physics names=u\nadd qos normal\nadd resource name=matlab count=50", {}),
-    ],
-)
+# Commands after `add account physics Fairshare=60`, and the shares by path: below /physics, or below the root with ^.
+APPLIED: list[tuple[str, dict[str, float | None] | None]] = [
+    # modify moves, in any order of where and set, and repeated
+    ("add account hep\nmodify account where name=hep cluster=tux set Parent=physics FairShare=35", {"hep": 35}),
+    ("add account hep\nmodify account set parent=PHYSICS where name=hep set fa=4", {"hep": 4}),
+    ("add account hep\nupd acct hep set par='physics'", {"hep": 1}),
+    # a new parent from below takes the place of the account first
+    ("add account hep parent=physics\nmodify account physics set parent=hep", {"^hep": 1, "^hep/physics": 60}),
+    # add, create, modify, update, delete and remove, cut short
+    ("cre acc hep par=physics f=3\nupd a hep set sha=4", {"hep": 4}),
+    ("add u alice acc=physics fa=3\nm u alice set fa=4", {"alice": 4}),
+    ("add user alice,bob account=physics\ndel user where name=alice account=physics", {"bob": 1}),
+    ("add user alice,bob account=physics,root\nrem user bob", {"alice": 1, "^alice": 1}),
+    ("add account hep parent=physics\nadd user u account=hep\ndelete account hep", {}),
+    # lists, names without a key, brackets
+    ("add user u[1-3,07] account=physics fairshare=2", {"u1": 2, "u2": 2, "u3": 2, "u07": 2}),
+    ("add user u[08-10] , account=physics", {"u08": 1, "u09": 1, "u10": 1}),
+    ("add account a , b, parent=physics", {"a": 1, "b": 1}),
+    # shares: parent, default, the number of parent, an empty value (0 in Slurm 22.05)
+    ("add user u account=physics fairshare=PARENT", {"u": None}),
+    ("add user u account=physics fairshare=2147483647", {"u": None}),
+    ("add user u account=physics fairshare=5\nmodify user u set fairshare=-1", {"u": 1}),
+    ("add user u account=physics fairshare=", {"u": 0}),
+    # all are changed without a condition
+    ("add user u,v account=physics\nmodify user set fairshare=9", {"u": 9, "v": 9}),
+    ("add user u,v account=physics\nmodify user where account=physics set fa=3 where name=v", {"u": 1, "v": 3}),
+    (
+        "add user u account=physics\nadd user u account=root\nmodify user u set fa=5 where account=root",
+        {"u": 1, "^u": 5},
+    ),
+    ("modify account set fairshare=8", {"^physics": 8}),
+    ("add user u account=physics\nmodify user u set newname=w fairshare=3", {"w": 3}),
+    # associations of one partition don't change the user's own
+    ("add user u account=physics\nmodify user u set fairshare=9 where partition=gpu", {"u": 1}),
+    ("add user u account=physics\nmodify user u where partition='' set fairshare=9", {"u": 9}),
+    # names are stored in lower case, unless the site tells them apart
+    ("add account HEP parent=Physics\nadd user JDoe account=Hep", {"hep": 1, "hep/jdoe": 1}),
+    ("add user JDoe account=physics\nadd user jdoe account=physics", {"JDoe": 1, "jdoe": 1}),
+    ("# PreserveCaseUser is set\nadd user JDoe account=physics", {"JDoe": 1}),
+    # what is there already stays
+    ("add account physics fairshare=7", {}),
+    ("add user u account=physics fairshare=2\nadd user u account=physics fairshare=7", {"u": 2}),
+    # a shell script
+    ("sacctmgr -i add user u \\\n  account=physics \\\n  fairshare=3 # a comment", {"u": 3}),
+    ("set -e\nsudo -u slurm /usr/bin/sacctmgr -iQ add user u account=physics >/dev/null 2>&1 || true", {"u": 1}),
+    ("sacctmgr add user u account=physics -i && sacctmgr -i mod user u set fa=2; echo done", {"u": 2}),
+    ('SLURM_CONF=/etc/slurm.conf sacctmgr -i add user u account=physics Description="it\'s a user" ', None),
+    ("sacctmgr -i <<EOF\nadd user u account=physics\nEOF\necho ready", {"u": 1}),
+    ("yes | sacctmgr add user u account=physics", {"u": 1}),
+    ("sacctmgr: add user u account=physics", {"u": 1}),
+    ("-> sacctmgr create user name=u account=physics", {"u": 1}),
+    # the manual's own examples
+    (
+        "sacctmgr create cluster tux\nsacctmgr create account name=science fairshare=50\n"
+        "sacctmgr create account name=chemistry parent=science fairshare=30",
+        {"^science": 50, "^science/chemistry": 30},
+    ),
+    (
+        "create user name=adam cluster=tux account=physics fairshare=10\n"
+        "delete user name=adam cluster=tux account=physics",
+        {},
+    ),
+    ("add user adam account=physics\nmodify user name=adam cluster=tux set fairshare=10", {"adam": 10}),
+    ("add user adam account=physics\nmodify user set fairshare=10 where name=adam cluster=tux", {"adam": 10}),
+    (
+        "add user adam account=physics\n"
+        "modify user where name=adam cluster=tux account=physics set maxjobs=2 maxwall=30:00 qos+=expedite",
+        {"adam": 1},
+    ),
+    ('list transactions Action="Add Users" Start=11/03-10:30:00 format=Where,Time', {}),
+    ("list associations cluster=tux format=Account,Cluster,User,Fairshare tree withd\ndump cluster=tux file=t", {}),
+    ("add coordinator account=physics names=u\nadd qos normal\nadd resource name=matlab count=50", {}),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), APPLIED)
 def test_commands_are_applied_as_slurm_applies_them(lines: str, expected: dict[str, float | None] | None) -> None:
-    """Paths are below /physics, or below the root with ^."""
     if expected is None:
         with pytest.raises(Invalid, match="Description"):  # add user knows no such word
             shares_of(ACCOUNT + lines + "\n")
