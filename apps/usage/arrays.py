@@ -90,15 +90,20 @@ FROM usage_record {named} {part_before}
 WHERE source_id = ANY(%s::int8[]) AND NOT (state = 'finished') AND state IN ('running', 'pending')
     AND submit_at <= %s::timestamptz
 """
-# Start of the first part, of a part that was submitted and began when another ended: so Slurm records a resize.
-PART_BEFORE = """
+# Start of the first part, of a part that was submitted and began when another ended: so Slurm records a resize. Of the
+# last parts only, by the key's index: those that ended before the last tick don't matter, and a job may have thousands.
+_MOST_PARTS = 32
+PART_BEFORE = f"""
 LEFT JOIN LATERAL (
-    SELECT min(earlier.start_at) AS began_at FROM usage_record AS earlier
-    WHERE usage_record.submit_at = usage_record.start_at AND earlier.source_id = usage_record.source_id
-        AND earlier.cluster = usage_record.cluster AND earlier.job = usage_record.job
-        AND earlier.array_task = usage_record.array_task AND earlier.end_at <= usage_record.start_at
+    SELECT min(earlier.start_at) AS began_at FROM (
+        SELECT part.start_at, part.end_at FROM usage_record AS part
+        WHERE usage_record.submit_at = usage_record.start_at AND part.source_id = usage_record.source_id
+            AND part.cluster = usage_record.cluster AND part.job = usage_record.job
+            AND part.array_task = usage_record.array_task AND part.submit_at < usage_record.submit_at
+        ORDER BY part.submit_at DESC LIMIT {_MOST_PARTS}) AS earlier
+    WHERE earlier.end_at <= usage_record.start_at
     HAVING bool_or(earlier.end_at = usage_record.start_at)) AS part_before ON true
-"""
+"""  # noqa: S608 - constants only
 _NO_PARTS = {"part_before": "", "began_at": ""}
 _PARTS = {"part_before": PART_BEFORE, "began_at": ", array_agg(COALESCE(part_before.began_at, '-infinity'))"}
 _CODE = ", array_agg(COALESCE(named.code, 0))"

@@ -9,9 +9,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from apps.usage.models import Record, Source
+from apps.usage.own_times import load_ended_records
 from apps.usage.parsers.base import RUNNING, RecordBatch
 from apps.usage.parsers.registry import AUTO, format_of
 from apps.usage.parsers.sacct import Sacct
@@ -302,4 +304,6 @@ def test_ten_thousand_resizes_of_one_job_are_as_many_records(source: Source) -> 
     for batch in batches:
         ingest_batch(source=source, rows=batch, at=AT_LATER.replace(year=2027))
     assert Record.objects.filter(state="finished").count() == 10_000
+    ended = load_ended_records(since={source.pk: 0.0}, to_at=AT_LATER.replace(year=2028), sites=[])
+    assert int(np.isnan(ended.part_before_epoch).sum()) == 1, "all but the first follow another"
     assert sum(core_s(batch) for batch in (of_json(rows[:5000]), of_json(rows[5000:]))) == cpu_s
