@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -26,7 +26,8 @@ from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.revision_diff import TargetChanges
 from apps.priorities.change_effect_runs import Effect, check_groups, get_effect
 from apps.priorities.recompute.simulation import Projection
-from apps.priorities.selectors.rows import newest_or_none
+from apps.priorities.selectors.rows import newest_or_none, open_view
+from apps.priorities.selectors.trials import simulate_view_or_none
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 Reason = Literal[
@@ -210,9 +211,36 @@ class ReviewPage:
 
     # --- Ranks --------------------------------------------------------------------------------------------------------
     @cached_property
+    def _projection(self) -> Projection | None:
+        """Ranks with and without the change: as computed for all readers, or for one of a part.
+
+        A draft is a trial: its author chooses the numbers. For readers of a part hidden usage enters it in steps, and
+        leaves move at each horizon as they move at once. None where usage would be counted otherwise.
+        """
+        found, view = self.effect.projection, None
+        if found is None or self._ranks_visible(found).all():
+            return found
+        was, wanted = self.review.settings, self.review.wanted
+        counts_alike = all(getattr(was, name) == getattr(wanted, name) for name in ("metric", "window", "approach"))
+        if counts_alike:
+            view = open_view(policy_slug=self.review.policy.slug, actor=self.actor)
+        if view is None or view.snapshot is None:
+            return None
+        result = simulate_view_or_none(view, self.review.after, algorithm=wanted.algorithm)
+        if result is None:
+            return None
+        at = indexes_of(found.uid, self.review.after)
+        rank = np.where((at >= 0) & result.is_ranked[at], result.rank[at], 0)
+        factor = np.where((at >= 0) & result.is_ranked[at] & result.has_factor[at], result.factor[at], np.nan)
+        moved = rank - found.rank_without[0]
+        stays = (found.rank_without > 0) & (found.rank_without[0] > 0) & (rank > 0)
+        with_it = np.where(stays, np.maximum(found.rank_without + moved, 1), rank).astype(np.int32)
+        return replace(found, rank_with=with_it, factor_with=np.repeat(factor[None], len(found.horizons_days), axis=0))
+
+    @cached_property
     def _leaves(self) -> tuple[I8, I8, I8]:
         """Rows of the projection that are visible and move, with their indices in the trees after and before."""
-        found = self.effect.projection
+        found = self._projection
         if found is None:
             none = np.zeros(0, dtype=np.int64)
             return none, none, none
@@ -230,7 +258,7 @@ class ReviewPage:
 
     def leaves(self, most: int) -> list[LeafLine]:
         """The leaves that move furthest, by the present move first."""
-        found = self.effect.projection
+        found = self._projection
         rows, after, before = self._leaves
         if found is None:
             return []
@@ -246,7 +274,7 @@ class ReviewPage:
         Only visible leaves with a rank on both sides: otherwise a user who may preview changes could find out, one by
         one, who used more than whom.
         """
-        found = self.effect.projection
+        found = self._projection
         if found is None:
             return []
         both = (found.rank_without[0] > 0) & (found.rank_with[0] > 0) & self._ranks_visible(found)

@@ -15,8 +15,11 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.analytics.comparison import compare_algorithms
 from apps.analytics.my_priority.outlook import ranks_after_job
+from apps.analytics.review import get_review_page
 from apps.analytics.what_if import Scenario, run_my_scenario
 from apps.policies.models import Grant
+from apps.policies.records import NewChangeSet
+from apps.policies.services import make_change_set
 from apps.priorities.change_effects import preview_shares, simulate_operations
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
@@ -111,6 +114,14 @@ def of_draft(site: Site, actor: Actor, shares: float) -> Any:
     return simulate_operations(open_view(policy_slug=site.slug, actor=actor), operations)
 
 
+def of_effect(site: Site, actor: Actor, shares: float) -> Any:
+    operations = [{"op": "set_shares", "entry": str(_uid(site, "/physics")), "shares": shares}]
+    new = NewChangeSet(operations=operations, reason="more for physics")
+    made = make_change_set(policy_slug=site.slug, new=new, at=AS_OF, actor=actor)
+    page = get_review_page(id=made.pk, actor=actor, at=AS_OF)
+    return [(leaf.path, leaf.without, leaf.with_it) for leaf in page.leaves(50)], page.histogram
+
+
 def of_preview(site: Site, actor: Actor, shares: float) -> Any:
     found = preview_shares(policy_slug=site.slug, entry_uid=_uid(site, "/physics/alice"), shares=shares, actor=actor)
     return [(row.name, row.rank_after) for row in found.rows]
@@ -138,6 +149,7 @@ QUESTIONS: list[tuple[Callable[..., Any], list[dict[str, Any]]]] = [
     (in_a_week, [{"core_h": 1450.0, "load": n / 10} for n in range(0, 100, 7)]),
     (in_a_week, [{"target": n / 50, "level": "/physics"} for n in range(1, 50, 3)]),
     (of_draft, [{"shares": n / 10} for n in range(36, 60, 2)]),
+    (of_effect, [{"shares": n / 10} for n in range(36, 60, 2)]),
     (of_preview, [{"shares": n / 2} for n in range(1, 20, 6)]),
     (of_algorithm, [{"k": n / 20} for n in range(0, 21, 4)]),
 ]
