@@ -19,6 +19,7 @@ from apps.schedulers.models import AgentPass, Scheduler
 from apps.schedulers.queue_table import load_queue
 from tests.agent.fakes import FakeScheduler
 from tests.api.small_site import Site
+from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
 
@@ -76,3 +77,24 @@ def test_a_stopped_postgresql_keeps_the_last_values_of_the_scheduler(
     assert report["frozen"] == {"code": "server_unreachable", "detail": "The database doesn't answer."}
     assert (fake.values(), fake.calls()) == (values, [])
     assert run(tmp_path / "state")
+
+
+def test_an_agent_that_has_read_its_orders_goes_on_from_memory(
+    connected: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeScheduler(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(fake.folder))
+    fake.jobs = {"11": {"user": "alice", "group": "physics"}}
+    table = open_table(str(tmp_path / "state"))
+    agent = Agent(Services("c1"), Commands(), table, "head1", print, clock=AT.timestamp)
+    assert (agent.run_pass()["frozen"], agent.was_reported) == (None, True)
+    fake.jobs = {**fake.jobs, "12": {"user": "alice", "group": "physics"}}
+
+    def run_without_database() -> dict[str, Any]:
+        connection.settings_dict = {**connection.settings_dict, "HOST": "127.0.0.1", "PORT": "1"}
+        return agent.run_pass()
+
+    with ThreadPoolExecutor(1) as thread:  # which has a connection of its own
+        report = thread.submit(run_without_database).result()
+    assert (report["frozen"], agent.was_reported) == (None, False)
+    assert fake.values()["12"] == fake.values()["11"]

@@ -13,6 +13,7 @@ from apps.accounts.models import Token
 from apps.api import agent_orders
 from apps.api.agent_orders import last_orders
 from apps.schedulers.services import pause_scheduler
+from fairshare_web.server import lanes
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site
 from tests.instants import AT
@@ -79,3 +80,10 @@ def test_a_token_that_expires_during_the_outage_gets_none(
     assert agent.get("schedulers/c1/orders").status_code == 200
     end_answers()
     assert agent.get("schedulers/c1/orders").status_code == 503
+
+
+def test_orders_wait_for_no_thread_of_other_requests() -> None:
+    asked = {"HTTP_AUTHORIZATION": "Bearer x", "REQUEST_METHOD": "GET", "PATH_INFO": "/api/v1/schedulers/c1/orders"}
+    assert lanes.lane_of(asked) is lanes.LOOKUP
+    for other in ({"REQUEST_METHOD": "POST"}, {"PATH_INFO": "/api/v1/schedulers/c1/passes"}):
+        assert lanes.lane_of({**asked, **other}) is lanes.REST

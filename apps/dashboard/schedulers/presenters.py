@@ -40,7 +40,7 @@ _HELP = {
     "mode": gettext_lazy("Shadow reads and compares. Canary sends to one partition."),
     "snapshot_age_s": gettext_lazy("Above this limit, the agent freezes."),
     "unmapped_percent": gettext_lazy("Above this limit, the agent freezes."),
-    "changed_percent": gettext_lazy("Above this limit, the agent freezes."),
+    "changed_percent": gettext_lazy("Above this limit, the agent freezes, unless newer priorities explain it."),
 }
 _LABELS = {
     "name": gettext_lazy("Short name"),

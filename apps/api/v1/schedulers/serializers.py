@@ -28,7 +28,9 @@ class LimitsSerializer(serializers.Serializer[Any]):
 
     snapshot_age_s = serializers.IntegerField(help_text="Greatest age of the snapshot")
     unmapped_percent = serializers.IntegerField(help_text="Greatest part of unmapped jobs")
-    changed_percent = serializers.IntegerField(help_text="Greatest part of jobs to change in one pass")
+    changed_percent = serializers.IntegerField(
+        help_text="Greatest part of values to change without a newer snapshot, and of the order of accounts to lose"
+    )
     calls_per_s = serializers.IntegerField(help_text="Rate of calls to the scheduler; does not freeze the agent")
 
 
