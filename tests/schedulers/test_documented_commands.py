@@ -55,9 +55,9 @@ def test_documented_commands_work_in_a_terminal(
     assert agent.post("schedulers/c1/passes", sent).status_code == 200
     wrong = []
     for command, part in COMMANDS:
-        said = manage(shlex.split(command))
-        if part not in said or "Traceback" in said:
-            wrong.append(f"$ {command}\n{said[-1500:]}")
+        output = manage(shlex.split(command))
+        if part not in output or "Traceback" in output:
+            wrong.append(f"$ {command}\n{output[-1500:]}")
     assert not wrong, "\n\n".join(wrong)
 
 

@@ -79,7 +79,7 @@ def test_a_stopped_postgresql_keeps_the_last_values_of_the_scheduler(
     assert run(tmp_path / "state")
 
 
-def test_an_agent_that_has_read_its_orders_goes_on_from_memory(
+def test_an_agent_continues_from_memory_after_it_has_read_its_orders(
     connected: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeScheduler(tmp_path / "bin")
