@@ -10,6 +10,7 @@ from functools import cached_property
 
 from django.db import connection
 from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
@@ -87,18 +88,22 @@ def list_charges(
     limit: int = 50,
     actor: Actor,
 ) -> ChargesPage:
-    """Charges by job, account or source, last recorded first; without any of them the actor's own jobs.
+    """Charges by job, account or source, newest first; without any of them the actor's own jobs.
 
+    Newest is the latest start, or submission before it; for all jobs of a source, which are many, the last recorded.
     Jobs of others are included if the actor may read names at their entry. All jobs of a source: administrators only.
+    before: id of the last charge of the page before.
     """
     reader = _open(policy_slug, actor)
     if source and not Source.objects.filter(slug=source).exists():
         raise NotFound(f"There is no usage source {source[:64]!r}.")
     rows = _candidates(reader, job=job.strip(), source=source, account=account.strip())
-    if before is not None:
-        rows = rows.filter(pk__lt=before)
+    if not source or job.strip() or account.strip():
+        rows = _newest_first(rows, before)
+    else:
+        rows = (rows if before is None else rows.filter(pk__lt=before)).order_by("-pk")
     found: list[Record] = []
-    for row in rows.order_by("-pk")[: 20 * limit].iterator():
+    for row in rows[: 20 * limit].iterator():
         if reader.may_read(row.account):
             found.append(row)
             if len(found) > limit:
@@ -106,6 +111,17 @@ def list_charges(
     jobs = [reader.charged(row) for row in found[:limit]]
     following = found[limit - 1].pk if len(found) > limit else None
     return ChargesPage(reader.policy, reader.view.settings, reader.as_of, jobs, following, reader.reads_all)
+
+
+def _newest_first(rows: QuerySet[Record], before: int | None) -> QuerySet[Record]:
+    """By start, or submission before it: sources report late and in any order."""
+    rows = rows.annotate(newest_at=Coalesce("start_at", "submit_at"))
+    if before is not None:
+        last = Record.objects.filter(pk=before).values_list(Coalesce("start_at", "submit_at"), flat=True).first()
+        if last is None:
+            return rows.none()
+        rows = rows.filter(Q(newest_at__lt=last) | Q(newest_at=last, pk__lt=before))
+    return rows.order_by("-newest_at", "-pk")
 
 
 def list_newest_charges(*, policy_slug: str, limit: int, actor: Actor) -> ChargesPage:

@@ -1,6 +1,6 @@
 // What an edit does, in words: the picked entry, and who is diluted by it.
 import { el } from "./shares_dom.js";
-import { percent, say, shares, signed, tenth, whole } from "./shares_words.js";
+import { move, percent, say, shares, tenth, whole } from "./shares_words.js";
 
 const LISTED = 4;
 
@@ -30,11 +30,14 @@ export function drawEffect(host, row, known, giver, { lost, gained }) {
   const head = el("section", {}, el("h2", {}, row.name), el("p", { class: "small muted mt2" }, `${say("picked", { part: percent(row.actual), when })} ${giver ? say("gives", { name: giver.name }) : say("only_own")}`));
   const list = lost.length ? lost : gained;
   const each = lost.length && lost[0].from ? say("diluted_each", { n: whole(lost.length), part: percent(1 - lost[0].to / lost[0].from) }) : "";
-  const items = list.slice(0, LISTED).map((one) => el("li", {}, el("span", {}, one.name), el("span", { class: "num" }, `${tenth(one.from)} ${say("to")} ${percent(one.to)}`), el("b", { class: "num" }, signed(one.to - one.from))));
+  const items = list.slice(0, LISTED).map((one) => {
+    const moved = move(one.from, one.to);
+    return el("li", {}, el("span", {}, one.name), el("span", { class: "num" }, `${moved.from} ${say("to")} ${moved.to}`), el("b", { class: "num" }, moved.change));
+  });
   if (!lost.length) items.unshift(el("li", { class: "muted" }, el("span", {}, gained.length ? say("gain") : say("nobody"))));
   if (list.length > LISTED) {
     const rest = list.slice(LISTED);
-    items.push(el("li", { class: "muted" }, el("span", {}, say("more", { n: whole(rest.length) })), el("span"), el("span", { class: "num" }, signed(rest.reduce((sum, one) => sum + one.to - one.from, 0)))));
+    items.push(el("li", { class: "muted" }, el("span", {}, say("more", { n: whole(rest.length) })), el("span"), el("span", { class: "num" }, move(0, rest.reduce((sum, one) => sum + one.to - one.from, 0)).change)));
   }
   host.replaceChildren(head, el("section", {}, el("h3", {}, say("who"), " ", el("span", { class: "muted small" }, each)), el("ul", { class: "pull-list" }, ...items)));
 }

@@ -13,7 +13,16 @@ export const whole = (n) => count.format(n);
 export const amount = (shares) => some.format(shares);
 export const shares = (n) => say(n === 1 ? "share_one" : "share_many", { n: amount(n) });
 export const points = (part) => one.format(Math.abs(part) * 100);
-export const signed = (part) => {
-  const rounded = Math.round(part * 1000) / 10;
-  return rounded === 0 ? "±0" : `${rounded > 0 ? "+" : "−"}${one.format(Math.abs(rounded))}`;
-};
+
+/** Before, after and the change between them in percent, with the fewest decimals, 1 to 3, at which they agree. */
+export function move(from, to) {
+  for (let decimals = 1; ; decimals += 1) {
+    const round = (part) => Number((part * 100).toFixed(decimals));
+    const change = round(to - from);
+    const agrees = Number((round(to) - round(from)).toFixed(decimals)) === change && change !== 0;
+    if (!agrees && decimals < 3) continue;
+    const format = new Intl.NumberFormat(lang, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+    const sign = change > 0 ? "+" : "−";
+    return { from: format.format(round(from)), to: `${format.format(round(to))}\u00a0%`, change: change === 0 ? "±0" : `${sign}${format.format(Math.abs(change))}` };
+  }
+}

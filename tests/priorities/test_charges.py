@@ -79,14 +79,19 @@ def test_the_newest_jobs_are_sorted_by_start_time(busy: Site, as_alice: Actor) -
     starts = [job.record.start_at for job in page.jobs]
     assert len(starts) == 5
     assert starts == sorted(starts, key=lambda at: at or AS_OF, reverse=True)
-    assert list_charges(policy_slug=busy.slug, actor=as_alice).jobs[0].record.start_at == starts[-1]
+    paged, before = [], None
+    for _page in range(3):
+        found = list_charges(policy_slug=busy.slug, before=before, limit=2, actor=as_alice)
+        paged += [job.record.start_at for job in found.jobs]
+        before = found.next_before
+    assert (paged, before) == (starts, None), "pages of my jobs are in the same order"
     assert [
         job.record.start_at for job in list_newest_charges(policy_slug=busy.slug, limit=2, actor=as_alice).jobs
     ] == (starts[:2])
     same = Record.objects.filter(pk__in=[job.record.pk for job in page.jobs])
     same.exclude(state="running").update(start_at=AS_OF - timedelta(hours=300))
-    found = list_newest_charges(policy_slug=busy.slug, limit=10, actor=as_alice).jobs
-    ends = [job.record.end_at for job in found]
+    newest = list_newest_charges(policy_slug=busy.slug, limit=10, actor=as_alice).jobs
+    ends = [job.record.end_at for job in newest]
     assert ends[0] is None, "it began last, and still runs"
     assert ends[1:] == sorted(ends[1:], key=lambda at: at or AS_OF, reverse=True), "of equal starts the last end first"
 

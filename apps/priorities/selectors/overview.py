@@ -36,7 +36,7 @@ class Overview:
     revision: int
     as_of: datetime | None
     n_entries: int
-    n_ranked: int
+    n_ranked: int  # users among the visible entries
     n_out_of_tolerance: int
     n_unmapped: int
     unmapped_core_s: float | None  # for readers of the whole tree
@@ -50,6 +50,15 @@ class Overview:
     asked_core_s: dict[UUID, float] = field(default_factory=dict)  # requested by waiting jobs, by entry
 
 
+def _count_ranked(view: PolicyView) -> int:
+    """Ranked users among the visible entries."""
+    mask = view.visibility.mask
+    if view.snapshot is None:
+        return int((view.tree.engine_tree().is_ranked & mask).sum())
+    places = view.snapshot_index[mask]
+    return int(view.snapshot.values.is_ranked[places[places >= 0]].sum())
+
+
 def overview_of(view: PolicyView) -> Overview:
     """The overview of an open view."""
     children = view.visible_children(0)
@@ -60,7 +69,7 @@ def overview_of(view: PolicyView) -> Overview:
         revision=view.revision,
         as_of=view.as_of,
         n_entries=int(view.visibility.mask.sum()),
-        n_ranked=view.n_ranked,
+        n_ranked=_count_ranked(view),
         n_out_of_tolerance=view.count_out_of_tolerance(),
         n_unmapped=int(snapshot.meta["n_unmapped"]) if snapshot else 0,
         unmapped_core_s=_unmapped(view),
