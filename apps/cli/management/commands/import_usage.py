@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +28,7 @@ from apps.usage.models import Import, RejectedLine, Source
 from apps.usage.parsers.registry import AUTO, FORMATS
 from apps.usage.services import NewImport, preview_import, start_import
 
+_OF_LINE = ("line", "code", "message", "excerpt")  # of a rejected line
 _SHOWN = 20
 _COUNTS = ("new", "duplicate", "corrected", "late", "rejected")
 
@@ -95,7 +96,7 @@ class Command(OperatorCommand):
             raise CommandError(f"Import {made.pk} {run.state}: {run.error or run.message}", returncode=status)
         rejected = RejectedLine.objects.filter(usage_import=made).order_by("line")
         n_unmapped = count_unmapped_of_import(Import.objects.select_related("run", "source").get(pk=made.pk))
-        lines = rejected.values("line", "code", "message", "excerpt")
+        lines = rejected.values(*_OF_LINE)
         return _Report(made.pk, made.dry_run, run.result, [dict(line) for line in lines], n_unmapped)
 
     def _print_report(self, report: _Report, *, as_json: bool) -> None:
@@ -132,7 +133,8 @@ class _Report:
 def _preview(wanted: dict[str, Any], file: BinaryIO) -> _Report:
     source, found = preview_import(**wanted, file=file, at=now(), actor=COMMAND)
     n_unmapped = count_unmapped_of_preview(found.result, source.namespace)
-    return _Report(None, True, found.result, [asdict(each) for each in found.rejections], n_unmapped)
+    lines = [{name: getattr(each, name) for name in _OF_LINE} for each in found.rejections]
+    return _Report(None, True, found.result, lines, n_unmapped)
 
 
 def _billing_weights(name: str) -> Mapping[str, Any]:
