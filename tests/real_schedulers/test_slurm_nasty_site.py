@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(3_000),
 ]
-MINUTES = int(os.environ.get("NASTY_MINUTES", "3"))
+MINUTES = int(os.environ.get("NASTY_MINUTES", "2"))
 DIGITS = 1e-6
 PROGRAMS = ("scontrol", "sacctmgr", "sshare", "sacct")
 
