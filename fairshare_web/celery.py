@@ -45,10 +45,10 @@ def finish_step(**_signal: Any) -> None:
 @worker_ready.connect
 def look_for_work(sender: Any, **_signal: Any) -> None:
     """A restarted worker takes over at once what its killed predecessor worked on."""
-    from apps.runs import services, workers
+    from apps.runs import bell, services, workers
 
     if workers.OUTGOING_QUEUE in sender.app.amqp.queues.consume_from:
         wake = services.wake_for_due_outgoing_runs
         Thread(target=workers.report_outgoing_worker, args=(wake,), daemon=True, name="contact").start()
     else:
-        services.wake_workers()
+        bell.wake_workers()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import celery
 from django.conf import settings
@@ -33,10 +34,9 @@ def wake_workers(*, is_outgoing: bool = False) -> None:
     if time.monotonic() < _silent_until_s:
         return
     try:
-        options = {}
+        task, options = TASK, dict[str, Any]()
         if is_outgoing and has_outgoing_worker(clock.now()):
-            options["queue"] = OUTGOING_QUEUE
-        task = OUTGOING_TASK if options else TASK
+            task, options = OUTGOING_TASK, {"queue": OUTGOING_QUEUE}
         app = celery.current_app
         # A connection of its own: those of Celery's pool are retried for seconds, and workers wait on theirs for long.
         with app.connection_for_write(connect_timeout=PATIENCE_S, transport_options=_bounds()) as broker:
