@@ -125,7 +125,7 @@ def _stat(path: Path) -> tuple[int, int, bool, float, float] | None:
     return int(path.name), int(fields[1]), is_server, cpu_s, int(fields[21]) * _PAGE_KB / 1024
 
 
-def _send(port: int, attack: Attack, token: str, n_sent: multiprocessing.sharedctypes.Synchronized[int]) -> None:  # type: ignore[type-arg, name-defined]
+def _send(port: int, attack: Attack, token: str, n_sent: multiprocessing.sharedctypes.Synchronized[int]) -> None:
     """Until it is ended."""
     head = (
         f"POST {attack.path} HTTP/1.1{HOST}Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"

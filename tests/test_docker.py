@@ -94,7 +94,7 @@ def services() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_compose_names_settings_that_exist() -> None:
-    read = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (settings_module, paths))
+    read = "".join(Path(str(module.__file__)).read_text(encoding="utf-8") for module in (settings_module, paths))
     named = {name for _, each in services() if "serve" in each.get("command", []) for name in each["environment"]}
     assert {name for name in named if name.removesuffix("_FILE") not in read} == set()
 

@@ -70,7 +70,7 @@ class FormlessSessionAuthentication(SessionAuthentication):
     def enforce_csrf(self, request: Request) -> None:
         raw = request._request
         raw._post, raw._files = QueryDict(), MultiValueDict()  # type: ignore[attr-defined]  # else Django parses it
-        super().enforce_csrf(raw)
+        super().enforce_csrf(cast(Request, raw))  # of Django: the framework's own would parse the body
 
 
 class ScopePermission(BasePermission):

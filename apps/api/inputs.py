@@ -71,7 +71,7 @@ Item = TypeVar("Item")
 def _validated_items(items: Iterable[tuple[Item, Any]], validate: Callable[[Any], Any]) -> dict[Item, Any]:
     """Validate until MOST_ERRORS items are wrong: each error costs more than a valid item, and all are answered."""
     found: dict[Item, Any] = {}
-    errors: dict[Item, Any] = {}
+    errors: dict[Any, Any] = {}
     for key, item in items:
         try:
             found[key] = validate(item)

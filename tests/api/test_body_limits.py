@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,13 +20,16 @@ from rest_framework import serializers
 from apps.accounts import services as accounts
 from apps.api import answers, parsing, v1
 from apps.api.body_limits import DEFAULT, KB, LIMITS, MB, MOST_ACCOUNTS, limit_of
+from apps.api.errors import Refusal
 from apps.api.inputs import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
 from apps.api.v1 import jobs
 from apps.api.v1.schedulers.views import MOST_UNPACKED
+from apps.core.errors import TooLarge
 from apps.dashboard.jobs import pasted_jobs
 from apps.engine import codecs
 from apps.federation.models import Mount
 from apps.policies.changesets import quotas
+from apps.policies.formats import json_document
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.tree import names
 from apps.priorities.jobs import MOST_JOBS
@@ -41,12 +44,18 @@ UID = "00000000-0000-0000-0000-000000000001"
 
 
 @cache
+def described() -> dict[str, Any]:
+    generator: Any = SchemaGenerator
+    found: dict[str, Any] = generator().get_schema(request=None, public=True)
+    return found
+
+
+@cache
 def operations() -> list[tuple[str, str, str]]:
     """(operation id, method, path) of each operation with a body."""
-    described = SchemaGenerator().get_schema(request=None, public=True)
     return [
         (operation["operationId"], method, filled(path, operation))
-        for path, methods in described["paths"].items()
+        for path, methods in described()["paths"].items()
         for method, operation in methods.items()
         if "requestBody" in operation
     ]
@@ -121,6 +130,34 @@ def test_the_body_of_an_operation_without_a_declared_cap_has_at_most_a_thousand_
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b"[" + b"{}," * 800_000 + b"{}]"),
+        ("application/x-ndjson", b"\n" * 5_000_000),
+        ("application/x-ndjson", b"{}\n" * 50_001),
+    ],
+)
+def test_a_push_of_too_many_values_or_lines_is_refused_before_they_are_parsed(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch, kind: str, body: bytes
+) -> None:
+    monkeypatch.setattr(records_json, "_parse_with_duplicates", parse)
+    monkeypatch.setattr(records_json.orjson, "loads", lambda line: {} if len(line) < 9 else parse(line))
+    assert refused(admin.post("usage/records?source=cluster", body, kind))[:2] == (413, "too_many_records")
+
+
+def test_a_document_and_a_pasted_case_of_too_many_values_are_refused_before_they_are_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json_document, "MOST_VALUES", 1_000)
+    monkeypatch.setattr(json_document, "parse", parse)
+    monkeypatch.setattr(pasted_jobs, "read_cases", parse)
+    read_case = partial(pasted_jobs.read_table, weights={}, variants=())
+    for read, n_items in ((json_document.read, 1_001), (read_case, 80_001)):
+        with pytest.raises(TooLarge):
+            read('{"jobs":[' + "{}," * n_items + "{}]}")
+
+
 # --- Lists ------------------------------------------------------------------------------------------------------------
 def request_serializers() -> Iterator[type[serializers.Serializer[Any]]]:
     """Each class that a view names as its `request` or reads a body with."""
@@ -169,10 +206,10 @@ class _Lists(serializers.Serializer[Any]):
 
 def test_a_list_over_its_length_is_refused_before_its_items_are_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Item, "run_validation", None)
-    with pytest.raises(parsing.Refusal) as refusal:
+    with pytest.raises(Refusal) as refusal:
         _Lists(data={"items": [{}] * 51}).is_valid()
     assert (refusal.value.status, refusal.value.fields[0].where) == (413, "items")
-    with pytest.raises(parsing.Refusal):
+    with pytest.raises(Refusal):
         _Lists(data={"items": [], "named": dict.fromkeys(map(str, range(MOST_NAMES + 1)))}).is_valid()
 
 

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from drf_spectacular.generators import SchemaGenerator
-
 from apps.api.lookup import PARAMETERS
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
-from tests.api.test_body_limits import filled
-
-
-@pytest.fixture(scope="module")
-def described() -> Any:
-    return SchemaGenerator().get_schema(request=None, public=True)
+from tests.api.test_body_limits import described, filled
 
 
 def names(operation: dict[str, Any]) -> set[str]:
     return {each["name"] for each in operation.get("parameters", []) if each["in"] == "query"}
 
 
-def test_every_operation_refuses_an_unknown_query_parameter(described: Any, computed: Site) -> None:
+def test_every_operation_refuses_an_unknown_query_parameter(computed: Site) -> None:
     callers = [Caller(user=computed.admin), Caller(token=computed.token("priorities:read", "admin"))]
     found, n_asked = [], 0
-    for path, methods in described["paths"].items():
+    for path, methods in described()["paths"].items():
         for method, operation in methods.items():
             for caller in callers:
                 where = filled(path, operation)
@@ -37,7 +29,7 @@ def test_every_operation_refuses_an_unknown_query_parameter(described: Any, comp
     assert n_asked > 300
 
 
-def test_look_ups_take_the_parameters_that_are_described(described: Any) -> None:
+def test_look_ups_take_the_parameters_that_are_described() -> None:
     for suffix, known in PARAMETERS.items():
-        (operation,) = described["paths"][f"/api/v1/policies/{{policy}}/priorities{suffix}"].values()
+        (operation,) = described()["paths"][f"/api/v1/policies/{{policy}}/priorities{suffix}"].values()
         assert names(operation) - {"bom"} == set(known)

@@ -158,6 +158,7 @@ def test_a_pass_can_be_gzipped_and_a_bomb_is_refused(agent: Caller) -> None:
     assert packed(json.dumps(report()).encode()).status_code == 200
     assert QueueListing.objects.get().n_jobs == len(QUEUE)
     assert refused(packed(b" " * (33 * 1024**2)))[:2] == (413, "too_large")
+    assert refused(packed(b'{"queue":[' + b"{}," * 2_100_000 + b"{}]}"))[:2] == (413, "too_large")
     cut = gzip.compress(json.dumps(report()).encode())[:-9]
     assert refused(agent.post("schedulers/c1/passes", cut, content_encoding="gzip"))[:2] == (400, "bad_gzip")
 

@@ -6,6 +6,7 @@ import io
 import logging
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -15,13 +16,15 @@ from fairshare_web.log_filters import LimitRepeats, RequestId
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 
+LOGGING: Any = settings.LOGGING
+
 
 @pytest.fixture
 def log() -> Iterator[tuple[logging.Logger, io.StringIO]]:
     text = io.StringIO()
     handler = logging.StreamHandler(text)
-    handler.setFormatter(logging.Formatter(settings.LOGGING["formatters"]["line"]["format"]))
-    for name in settings.LOGGING["handlers"]["stderr"]["filters"]:
+    handler.setFormatter(logging.Formatter(LOGGING["formatters"]["line"]["format"]))
+    for name in LOGGING["handlers"]["stderr"]["filters"]:
         handler.addFilter({"limit": LimitRepeats, "request": RequestId}[name]())
     logger = logging.getLogger("django.request")
     logger.addHandler(handler)

@@ -16,7 +16,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MOST_ENTRIES
 
-_MOST_VALUES = 6 * MOST_ENTRIES  # a file of 64 MB has no room for more in each of the most entries
+MOST_VALUES = 6 * MOST_ENTRIES  # a file of 64 MB has no room for more in each of the most entries
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
@@ -46,8 +46,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read(text: str) -> ParsedDocument:
-    if has_more_values(text.encode(), _MOST_VALUES):
-        raise TooLarge(f"The document has more than {_MOST_VALUES:,} values.")
+    if has_more_values(text.encode(), MOST_VALUES):
+        raise TooLarge(f"The document has more than {MOST_VALUES:,} values.")
     return read_document(parse(text), line_finder(lambda: json_places(text)))
 
 
