@@ -20,6 +20,9 @@ from agent.shares import SLURM_COLUMNS, ShareLine, Shares, parse_associations, s
 QUEUE_COLUMNS = "%A|%F|%K|%u|%a|%P|%q|%C|%V|%T|%Q|%y|%r"
 PRIORITY_COLUMNS = "%i|%Y|%S|%A|%B|%F|%J|%P|%Q|%N"
 _UNFINISHED = "PENDING,RUNNING,SUSPENDED"
+# Flags hide the base of a job that runs. A job that waits for a new run may print COMPLETING or REQUEUED.
+_NOT_WAITING = ("RUNNING", "SUSPENDED", "CONFIGURING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT")
+_UNIT = re.compile(r"(\d{1,9}(?:\.\d{1,2})?)([KMGTP])")
 _TERMS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "nice")
 _KEYS = {"sitefactor": "sitefactor", "nice": "nice", "priority": "priority"}
 MEASURED = ((20, 11), (25, 11))  # supported releases
@@ -199,7 +202,7 @@ def parse_queue(text: str, priorities: Dict[str, PriorityRow], knob: str) -> Que
             continue
         known.add(number)
         known.add(array)
-        if cells[9] in ("RUNNING", "SUSPENDED"):
+        if cells[9] in _NOT_WAITING:
             continue
         reason = _wrong_name(user, group, cells[5])
         if reason is not None:
@@ -226,7 +229,7 @@ def _wrong_name(user: str, group: str, partitions: str) -> Optional[str]:
 
 def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Job]:
     try:
-        cpus, priority, nice = int(cells[7]), int(cells[10]), int(cells[11])
+        cpus, priority, nice = _count(cells[7]), int(cells[10]), int(cells[11])
     except ValueError:
         return None
     terms: Optional[Dict[str, int]] = None
@@ -247,6 +250,14 @@ def _job(cells: List[str], row: Optional[PriorityRow], knob: str) -> Optional[Jo
         terms=terms,
         current=_current(knob, priority, nice, row),
     )
+
+
+def _count(text: str) -> int:
+    """A number of squeue, with a unit letter from 1,024 on: 1K is 1024, 1.50K is 1536."""
+    found = _UNIT.fullmatch(text)
+    if found is None:
+        return int(text)
+    return int(float(found.group(1)) * 1024 ** ("KMGTP".index(found.group(2)) + 1))
 
 
 def _current(knob: str, priority: int, nice: int, row: Optional[PriorityRow]) -> Optional[int]:

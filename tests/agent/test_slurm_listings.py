@@ -40,6 +40,24 @@ def test_a_reason_with_bars_does_not_split_a_row() -> None:
     assert job.reason == "a|b|c"
 
 
+@pytest.mark.parametrize(("text", "n_cpus"), [("1000", 1000), ("1K", 1024), ("1.50K", 1536), ("128K", 131_072)])
+def test_processors_from_1024_on_have_a_unit(text: str, n_cpus: int) -> None:
+    queue = slurm.parse_queue(PENDING.replace("|6|", f"|{text}|"), {}, "sitefactor")
+    assert ([job.cpus for job in queue.jobs], queue.skipped) == ([n_cpus], [])
+
+
+@pytest.mark.parametrize(
+    ("state", "n_waiting"),
+    [
+        *[(state, 0) for state in ("RUNNING", "SUSPENDED", "CONFIGURING", "RESIZING", "STOPPED", "SIGNALING")],
+        *[(state, 1) for state in ("PENDING", "COMPLETING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")],
+    ],
+)
+def test_a_flag_hides_the_state_of_a_job_that_runs(state: str, n_waiting: int) -> None:
+    queue = slurm.parse_queue(PENDING.replace("PENDING", state), {}, "sitefactor")
+    assert (len(queue.jobs), queue.known, queue.n_damaged) == (n_waiting, {"38"}, 0)
+
+
 def test_a_hundred_thousand_tasks_of_one_array_are_one_job() -> None:
     row = PENDING.replace("N/A", "0-99999%5")
     queue = slurm.parse_queue(row, {}, "sitefactor")
