@@ -43,7 +43,7 @@ class StorableTextMiddleware:
 
 def _unstorable_field(fields: QueryDict) -> str | None:
     for name, values in fields.lists():
-        if _UNSTORABLE.search(name) or any(isinstance(text, str) and _UNSTORABLE.search(text) for text in values):
+        if _UNSTORABLE.search(name) or any(map(_UNSTORABLE.search, values)):
             return str(_UNSTORABLE.sub("\ufffd", name))
     return None
 

@@ -26,7 +26,7 @@ def with_text_in_path() -> list[str]:
 
 
 def address_of(route: str) -> str:
-    return "/" + re.sub(r"<(?:(\w+):)?\w+>", lambda match: OF_KIND[match[1] or "str"], route)
+    return "/" + re.sub(r"<(?:(\w+):)?\w+>", lambda match: OF_KIND[str(match[1] or "str")], route)
 
 
 def test_a_nul_in_a_path_is_found_nowhere(site: Site, caplog: Any) -> None:

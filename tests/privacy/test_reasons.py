@@ -19,7 +19,7 @@ from tests.priority_site import AS_OF, Site, _clock, children, make_site  # noqa
 from tests.worlds import forget_process
 
 TREE = children(ocean={"": 50, "alice": 1, "bea": 1}, genomics={"": 50, "gil": 1, "gus": 1})
-REASONS = {
+REASONS: dict[str, list[dict[str, Any]]] = {
     "zzgil leaves": [{"op": "set_shares", "entry": "/genomics/gil", "shares": 3}],
     "zzgus goes": [{"op": "archive", "entry": "/genomics/gus"}],
     "zznew group": [{"op": "add", "parent": "/genomics", "name": "lab", "kind": "group"}],
