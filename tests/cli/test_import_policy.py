@@ -590,3 +590,23 @@ def test_the_leaf_default_counts_users_that_a_share_tree_lacks(golden_dir: Path,
     assert MappingRule.objects.get().kind == "share_tree"
     run("import_usage", "--source", "ge", "--format", "gridengine", field / "e01_usage.accounting")
     assert used_by_path() == {"/P1/u1": 3_600.0, "/P1/default": 7_200.0, "/default": 7_200.0}
+
+
+@pytest.mark.django_db
+def test_a_login_in_another_letter_case_is_named_by_both_imports(golden_dir: Path, file: Write) -> None:
+    """Rules of other schedulers keep letter case: JDoe counts at phys, beside an idle jdoe."""
+    tree = file("path,kind\n/phys,group\n/phys/jdoe,user\n/phys/u2,user\n")
+    given = ("--policy", "c1", "--format", "csv", tree, "--make", *ACTIVE, "--map")
+    run("import_policy", *given)
+    usage = ("--source", "c1", "--format", "sacct", golden_dir / "field/m01_case.sacct")
+    _, err = run("import_usage", *usage)
+    likely = "has no entry of that name, but /phys/{} differs by letter case alone"
+    assert "JDoe · phys " + likely.format("jdoe") in err
+    assert "u2 · PHYS " + likely.format("u2") in err
+    out, _ = run("import_usage", *usage, "--json")
+    assert {(one["user"], one["likely"]) for one in json.loads(out)["other_case"]} == {
+        ("JDoe", "/phys/jdoe"),
+        ("u2", "/phys/u2"),
+    }
+    _, err = run("import_policy", *given)
+    assert "JDoe · phys " + likely.format("jdoe") in err

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.resolver import Resolver, ambiguous_accounts
 from apps.mapping.rules.rule import Rule
 
@@ -58,6 +59,16 @@ def problem_text(problem: RuleProblem) -> str:
         "ambiguous": _("Account names that several entries have map nowhere: %(name)s. Rename one of each."),
     }
     return texts[problem.code] % {"name": problem.detail}
+
+
+def other_case_text(key: AccountKey, path: str) -> str:
+    """Say that an account has no entry of its name, and which entry has the name in another letter case."""
+    names = [name for name in (key.user_name or key.dn, key.group_name, key.project) if name]
+    text = _(
+        "%(account)s has no entry of that name, but %(path)s differs by letter case alone: if it is the same, "
+        "attach the account there on the page Accounts."
+    )
+    return text % {"account": " · ".join(names), "path": path}
 
 
 def _leads_to_root(resolver: Resolver, rule: Rule, target: int) -> bool:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from apps.core.counts import counted
 from apps.core.errors import Invalid
 from apps.policies.files.document import plain_number
 from apps.policies.formats.base import AssociationChange, Difference
-from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of
+from apps.policies.formats.sacctmgr_dump import Dump, Key, Line, dump_of, has_unquoted_types
 from apps.policies.formats.slurm_tree import HOW_TO_RUN, MOST_SHARES, ROOT, SHARE_KEYS, USE_PARENT, fit
 from apps.policies.formats.whole_shares import competitors, members_of, whole_shares
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -188,7 +189,7 @@ def _refuse_cut_off(found: Compared) -> None:
 def dump_against(tree: TreeColumns, text: str) -> Difference:
     """Write the dump line for line with the tree's shares; new associations are added at the end."""
     found = _compare(tree, text)
-    return _difference(found, lambda: _dump_pieces(found), tuple(_of_partitions(found)))
+    return _difference(found, lambda: _dump_pieces(found), (*_of_partitions(found), *_unquoted_types(found.dump)))
 
 
 def script_against(tree: TreeColumns, text: str) -> Difference:
@@ -220,6 +221,15 @@ def _of_partitions(found: Compared) -> Iterator[str]:
         yield (
             f"load the file twice, because of associations of one partition ({first}): the first time Slurm changes "
             "these together with the user's own, the second time it sets them back"
+        )
+
+
+def _unquoted_types(dump: Dump) -> Iterator[str]:
+    n = sum(has_unquoted_types(line) for line in dump.lines)
+    if n:
+        yield (
+            f"Slurm writes types of TRES without quotes, and can't load them: put them in quotes, as in "
+            f"GrpTRES='gres/gpu:a100=4' ({counted(n, 'line')})"
         )
 
 

@@ -370,6 +370,13 @@ class Line:
         return text
 
 
+def has_unquoted_types(line: Line) -> bool:
+    """Return whether a value has the type of a TRES without quotes, at whose colon `sacctmgr load` splits it."""
+    values = (line.options or {}).items()
+    typed = (key for key, value in values if key.startswith(_TRES) and "/" in value and ":" in value)
+    return any(line.text[(line.values_at or {})[key][0]] not in "'\"" for key in typed)
+
+
 @dataclass(frozen=True)
 class Dump:
     """The lines of a dump of one cluster, in the order of the file."""

@@ -13,6 +13,7 @@ from apps.priorities.selectors.unmapped import (
     count_unmapped_by_source,
     count_unmapped_of_import,
     count_unmapped_of_preview,
+    list_other_case_of_import,
 )
 from apps.priorities.selectors.visible_snapshot import Freshness, InputAge, freshness, list_snapshots
 
@@ -38,6 +39,7 @@ __all__ = [
     "freshness",
     "get_entry_history",
     "get_tree_page",
+    "list_other_case_of_import",
     "list_snapshots",
     "open_view",
 ]

@@ -17,6 +17,8 @@ from apps.policies.tree.stored import load_tree
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import
 
+_MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
+
 # An account is listed if it is unmapped in every computed policy.
 _BY_SOURCE = """
 SELECT source.slug, count(DISTINCT bucket.account_id), sum(bucket.cpu_s)
@@ -55,6 +57,22 @@ def count_unmapped_of_import(usage_import: Import) -> int | None:
     if n_unmapped is not None or account_ids is None or not _has_policies():
         return n_unmapped
     return count_unmapped_accounts(account_ids)
+
+
+def list_other_case_of_import(usage_import: Import) -> list[tuple[AccountKey, str]]:
+    """Accounts of an import without an entry of their own in a policy, and the path of the entry that differs by letter
+    case."""
+    account_ids = usage_import.run.cursor.get("accounts") or ()
+    rows = Account.objects.filter(pk__in=account_ids).values_list(*AccountKey._fields)
+    keys = [AccountKey(*row) for row in rows]
+    found: list[tuple[AccountKey, str]] = []
+    for policy in Policy.objects.filter(head_number__gt=0) if keys else ():
+        tree = load_tree(policy)
+        resolver = load_rule_set(policy, tree).on(tree)
+        lost = [key for key in keys if not resolver.has_own_entry(resolver.resolve(key).entry)]
+        likely = ((key, resolver.likely_entry(key)) for key in lost[:_MOST_COMPARED])
+        found += [(key, tree.path(entry)) for key, entry in likely if entry is not None]
+    return found
 
 
 def count_unmapped_of_preview(result: Mapping[str, Any], namespace: str) -> int | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
-from apps.policies.formats.registry import guess_format
+from apps.policies.formats.registry import get_format, guess_format
 from tests.policies.formats.round_trip import read
 from tests.policies.formats.slurm_dumps import RELEASES, SHARES, dump
 from tests.policies.formats.test_sacctmgr_against import changed, written
@@ -43,6 +45,18 @@ def test_one_share_is_one_value_of_one_line(release: str) -> None:
     assert [(a, b) for a, b in zip(text.splitlines(), new, strict=False) if a != b] == [
         (line, line.replace("Fairshare=40", "Fairshare=41")) for line in text.splitlines() if "Fairshare=40" in line
     ]
+
+
+def test_what_slurm_itself_cannot_load_is_noted() -> None:
+    against = get_format("sacctmgr").against
+    assert against is not None
+    text = dump("25.11")
+    (note,) = against(changed(text), text).notes
+    assert note.endswith("(2 lines)")
+    assert "put them in quotes" in note
+    values = ("cpu=512,mem=10G,gres/gpu:a100=4,gres/gpu:v100=8", "gres/gpu:a100=2", "cpu=5,gres/gpu:a100=1")
+    quoted = reduce(lambda text, value: text.replace(f"={value}", f"='{value}'"), values, text)
+    assert against(changed(quoted), quoted).notes == ()
 
 
 @pytest.mark.parametrize(

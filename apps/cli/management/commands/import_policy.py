@@ -15,7 +15,7 @@ from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
-from apps.mapping.rules.problems import problem_text
+from apps.mapping.rules.problems import other_case_text, problem_text
 from apps.onboarding.services import count_mapped, map_by_names
 from apps.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.onboarding.slurm_outputs import split_outputs
@@ -99,11 +99,7 @@ class Command(OperatorCommand):
         for given in unmatched_class_factors(done.plan.settings.metric):
             self.stderr.write(f"The factor of {factor_name(given)} matches no job so far.")
         for key, path in found.other_case[:_MOST_LINES]:
-            who = " of ".join(name for name in (key.user_name or key.dn, key.group_name) if name)
-            self.stderr.write(
-                f"{who} has no entry of that name, but {path} differs by letter case alone: if it is the same, "
-                "attach the account there on the page Accounts."
-            )
+            self.stderr.write(other_case_text(key, path))
         if found.n_mapped < found.n_accounts or not found.n_rules:
             who = "The others get" if found.n_rules else "There is no mapping rule, so every account gets"
             remedy = "write mapping rules on the page Accounts."

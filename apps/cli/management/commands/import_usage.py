@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +13,21 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import CommandError
 
+from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
+from apps.mapping.rules.problems import other_case_text
 from apps.onboarding.slurm_config import read_slurm_config
 from apps.policies.formats.registry import text_of
-from apps.priorities.selectors import count_unmapped_of_import, count_unmapped_of_preview
+from apps.priorities.selectors import (
+    count_unmapped_of_import,
+    count_unmapped_of_preview,
+    list_other_case_of_import,
+)
+from apps.priorities.serving.lookup import names_of
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.import_notes import lost_lines
@@ -97,13 +104,15 @@ class Command(OperatorCommand):
         rejected = RejectedLine.objects.filter(usage_import=made).order_by("line")
         n_unmapped = count_unmapped_of_import(Import.objects.select_related("run", "source").get(pk=made.pk))
         lines = rejected.values(*_OF_LINE)
-        return _Report(made.pk, made.dry_run, run.result, [dict(line) for line in lines], n_unmapped)
+        other_case = list_other_case_of_import(Import.objects.select_related("run").get(pk=made.pk))
+        return _Report(made.pk, made.dry_run, run.result, [dict(line) for line in lines], n_unmapped, other_case)
 
     def _print_report(self, report: _Report, *, as_json: bool) -> None:
         if as_json:
             result = {name: value for name, value in report.result.items() if not name.endswith("names")}
             answer = {"import": report.import_id, "dry_run": report.is_dry, **result, "unmapped": report.n_unmapped}
             answer["rejected_lines"] = report.rejected
+            answer["other_case"] = [{**names_of(key), "likely": path} for key, path in report.other_case]
             self.stdout.write(json.dumps(answer, ensure_ascii=False))
             return
         n = {**report.result, "late": report.result["late"] + report.result["too_late"]}
@@ -112,6 +121,8 @@ class Command(OperatorCommand):
         self.stdout.write(f"{counts}{' (dry run: nothing stored)' if report.is_dry else ''}")
         for note in lost_lines(report.result.get("notes", {})):
             self.stderr.write(f"{note.n:,} × {note.words}.")
+        for key, path in report.other_case[:_SHOWN]:
+            self.stderr.write(other_case_text(key, path))
         for line in report.rejected[:_SHOWN]:
             self.stderr.write(f"line {line['line']}: {line['code']}: {line['message']}")
         if n["rejected"] > _SHOWN:
@@ -128,6 +139,7 @@ class _Report:
     result: Mapping[str, Any]
     rejected: list[dict[str, Any]]
     n_unmapped: int | None
+    other_case: Sequence[tuple[AccountKey, str]] = ()
 
 
 def _preview(wanted: dict[str, Any], file: BinaryIO) -> _Report:
