@@ -600,7 +600,7 @@ def test_a_login_in_another_letter_case_is_named_by_both_imports(golden_dir: Pat
     run("import_policy", *given)
     usage = ("--source", "c1", "--format", "sacct", golden_dir / "field/m01_case.sacct")
     _, err = run("import_usage", *usage)
-    likely = "has no entry of that name, but /phys/{} differs by letter case alone"
+    likely = "is not named like an entry, but /phys/{} differs by letter case alone"
     assert "JDoe · phys " + likely.format("jdoe") in err
     assert "u2 · PHYS " + likely.format("u2") in err
     out, _ = run("import_usage", *usage, "--json")

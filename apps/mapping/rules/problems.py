@@ -65,7 +65,7 @@ def other_case_text(key: AccountKey, path: str) -> str:
     """Say that an account has no entry of its name, and which entry has the name in another letter case."""
     names = [name for name in (key.user_name or key.dn, key.group_name, key.project) if name]
     text = _(
-        "%(account)s has no entry of that name, but %(path)s differs by letter case alone: if it is the same, "
+        "%(account)s is not named like an entry, but %(path)s differs by letter case alone: if it is the same, "
         "attach the account there on the page Accounts."
     )
     return text % {"account": " · ".join(names), "path": path}
