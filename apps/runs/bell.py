@@ -15,12 +15,12 @@ from apps.runs.workers import OUTGOING_QUEUE, OUTGOING_TASK, has_outgoing_worker
 logger = logging.getLogger(__name__)
 
 TASK = "apps.runs.tasks.work_runs"
-PATIENCE_S = 0.25  # for each step of a connection, in this thread
+PATIENCE_S = 0.25  # for a connection, and for each answer of RabbitMQ
 SILENT_S = 5.0  # after a failure, nothing is tried for so long: each sweep rings again
 _BOUNDS = {
     "max_retries": 0,
     "socket_connect_timeout": PATIENCE_S,  # Redis
-    "socket_timeout": PATIENCE_S,
+    "socket_timeout": 0.1,  # of three answers: a connection introduces itself first
     "read_timeout": PATIENCE_S,  # RabbitMQ
     "write_timeout": PATIENCE_S,
 }
