@@ -20,7 +20,7 @@ def _pool(name: str, n_threads: int) -> ThreadPoolExecutor:
 LOOKUP = _pool("lookup", 4)  # look-ups with a token that need more than what is in memory
 HEALTH = _pool("health", 2)  # both paths query the database
 REST = _pool("rest", 16)
-LARGE = _pool("large", 2)  # requests of REST with large bodies, whose objects take most CPU and memory
+LARGE = _pool("large", 4)  # requests of REST with large bodies, whose objects take most CPU and memory
 DISK = _pool("disk", 2)  # bodies and replies that are too large for memory: no view runs here
 
 
