@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from agent import first_values, former_shares
+from agent import checks, first_values, former_shares
 from agent import plan as planning
 from agent.adapters import Adapter, Config
 from agent.adapters.gridengine import GridEngine
@@ -29,7 +29,6 @@ STEPS = (
     *("intend", "send", "confirm", "report", "end"),
 )
 ALONE_EVERY_S = 30.0  # interval while there are no orders yet
-MOST_CLOCK_OFFSET_S = 60.0
 Log = Callable[[str], object]
 
 
@@ -330,10 +329,10 @@ class Agent:
 
     def _add_checks(self, report: Report, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
         if report.checks is not None:
-            report.checks.append(check_names(orders, plan))
-            report.checks.append(check_clocks(self._source.clock_offset_s(), queue, self._clock()))
+            report.checks.append(checks.check_names(orders, plan))
+            report.checks.append(checks.check_clocks(self._source.clock_offset_s(), queue, self._clock()))
             if orders.knob == "nice":
-                report.checks.append(check_floor(orders, queue))
+                report.checks.append(checks.check_floor(orders, queue))
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = time.monotonic()
@@ -357,38 +356,6 @@ def reset_values(adapter: Adapter, table: Table, knob: str) -> Sent:
     table.forget([job for job in ours if job not in chosen])
     table.save()
     return sent
-
-
-def check_names(orders: Orders, plan: planning.Plan) -> Finding:
-    n_jobs = plan.n_mapped + plan.n_unmapped
-    percent = 100.0 * plan.n_unmapped / n_jobs if n_jobs else 0.0
-    found = f"{plan.n_unmapped} of {n_jobs} pending jobs belong to unmapped accounts."
-    if not plan.n_unmapped:
-        return Finding("names_unmapped", "ok", found, "")
-    user, group = plan.unmapped[0][0]
-    remedy = f"Add a mapping rule, above all for user {user}, group {group or '-'}."
-    severity = "error" if percent > orders.limits.unmapped_percent else "warning"
-    return Finding("names_unmapped", severity, found, remedy)
-
-
-def check_clocks(offset_s: Optional[float], queue: Queue, now: float) -> Finding:
-    future = [job.id for job in queue.jobs if job.submit_at is not None and job.submit_at > now + MOST_CLOCK_OFFSET_S]
-    remedy = "Let chrony or ntpd set the clock of this host."
-    if offset_s is not None and abs(offset_s) > MOST_CLOCK_OFFSET_S:
-        found = f"The server's clock differs from this host's by {offset_s:+.0f} s."
-        return Finding("clock", "warning", found, remedy)
-    if future:
-        found = f"Jobs submitted in the future: {len(future)}, the first is {future[0]}."
-        return Finding("clock", "warning", found, remedy)
-    return Finding("clock", "ok", "The clocks agree." if offset_s is not None else "The server sends no time.", "")
-
-
-def check_floor(orders: Orders, queue: Queue) -> Finding:
-    """Slurm's priority is at least 1: if nice subtracts more than the other terms add, all jobs are equal."""
-    low = [job.id for job in queue.jobs if not job.is_held and job.priority <= 1]
-    found = f"Pending jobs with the lowest priority, 1: {len(low)}."
-    remedy = f"PriorityWeightPartition={orders.weight:d} gives every job enough to take nice from."
-    return Finding("nice_floor", "error" if low else "ok", found, remedy)
 
 
 def adapter_of(kind: str, commands: Commands) -> Adapter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -83,7 +84,12 @@ def test_a_token_that_expires_during_the_outage_gets_none(
 
 
 def test_orders_wait_for_no_thread_of_other_requests() -> None:
-    asked = {"HTTP_AUTHORIZATION": "Bearer x", "REQUEST_METHOD": "GET", "PATH_INFO": "/api/v1/schedulers/c1/orders"}
+    asked = {
+        "HTTP_AUTHORIZATION": "Bearer x",
+        "REQUEST_METHOD": "GET",
+        "PATH_INFO": "/api/v1/schedulers/c1/orders",
+        "wsgi.input": BytesIO(),
+    }
     assert lanes.lane_of(asked) is lanes.LOOKUP
     for other in ({"REQUEST_METHOD": "POST"}, {"PATH_INFO": "/api/v1/schedulers/c1/passes"}):
         assert lanes.lane_of({**asked, **other}) is lanes.REST
