@@ -14,7 +14,8 @@ from tests.policies.formats.round_trip import read
 from tests.policies.formats.slurm_dumps import SHARES, dump
 from tests.policies.formats.test_sacctmgr import HEAD, LOADED
 from tests.policies.formats.test_sacctmgr_script import ACCOUNT, APPLIED
-from tests.real_schedulers.slurm_site import CLUSTER, HOME, SlurmSite
+from tests.real_schedulers.enclosure import HOME
+from tests.real_schedulers.slurm_site import CLUSTER, SlurmSite
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.timeout(600)]
 
