@@ -97,9 +97,15 @@ def read_order(found: Any) -> Optional[ShareOrder]:
     if found is None:
         return None
     try:
-        texts = ("group", "user", "before", "after")
         lines = tuple(
-            ShareLine(int(each["line"]), *(str(each[name]) for name in texts), agreed=str(each.get("agreed", "")))
+            ShareLine(
+                int(each["line"]),
+                str(each["group"]),
+                str(each["user"]),
+                str(each["before"]),
+                str(each["after"]),
+                str(each.get("agreed", "")),
+            )
             for each in found["lines"]
         )
         return ShareOrder(int(found["id"]), str(found["cluster"]), lines)

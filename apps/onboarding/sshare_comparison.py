@@ -238,7 +238,7 @@ def _load_log(beginning: Beginning, source: Source, tree: TreeColumns, as_of: da
         load_ended(window_of(settings.window), sources=[source.pk], to_at=as_of, sites=sites),
     )
     entry = Resolver(rules_of(beginning, tree), tree).resolve_many(accounts.keys)
-    return _Log(recorded, entry, len(tree), as_of)
+    return _Log(recorded, entry.astype(np.int64), len(tree), as_of)
 
 
 def _causes(beginning: Beginning, settings: PolicySettings, log: _Log) -> Callable[[int], list[Cause]]:

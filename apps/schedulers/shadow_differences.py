@@ -280,8 +280,20 @@ def _shares(one: OwnValue) -> float:
 
 # --- Usage: listed against logged, and why they differ ----------------------------------------------------------------
 UsageReason = Literal[
-    *("same", "config_unknown", "qos_unknown", "weights_unknown", "running_left_out", "decay", "billing_cut"),
-    *("all_alike", "running", "removed_limits", "reset", "earlier", "longer", "shorter"),
+    "same",
+    "config_unknown",
+    "qos_unknown",
+    "weights_unknown",
+    "running_left_out",
+    "decay",
+    "billing_cut",
+    "all_alike",
+    "running",
+    "removed_limits",
+    "reset",
+    "earlier",
+    "longer",
+    "shorter",
 ]
 _CUT = 1.0  # sshare truncates to whole numbers
 _ALIKE = 1e-3  # quotients that differ by less are equal

@@ -14,7 +14,6 @@ from agent.build import build, main
 from tests.material import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "agent").rglob("*.py"))
-LONGEST_FILE = 400
 
 
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path, archive: bytes) -> None:
@@ -50,11 +49,6 @@ def test_only_the_standard_library_of_python_3_6_is_used() -> None:
                 assert name.partition(".")[0] in {"agent", *sys.stdlib_module_names} - later, f"{path}: {name}"
             if isinstance(node, ast.keyword):
                 assert node.arg not in ("capture_output", "text"), f"{path}:{node.value.lineno}"
-
-
-def test_files_are_short() -> None:
-    long = {path.name: n for path in SOURCES if (n := len(path.read_text().splitlines())) > LONGEST_FILE}
-    assert long == {}
 
 
 def test_no_module_uses_a_shell() -> None:

@@ -84,7 +84,10 @@ def test_one_site_publishes_a_feed_and_another_subscribes(site: Policy, tmp_path
     token = tmp_path / "site-b.token"
     token.write_text("their-secret\n")
     with serving(OtherFeed(at=AT, name="site-c.example")) as feed:
-        settings = {"FAIRSHARE_ISSUER": "site-b.example", "FAIRSHARE_OUTBOUND_ALLOW": f"127.0.0.1:{feed.port}"}
+        settings: dict[str, Any] = {
+            "FAIRSHARE_ISSUER": "site-b.example",
+            "FAIRSHARE_OUTBOUND_ALLOW": f"127.0.0.1:{feed.port}",
+        }
         publish = ["federation", "publish", "--to", str(tmp_path), "--open", "--policy", "grid", "--entry", "/VO-A"]
         manage([*publish, "--name", "vo-a"], status=0, **settings)
         feed.root = site.publications.get().entry_uid

@@ -196,7 +196,7 @@ def test_the_alert_about_shares_of_a_scheduler(
 
     def list_shares(**changed: str) -> None:
         listed = read_listing({"cluster": "demo", "rows": rows(**changed)})
-        store_shares(scheduler, listed, None, works.at, works.at, SYSTEM)
+        store_shares(scheduler, listed, {}, works.at)
 
     with watched() as watch:
         watch.expect()

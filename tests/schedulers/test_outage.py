@@ -7,11 +7,11 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
-from apps.api import agent_orders
 from apps.api.agent_orders import last_orders
 from apps.schedulers.services import pause_scheduler
 from fairshare_web.server import lanes
@@ -33,7 +33,7 @@ def end_answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def end() -> None:
         monkeypatch.setattr(last_orders, "_probe", Unanswered())
-        monkeypatch.setattr(agent_orders.settings, "FAIRSHARE_TOKEN_PATIENCE_S", 1.0)
+        monkeypatch.setattr(settings, "FAIRSHARE_TOKEN_PATIENCE_S", 1.0)
 
     return end
 

@@ -84,7 +84,7 @@ def test_jobs_of_equal_priority_go_by_their_number_in_slurm_wherever_they_are_li
 def test_jobs_of_equal_priority_go_by_submission_in_grid_engine(connected: Site, agent: Caller) -> None:
     given = {"mode": "on", "namespace": "a", "kind": "gridengine", "knob": "priority"}
     connect_scheduler(policy_slug="grid", name="c2", given=given, at=AT, actor=SYSTEM)
-    plain = {"terms": None, "priority": 5, "reason": "qw"}
+    plain: dict[str, Any] = {"terms": None, "priority": 5, "reason": "qw"}
     early = instant(AT - timedelta(hours=2))
     queue = [job("101", **plain), job("200", "bob", submit_at=early, **plain), job("9", "bob", **plain)]
     assert agent.post("schedulers/c2/passes", report(queue=queue)).status_code == 200

@@ -31,7 +31,7 @@ def command(*words: object) -> str:
     return out.getvalue()
 
 
-def served() -> dict[str, tuple[float, int | None]]:
+def served() -> dict[str, tuple[float | None, int | None]]:
     """Usage and rank of each user by name, after a recompute."""
     work_run_now(request_recompute(policy_slug="c1", at=clock.now(), actor=COMMAND).pk)
     view = open_view(policy_slug="c1", actor=SYSTEM, at=None)

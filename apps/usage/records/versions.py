@@ -89,7 +89,8 @@ class StoredVersions:
 
     @classmethod
     def none(cls, n: int) -> StoredVersions:
-        return cls(*(np.zeros(n, np.int64) for _ in range(5)), np.zeros(n), np.zeros(n, np.int64))
+        ids, revisions, ends, states, runs, accounts = np.zeros((6, n), np.int64)
+        return cls(ids, revisions, ends, states, runs, np.zeros(n), accounts)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -171,7 +172,7 @@ def test_overlapping_sources_of_one_scheduler_can_be_merged(as_admin: Client) ->
     first = Source.objects.get(slug="abisko")
     second = make_source(NewSource(slug="live", name="Live", namespace=first.namespace), at=AT, actor=COMMAND)
     start = clock.now() - timedelta(days=3)
-    times = {"submit_at": start, "start_at": start, "end_at": start + timedelta(hours=3)}
+    times: dict[str, Any] = {"submit_at": start, "start_at": start, "end_at": start + timedelta(hours=3)}
     for one in (first, second):
         ingest_batch(source=one, rows=[RecordRow(job="1", user="a", cpus=2, **times)], at=clock.now())
     ingest_batch(source=second, rows=[RecordRow(job="2", user="a", cpus=2, **times)], at=clock.now())

@@ -92,7 +92,7 @@ def test_a_restored_source_counts_no_job_twice(upload: Source, collected: Source
 
 
 def test_what_cannot_be_merged_is_refused(upload: Source, collected: Source) -> None:
-    wanted = {"kept_slug": upload.slug, "merged_slug": collected.slug, "at": AT}
+    wanted: dict[str, Any] = {"kept_slug": upload.slug, "merged_slug": collected.slug, "at": AT}
     with pytest.raises(Invalid):
         merge_sources(**wanted, reason=" ", actor=COMMAND)
     with pytest.raises(NotAllowed):
