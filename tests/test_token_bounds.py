@@ -210,7 +210,6 @@ def test_every_kind_of_object_still_fits_an_operation() -> None:
     assert [pattern for pattern in ABOUT if not any(re.fullmatch(pattern, each) for each in operations)] == []
 
 
-# --- The attacks that bounds have to withstand, with what the tokens of the scopes they need can do -------------------
 def call(world: World, text: str, method: str, path: str, body: Any = None) -> Any:
     world.texts["caller"] = text
     return world.ask(Row("", f"/api/v1/{path}", "", method, body), "caller")

@@ -16,7 +16,6 @@ from apps.explain.walk import WalkStep
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import day
 
-# --- Facts beside the priority ----------------------------------------------------------------------------------------
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]
 
 
@@ -84,7 +83,6 @@ def decide(mine: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFa
     )
 
 
-# --- Heading and reason -----------------------------------------------------------------------------------------------
 def _heading(mine: MyPriority) -> Message:
     if mine.error:
         is_not_kept = mine.moment and mine.error == "no_snapshot"
@@ -188,7 +186,6 @@ def _own(mine: MyPriority) -> Message | None:
     return build_message(f"own.{last.state}", parent=last.parent_name)
 
 
-# --- When -------------------------------------------------------------------------------------------------------------
 def _when(mine: MyPriority, facts: AccountFacts) -> list[Message]:
     """Now or when the deciding level is on target, or why there is no date; empty for the past."""
     if mine.moment is not None:
@@ -285,7 +282,6 @@ def _in_the_queue(queue: QueueFacts | None) -> list[Message]:
     return [*found, build_message(key, n=queue.n_by_fairshare)]
 
 
-# --- Advice -----------------------------------------------------------------------------------------------------------
 def better_account(mine: MyPriority, others: Sequence[MyPriority]) -> MyPriority | None:
     """The user's best account with a better rank in the same cluster and policy; None without one."""
     able = [

@@ -158,7 +158,6 @@ def test_a_document_and_a_pasted_case_of_too_many_values_are_refused_before_they
             read('{"jobs":[' + "{}," * n_items + "{}]}")
 
 
-# --- Lists ------------------------------------------------------------------------------------------------------------
 def request_serializers() -> Iterator[type[serializers.Serializer[Any]]]:
     """Each class that a view names as its `request` or reads a body with."""
     for path in sorted(Path(v1.__path__[0]).rglob("*.py")):
@@ -227,7 +226,6 @@ def test_a_list_of_wrong_rules_has_a_short_answer(admin: Caller) -> None:
     assert len(answer.content) < 3_000
 
 
-# --- Documentation ----------------------------------------------------------------------------------------------------
 DOCUMENTED = {
     "forms without sign-in": [
         "dashboard:sign-in",

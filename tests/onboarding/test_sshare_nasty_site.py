@@ -138,7 +138,6 @@ def test_each_half_life_is_read_as_it_is_shown(seconds: int, typed: str) -> None
     assert shown == typed
 
 
-# --- Reasons of differences -------------------------------------------------------------------------------------------
 def reasons(found: SshareComparison) -> dict[str, set[str]]:
     """Users, as group/user, by the reason of their difference."""
     made: dict[str, set[str]] = {}

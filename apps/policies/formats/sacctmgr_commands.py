@@ -73,7 +73,6 @@ _HARMLESS = frozenset({"set", "echo", "printf", "exit", "true", ":", "yes", "cd"
 _RUNNERS = frozenset({"sudo", "env", "time", "nice", "command", "exec"})
 
 
-# --- Lines and words of a shell ---------------------------------------------------------------------------------------
 _TOKEN = re.compile(
     r"""[ \t\r]*(?:
     (?P<comment>\#.*)
@@ -158,7 +157,6 @@ def _without_program(command: list[str]) -> tuple[list[str], bool]:
     return [word for word in rest if not word.startswith("-")], is_named
 
 
-# --- Commands ---------------------------------------------------------------------------------------------------------
 @dataclass
 class _Words:
     """Words of a command by key, with the number of its line. bare: names without a key."""
@@ -313,7 +311,6 @@ def _split_options(
     return which, to_set
 
 
-# --- Applying ---------------------------------------------------------------------------------------------------------
 class _Applied:
     """Applies commands to an empty cluster."""
 
@@ -356,7 +353,6 @@ class _Applied:
         known = first or frozenset(added)
         self._found.cluster = next(iter(known)) if len(known) == 1 else ""
 
-    # --- Adding -------------------------------------------------------------------------------------------------------
     def _add_accounts(self, command: _Command) -> None:
         found, given, line = self._found, command.which, command.which.line
         names = [*given.bare, *(given.names("accounts", "acct", "names") or ())]
@@ -405,7 +401,6 @@ class _Applied:
     def _count_unread(self, given: _Words, *known: str) -> None:
         self._found.unread(*(_typed(key) for key in given.by_key if key not in known and key not in SHARE_KEYS))
 
-    # --- Changing -----------------------------------------------------------------------------------------------------
     def _change_accounts(self, command: _Command) -> None:
         found, which, line = self._found, command.which, command.which.line
         shares, parents = self._changes(command)

@@ -161,7 +161,6 @@ class Surfaces:
     def waiting(self) -> WaitingJobs:
         return with_queues(WaitingJobs([], 0, 0, None, []), self.queues, self.keys, limit=100)
 
-    # --- REST ---------------------------------------------------------------------------------------------------------
     @cached_property
     def rest(self) -> dict[str, Json]:
         """Answers by route."""
@@ -173,7 +172,6 @@ class Surfaces:
             "me/waiting-jobs": dict(WaitingJobsSerializer(self.waiting).data),
         }
 
-    # --- Page ---------------------------------------------------------------------------------------------------------
     @cached_property
     def page(self) -> Page:
         story = build_account_explanation(self.mine, self.accounts[1:], self.facts)
@@ -190,7 +188,6 @@ class Surfaces:
             return ""
         return _plain(forecast_figure(self.forecast, ForecastOptions(), QueryDict()).sentence)
 
-    # --- Terminal -----------------------------------------------------------------------------------------------------
     @cached_property
     def terminal(self) -> dict[str, str]:
         """What `fairshare me` and `fairshare why` print, with each run of blanks as one."""

@@ -76,7 +76,6 @@ class Answers:
         return None if step is None else next(one for one in self.levels if one["entry"] == step["entry"])
 
 
-# --- Rules ------------------------------------------------------------------------------------------------------------
 def surfaces_agree(answers: Answers) -> Found:
     """Page, REST and terminal have the same sentences."""
     page, texts = (
@@ -340,7 +339,6 @@ def unmapped(account: str) -> MyPriority:
     )
 
 
-# --- Tests ------------------------------------------------------------------------------------------------------------
 TOLERANCES = [{"relative": 0.1, "points": 0.5}, {"relative": 0.0, "points": 0.0}, {"relative": 0.5, "points": 10.0}]
 
 
