@@ -10,7 +10,7 @@ import pytest
 
 from tests.material import GOLDEN, REPOSITORY, find_browser, missing
 
-LARGEST = 2_500_000  # bytes of golden data altogether
+LARGEST = 4_000_000  # bytes of golden data altogether
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])

@@ -106,7 +106,6 @@ LEFT_OUT = {
     "admin.logentry": "repeats the audit log",
     "account.emailaddress": "never written: the address is in accounts.user",
     "socialaccount.socialaccount": "never written: the identity is in accounts.identity",
-    "priorities.unmappedusage": "computed from usage.bucket with every snapshot",
 }
 
 

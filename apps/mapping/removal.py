@@ -36,7 +36,7 @@ Action = Literal["remove", "archive", "restore"]
 # it are user data and prevent removal; so are those of models that later releases add.
 _COMPUTED = {
     *("policies.entry", "policies.revision", "policies.changeset", "policies.pin"),  # counted separately, or not needed
-    *("priorities.snapshot", "priorities.unmappedusage", "notices.notice", "notices.statement"),
+    *("priorities.snapshot", "priorities.unmappedaccounts", "notices.notice", "notices.statement"),
     *("mapping.mapping", "mapping.mappingversion"),
     *("usage.import", "usage.sourceday", "usage.siteday", "usage.overlap", "usage.changedhour", "usage.repetition"),
     *("onboarding.beginning",),

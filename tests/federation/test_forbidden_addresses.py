@@ -58,7 +58,7 @@ _STORED = "test_a_private_address_in_the_database_is_not_fetched"
 _TYPED = "test_typed_private_addresses_are_rejected_and_not_stored"
 CALLERS = {
     "federation/fetch_requests.py: ask": (_STORED, _TYPED),
-    "notices/webhook_calls.py: _call": ("test_a_webhook_with_a_private_address_is_not_called",),
+    "notices/webhook_calls.py: ask": ("test_a_webhook_with_a_private_address_is_not_called",),
     "usage/sources/slurm_rest.py: _fetch": ("test_a_source_with_a_private_address_is_not_fetched",),
 }
 # Fields for an address, and the function that fetches it. An empty word: it is shown, and never asked.

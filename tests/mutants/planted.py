@@ -54,8 +54,8 @@ PLANTED = (
     Planted(
         name="missing scope check",
         path="apps/usage/authority.py",
-        old="token is not None and Token.Scope.USAGE_WRITE in token.scopes and token",
-        new="token is not None and token",
+        old="is_sender = token is not None and Token.Scope.USAGE_WRITE in token.scopes",
+        new="is_sender = token is not None",
         tests=(
             "tests/usage/records/test_push.py",
             "tests/api/v1/usage/test_usage.py",

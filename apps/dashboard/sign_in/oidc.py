@@ -12,6 +12,7 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialLogin, SocialToken
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
@@ -185,6 +186,15 @@ def start(request: HttpRequest, next_url: str) -> str:
             _("Your site’s sign-in service does not answer: try again in a moment."), code="oidc_down"
         ) from error
     return str(answer["Location"])
+
+
+def finish(request: HttpRequest) -> HttpResponse:
+    """Response to the return from the issuer: signed in, or refused with a reason in the log."""
+    try:
+        answer: HttpResponse = OAuth2CallbackView.adapter_view(CheckedAdapter(request, PROVIDER_ID))(request)
+    except (OAuth2Error, RequestException) as reason:
+        return failed(request, reason)
+    return answer
 
 
 def end_session_address(request: HttpRequest) -> str:

@@ -8,8 +8,6 @@ import time
 from typing import Any
 from urllib.parse import urlencode
 
-from allauth.socialaccount.providers.oauth2.client import OAuth2Error
-from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from axes.helpers import get_cache_timeout as get_cool_off_s
 from axes.helpers import get_client_ip_address
 from cachetools import LRUCache
@@ -23,7 +21,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
-from requests import RequestException
 
 from apps.accounts.sign_in.passwords import resets_by_mail
 from apps.core.errors import NotFound, TooOften
@@ -170,12 +167,7 @@ def oidc_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
     _require_issuer()
     if provider_id != oidc.PROVIDER_ID:
         raise NotFound("There is no such sign-in.")
-    adapter = oidc.CheckedAdapter(request, provider_id)
-    try:
-        answer: HttpResponse = OAuth2CallbackView.adapter_view(adapter)(request)
-    except (OAuth2Error, RequestException) as reason:
-        return oidc.failed(request, reason)
-    return answer
+    return oidc.finish(request)
 
 
 def _require_issuer() -> None:

@@ -292,14 +292,20 @@ class Inbox:
 def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
     """Collect the inbox over all policies that the actor may know of."""
     found = Inbox()
+    deciders: dict[int, Decider] = {}
     for policy in list_policies(actor=actor):
-        decider = Decider(policy, actor, at)
+        decider = deciders[policy.pk] = Decider(policy, actor, at)
         for change_set in _waiting(policy, decider, actor):
             (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
         found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
         found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
     found.drafts, sent = _own(actor)
+    if actor.is_bound:
+        found.drafts, sent = (
+            [each for each in own if each.policy_id in deciders and deciders[each.policy_id].access.may_see(each)]
+            for own in (found.drafts, sent)
+        )
     found.sent = [each for each in sent if each not in found.requests and each not in found.reviews]
     found.scheduled = [each for each in found.scheduled if each not in found.sent]
     return found
