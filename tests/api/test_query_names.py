@@ -29,6 +29,16 @@ def test_every_operation_refuses_an_unknown_query_parameter(computed: Site) -> N
     assert n_asked > 300
 
 
+def test_a_method_that_a_route_lacks_is_refused_as_such(computed: Site) -> None:
+    caller = Caller(user=computed.admin)
+    for path, methods in described()["paths"].items():
+        where = filled(path, next(iter(methods.values())))
+        for method in ("get", "post", "put", "patch", "delete"):
+            if method not in methods:
+                answer = caller._send(method, f"{where}?acount=alice", None, "application/json", {})
+                assert answer.status_code in (401, 403, 405), (method, where, answer.status_code)
+
+
 def test_look_ups_take_the_parameters_that_are_described() -> None:
     for suffix, known in PARAMETERS.items():
         (operation,) = described()["paths"][f"/api/v1/policies/{{policy}}/priorities{suffix}"].values()
