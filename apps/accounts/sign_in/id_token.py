@@ -47,7 +47,7 @@ def verify_id_token(id_token: Any, *, key_set: Any, issuer: str, client_id: str,
     except jwt.PyJWTError as error:
         raise InvalidToken(f"the ID token can't be read: {error}") from error
     algorithm = header.get("alg")
-    if algorithm not in _KEY_TYPES:
+    if not isinstance(algorithm, str) or algorithm not in _KEY_TYPES:
         raise InvalidToken(f"the ID token is signed with {algorithm!r}; one of {', '.join(_KEY_TYPES)} is needed")
     claims = _signed_claims(id_token, algorithm, _fitting_keys(header, key_set), issuer, client_id)
     if not claims["sub"].isprintable() or not claims["sub"].strip():
@@ -56,7 +56,7 @@ def verify_id_token(id_token: Any, *, key_set: Any, issuer: str, client_id: str,
     if authorised is not None and authorised != client_id:
         raise InvalidToken(f"the ID token is for the client {authorised!r}")
     sent = claims.get("nonce")
-    if not isinstance(sent, str) or not secrets.compare_digest(sent.encode(), nonce.encode()):
+    if not isinstance(sent, str) or not secrets.compare_digest(sent.encode(errors="surrogatepass"), nonce.encode()):
         raise InvalidToken("the nonce of the ID token is that of another sign-in")
     return claims
 

@@ -247,7 +247,8 @@ def _person(token: dict[str, Any], claims: dict[str, Any]) -> Person:
 
 def _text(claims: dict[str, Any], name: str) -> str:
     value = claims.get(name)
-    return value if isinstance(value, str) else ""
+    is_storable = isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+    return str(value) if is_storable else ""
 
 
 def _groups(value: Any) -> list[str]:

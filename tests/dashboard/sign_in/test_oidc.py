@@ -123,6 +123,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "its userinfo is null": {"config": {"userinfo_endpoint": 5}, "token": EVA},
     "the audience is a list": {"token": {"aud": [CLIENT_ID, "another"], "azp": CLIENT_ID}},
     "its end of sessions is no address": {"config": {"end_session_endpoint": ["x"]}},
+    "a name has half a character": {"claims": {"given_name": "Eva\ud800"}},
     "names are of other types": {"claims": {"given_name": ["Eva"], "family_name": {"a": 1}, "email": ["e@x.example"]}},
 }
 
@@ -144,6 +145,7 @@ UNPROVEN: dict[str, tuple[dict[str, Any], str]] = {
     "no expiry": ({"token": {"exp": None}}, "exp"),
     "an expiry that is no number": ({"token": {"exp": "soon"}}, "exp"),
     "a nonce that isn't ASCII": ({"token": {"nonce": "nönce"}}, "nonce"),
+    "a nonce with half a character": ({"token": {"nonce": "\ud800"}}, "nonce"),
     "a nonce that is a number": ({"token": {"nonce": 12}}, "nonce"),
     "no nonce": ({"token": {"nonce": None}}, "nonce"),
     "a subject with NUL": ({"claims": {"sub": "1\x007"}}, "subject"),
