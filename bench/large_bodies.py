@@ -135,12 +135,14 @@ def _send(port: int, attack: Attack, token: str, n_sent: multiprocessing.sharedc
     def go_on() -> None:
         while True:
             with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
-                connection.sendall(head)
-                connection.sendall(attack.body)
-                answer = connection.recv(65536)
-                while connection.recv(1 << 20):
-                    pass
-            assert answer.startswith(b"HTTP/1.1 4"), answer[:300]
+                try:
+                    connection.sendall(head + attack.body)
+                    answer = connection.recv(65536)
+                    while connection.recv(1 << 20):
+                        pass
+                except (BrokenPipeError, ConnectionResetError):
+                    answer = b""  # refused by its length: the server closed before it read the body
+            assert answer[:10] in (b"", b"HTTP/1.1 4"), answer[:300]
             with n_sent.get_lock():
                 n_sent.value += 1
 
