@@ -6,6 +6,7 @@ The objects of the requests are in /physics, except where a row says otherwise.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -20,7 +21,9 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from apps.accounts.models import AuditEvent
 from apps.api.body_limits import DEFAULT, LIMITS
+from apps.api.removed import REMOVED_ROUTES
 from apps.dashboard.members.presenters import seen_tag
+from apps.dashboard.removed import REMOVED_PAGES
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
 from tests.schedulers.reports import report
 from tests.worlds import fresh_process, restore_caches  # noqa: F401 - fixture
@@ -1339,9 +1342,47 @@ def test_figure_addresses_of_pages_and_rest_have_one_pattern() -> None:
     assert {route for route in named if not route.endswith("/figures/<slug:figure>")} == set()
 
 
+REMOVED = {removed.route for removed in REMOVED_PAGES} | {API + removed.route for removed in REMOVED_ROUTES}
+
+
+def living_routes() -> set[str]:
+    """All but those of the administration, which are for administrators, and those that answer 410 to everybody."""
+    known = {route for route in routes(get_resolver()) if not route.startswith("admin/")}
+    assert known >= REMOVED
+    return known - REMOVED
+
+
 def test_every_route_has_its_row() -> None:
-    known = set(routes(get_resolver()))
-    assert {route for route in known if not route.startswith("admin/")} == {row.route for row in ROWS}
+    assert living_routes() == {row.route for row in ROWS}
+
+
+PARTS_OF_ADDRESSES = {"slug": "a", "str": "a", "int": "1", "uuid": "12345678-1234-5678-1234-567812345678"}
+
+
+def address_of(route: str) -> str:
+    return "/" + re.sub(r"<(\w+):\w+>", lambda part: PARTS_OF_ADDRESSES[part[1]], route)
+
+
+def test_a_removed_page_names_its_successor_to_people_who_are_signed_in(world: World) -> None:
+    stranger, reader = world.client("anonymous"), world.client("nobody")
+    for removed in REMOVED_PAGES:
+        path = address_of(removed.route)
+        assert stranger.get(path).status_code == 302, path
+        answer = reader.get(path)
+        assert answer.status_code == 410, path
+        text = html.unescape(answer.content.decode())
+        assert str(removed.instead) in text, path
+        assert "Use this page instead" in text, path
+
+
+def test_a_removed_route_names_its_successor(world: World) -> None:
+    for removed in REMOVED_ROUTES:
+        path = address_of(API + removed.route)
+        for method in ("get", "post", "delete"):
+            answer = getattr(world.client("anonymous"), method)(path)
+            assert (answer.status_code, answer["Content-Type"]) == (410, "application/problem+json"), path
+            assert answer.json()["code"] == "removed"
+            assert removed.instead in answer.json()["detail"]
 
 
 def answer_text(answer: Any) -> str:

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.api import errors
+from apps.api import errors, removed
 from apps.api import schema as schema_view
 from apps.api.v1 import algorithm as algorithms
 from apps.api.v1 import (
@@ -264,5 +264,6 @@ urlpatterns = [
     path("tokens/<int:token>/revoke", tokens.TokenRevocationView.as_view(), name="token-revoke"),
     path("schema", schema_view.schema, name="schema"),
     re_path(r"^docs/?$", schema_view.docs, name="docs"),
+    *removed.urlpatterns,
     re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
 ]

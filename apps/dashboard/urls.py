@@ -15,6 +15,7 @@ from apps.dashboard import (
     policy_files,
     quality,
     removal,
+    removed,
     saved_views,
     terminal,
 )
@@ -256,6 +257,7 @@ urlpatterns = [
     path("me/views/", saved_views.save, name="views"),
     path("me/views/<int:view_id>/", saved_views.change, name="view"),
 ]
-urlpatterns = notice_urls.urlpatterns + urlpatterns  # before the entry page, which matches any name
+# Before the entry page, which matches any name.
+urlpatterns = notice_urls.urlpatterns + removed.urlpatterns + urlpatterns
 urlpatterns += draft_urls.urlpatterns + review_urls.urlpatterns + allocation_urls.urlpatterns
 urlpatterns += federation_urls.urlpatterns + scheduler_urls.urlpatterns

@@ -33,6 +33,7 @@ class Refusal:
     message: str
     code: str
     fields: tuple[FieldProblem, ...] = ()
+    instead_url: str = ""  # of the page to use instead
 
 
 class DomainErrorMiddleware(MiddlewareMixin):
