@@ -10,10 +10,8 @@ UNFETCHED = echo "Not all packages of requirements.lock could be installed: thei
 NO_PIP = echo "Neither python3-venv nor a pip of version 22.3 or newer is here: install one of them."; exit 1
 # PYTHONPATH: its hook lies beside docs/. The advertisement of another product is left out of the output.
 MKDOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PY) -m mkdocs
-MUTANTS_STAMP := $(VENV)/.mutants-$(firstword $(shell cksum requirements-mutants.lock))
-PIP_MUTANTS = $(subst requirements.lock,requirements-mutants.lock,$(PIP))
 
-.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation test-schedulers schedulers mutants planted bench bench-large image lint docs docs-parts
+.PHONY: help setup debian run dev test test-fast test-all test-faults test-federation test-schedulers schedulers bench bench-large image lint docs docs-parts
 .DEFAULT_GOAL := help
 
 help:
@@ -27,7 +25,6 @@ help:
 	@echo "make test-federation  a grid of nine real instances, for a simulated day without faults and with them"
 	@echo "make test-schedulers  real Slurm and Grid Engine, with the packages of Debian that make schedulers installs"
 	@echo "make bench   the measured ratios make bench-large   those that take long"
-	@echo "make mutants share of 200 seeded mistakes that the suite notices; make planted: of twenty-one chosen ones"
 	@echo "make image   build the container image and try it"
 	@echo "make setup   install into $(VENV)"
 
@@ -110,18 +107,6 @@ bench: setup
 
 bench-large: setup
 	@$(PY) -m bench --large $(BENCH)
-
-# Up to an hour on two cores. MUTANTS (how many), MUTANTS_SEED, MUTANTS_OUT; MUTANTS_TREE: another checkout's tests.
-mutants: $(MUTANTS_STAMP)
-	@$(PY) -m tests.mutants $(if $(MUTANTS_TREE),--tree $(MUTANTS_TREE))
-
-planted: setup
-	@$(PY) -m tests.mutants --planted $(PLANTED)
-
-$(MUTANTS_STAMP): requirements-mutants.lock | setup
-	@if $(PY) -m pip --version >/dev/null 2>&1; then $(PY) -m pip $(PIP_MUTANTS); \
-		else $(PYTHON) -m pip --python $(PY) $(PIP_MUTANTS); fi
-	@rm -f $(VENV)/.mutants-* && touch $@
 
 lint: setup
 	@$(PY) -m ruff check .

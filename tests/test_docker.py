@@ -61,7 +61,7 @@ def test_the_lock_names_the_extras_that_packages_ask_for() -> None:
     asked = [
         (distribution.name, requirement)
         for distribution in distributions()
-        if canonicalize_name(distribution.name) in locked  # what `make mutants` adds is in a lock of its own
+        if canonicalize_name(distribution.name) in locked  # a developer may have installed more
         for requirement in map(Requirement, distribution.requires or [])
         if requirement.extras and (not requirement.marker or requirement.marker.evaluate({"extra": ""}))
     ]
