@@ -150,7 +150,7 @@ def read_tree(
         "updated_at": at,
     }
     if sshare:
-        given |= _sshare_columns(sshare, declared.policy, printed_at(outputs.config) or at)
+        given |= _sshare_columns(sshare, declared.policy, printed_at(text_of(slurm_config)) or at)
     with transaction.atomic():
         beginning = Beginning.objects.select_for_update(no_key=True).filter(is_open=True).first()
         facts["slurm_config"] = (

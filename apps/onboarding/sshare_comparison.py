@@ -53,6 +53,7 @@ from apps.usage.models import JobClass, Source
 F8 = npt.NDArray[np.float64]
 _USUAL_QOS = "normal"
 _PHASE_OFFSETS_S = range(-2, 9)  # seconds that the first period may start before or after the expected instant
+_SSHARE_RUNS_WITHIN_S = (1, 2, 3)  # after the time that the configuration prints, which is cut to seconds
 _FADED = 10  # half-lives after which usage is weighted below a thousandth
 
 
@@ -147,16 +148,14 @@ def compare_with_sshare(
 ) -> SshareComparison | None:
     """Compare with sshare, for administrators; None without sshare or log.
 
-    settings: the proposed ones by default. Usage is evaluated at the time of the sshare output.
+    settings: the proposed ones by default. Usage is that of the second in which sshare ran.
     """
     require_setup(actor)
     rows = stored_sshare(beginning)
     if not rows or beginning.source is None:
         return None
-    as_of = min(beginning.sshare_at or at, at)
     tree = tree_of(beginning)
-    log = _load_log(beginning, beginning.source, tree, as_of)
-    settings = _with_fitted_phase(settings or proposed_settings(beginning), log, rows, _entries(rows, tree))
+    log, settings = _fitted(beginning, beginning.source, settings or proposed_settings(beginning), rows, tree, at)
     own = log.own(settings)
     result = compute(tree.engine_tree(), own, algorithm=settings.algorithm)
     ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)
@@ -173,10 +172,10 @@ def compare_with_sshare(
         has_limits=_has_limits(beginning),
         begins_late=half_life_s is None
         or log.first_at is None
-        or as_of - log.first_at < _FADED * timedelta(seconds=float(half_life_s)),
+        or log.as_of - log.first_at < _FADED * timedelta(seconds=float(half_life_s)),
     )
-    unit = unit_of_usage(settings.metric)
-    return SshareComparison(compare(rows, ours, entry_of_row), usage, str(settings.algorithm["name"]), unit, as_of)
+    factors = compare(rows, ours, entry_of_row)
+    return SshareComparison(factors, usage, str(settings.algorithm["name"]), unit_of_usage(settings.metric), log.as_of)
 
 
 def with_fitted_phase(beginning: Beginning, settings: PolicySettings, *, at: datetime) -> PolicySettings:
@@ -186,14 +185,38 @@ def with_fitted_phase(beginning: Beginning, settings: PolicySettings, *, at: dat
     rows = stored_sshare(beginning)
     if not rows or beginning.source is None:
         return settings
-    tree = tree_of(beginning)
-    log = _load_log(beginning, beginning.source, tree, min(beginning.sshare_at or at, at))
-    return _with_fitted_phase(settings, log, rows, _entries(rows, tree))
+    return _fitted(beginning, beginning.source, settings, rows, tree_of(beginning), at)[1]
+
+
+def _fitted(
+    beginning: Beginning,
+    source: Source,
+    settings: PolicySettings,
+    rows: Sequence[OwnValue],
+    tree: TreeColumns,
+    at: datetime,
+) -> tuple[_Log, PolicySettings]:
+    """The log at the end of the second in which sshare ran, and settings whose periods fit its usage.
+
+    The configuration is printed just before, with a time in whole seconds: a job that ended in that second or the next
+    ones may be over in sshare. The first second that fits is taken; the first of all if none does.
+    """
+    entry_of_row = _entries(rows, tree)
+    printed_at = beginning.sshare_at or at
+    instants = [min(printed_at + timedelta(seconds=seconds), at) for seconds in _SSHARE_RUNS_WITHIN_S]
+    logs = []
+    for as_of in dict.fromkeys(instants):
+        logs.append(_load_log(beginning, source, tree, as_of))
+        fitted = _with_fitted_phase(settings, logs[-1], rows, entry_of_row)
+        if fitted is not None:
+            return logs[-1], fitted
+    return logs[0], settings
 
 
 def _with_fitted_phase(
     settings: PolicySettings, log: _Log, rows: Sequence[OwnValue], entry_of_row: Sequence[int]
-) -> PolicySettings:
+) -> PolicySettings | None:
+    """None if usage fits with no start of the periods."""
     window = settings.window
     if not window_of(window).charges_by_period or not window.get("phase_s"):
         return settings
@@ -207,7 +230,7 @@ def _with_fitted_phase(
 
     best_s = min(_PHASE_OFFSETS_S, key=lambda offset_s: (deviation(offset_s), abs(offset_s)))
     if deviation(best_s) > len(known):  # something else differs, which another start of periods would only hide
-        return settings
+        return None
     phase_s = (window["phase_s"] + best_s) % window["calc_period_s"]
     return replace(settings, window={**window, "phase_s": phase_s})
 

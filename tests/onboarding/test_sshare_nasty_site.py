@@ -44,8 +44,8 @@ def folder(golden_dir: Path) -> Path:
     return golden_dir / "slurm/nasty"
 
 
-def begin(folder: Path, *, config: str | None = None) -> Beginning:
-    outputs = (folder / "dump.cfg").read_text() + (folder / "sshare.txt").read_text()
+def begin(folder: Path, *, config: str | None = None, sshare: str = "", log: str = "") -> Beginning:
+    outputs = (folder / "dump.cfg").read_text() + (sshare or (folder / "sshare.txt").read_text())
     config = (folder / "config.txt").read_text() if config is None else config
     begun = read_tree(
         content=outputs.encode(),
@@ -55,8 +55,9 @@ def begin(folder: Path, *, config: str | None = None) -> Beginning:
         at=READ_AT,
         actor=COMMAND,
     )
-    log = LogFile(ContentFile((folder / "sacct.txt").read_bytes()), "sacct.txt", "auto", "c1", "")
-    sent = send_log(log, version=begun.version, at=READ_AT, actor=COMMAND)
+    content = ContentFile(log.encode() or (folder / "sacct.txt").read_bytes())
+    file = LogFile(content, "sacct.txt", "auto", "c1", "")
+    sent = send_log(file, version=begun.version, at=READ_AT, actor=COMMAND)
     assert sent.dry_run is not None
     work_run_now(sent.dry_run.run_id)
     begun = confirm_log(version=sent.version, at=READ_AT, actor=COMMAND)
@@ -65,8 +66,8 @@ def begin(folder: Path, *, config: str | None = None) -> Beginning:
     return begun
 
 
-def compared(begun: Beginning, settings: PolicySettings | None = None) -> SshareComparison:
-    found = compare_with_sshare(begun, settings=settings, at=READ_AT, actor=COMMAND)
+def compared(begun: Beginning, settings: PolicySettings | None = None, *, at: datetime = READ_AT) -> SshareComparison:
+    found = compare_with_sshare(begun, settings=settings, at=at, actor=COMMAND)
     assert found is not None
     return found
 
@@ -216,6 +217,31 @@ def test_periods_that_start_some_seconds_later_are_found(folder: Path, late_s: i
     publish(begun)
     window = get_revision(policy=Policy.objects.get()).settings["window"]
     assert window["phase_s"] == 34
+
+
+@pytest.mark.parametrize("late_s", [0, 1, 2])
+def test_a_job_that_ends_while_the_outputs_are_read_is_over_in_sshare(folder: Path, late_s: int) -> None:
+    """The configuration's time is a whole second, and sshare runs just after it."""
+    (jon,) = (row for row in compared(begin(folder)).usage.rows if row.user == "jon")
+    config, log = (folder / "config.txt").read_text(), (folder / "sacct.txt").read_text()
+    printed = config.replace(config.splitlines()[0], f"Configuration data as of {READ_AT.timestamp():.0f}")
+    ended_s = READ_AT.timestamp() + late_s
+    lasts_s = (ended_s - 34) % 60  # since the last calculation
+    charged_s = lasts_s * (1 - 0.693 / 7_200) ** lasts_s
+    usage = jon.ours + 0.5 * (8 + 0.25 * 2_500 / 1_024) * charged_s
+    sshare = (folder / "sshare.txt").read_text().replace("|486|", f"|{usage:.0f}|")
+    begun = begin(
+        folder,
+        config=printed,
+        sshare=sshare,
+        log=log.replace("|1795718560|Unknown|129|RUNNING|8|", f"|1795718560|{ended_s:.0f}|{140 + late_s}|COMPLETED|8|"),
+    )
+    found = compared(begun, at=READ_AT + timedelta(minutes=5))
+    assert [(row.user, row.ours, row.theirs) for row in found.usage.rows if abs(row.ours - row.theirs) > 1] == []
+    assert found.usage.n_different == 0
+    assert found.as_of == READ_AT + timedelta(seconds=late_s + 1)
+    publish(begun)
+    assert get_revision(policy=Policy.objects.get()).settings["window"]["phase_s"] == 34
 
 
 def test_the_time_of_sshare_is_that_of_the_configuration_with_it(folder: Path) -> None:
