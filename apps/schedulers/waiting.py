@@ -4,7 +4,6 @@ ahead.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,18 +22,7 @@ from apps.priorities.serving.lookup import AccountQuery
 from apps.schedulers.models import Scheduler
 from apps.schedulers.queue_table import STATES, TERMS, Term
 from apps.schedulers.selectors import QueuedJob, VisibleQueue, open_queue
-
-
-# --- Reasons ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A reason for which the scheduler keeps a job waiting."""
-
-    code: Annotated[str, "The scheduler's word"]
-    key: str
-    text: str
-    is_order: Annotated[bool, "Whether the order of jobs is the reason"]
-
+from apps.schedulers.wait_reasons import Reason, competes, reason_of
 
 # Reasons for which an agent freezes.
 FROZEN = {
@@ -45,43 +33,6 @@ FROZEN = {
     "scheduler_unreadable": gettext_lazy("The scheduler’s answer can’t be read."),
     "server_unreachable": gettext_lazy("This site didn’t answer the agent."),
 }
-_TEXTS = {
-    "priority": gettext_lazy("The scheduler starts jobs with a higher priority first."),
-    "resources": gettext_lazy("It is next in its partition and waits for free resources."),
-    "dependency": gettext_lazy("It waits for another job. Fair share has no influence."),
-    "time": gettext_lazy("Its begin time is in the future. Fair share has no influence."),
-    "held": gettext_lazy("It is held. Fair share has no influence until it is released."),
-    "limit": gettext_lazy("A limit of its account, user or QOS is reached. Fair share has no influence."),
-    "partition": gettext_lazy("Its partition doesn’t admit it now. Fair share has no influence."),
-    "nodes": gettext_lazy("Nodes that it needs are down or reserved. Fair share has no influence."),
-    "licenses": gettext_lazy("It waits for licences. Fair share has no influence."),
-    "none": gettext_lazy("The scheduler hasn’t considered it yet."),
-    "other": gettext_lazy("The scheduler gives a reason that isn’t about the order of jobs."),
-}
-_SLURM = (
-    ("priority", r"Priority"),
-    ("resources", r"Resources"),
-    ("dependency", r"Dependency.*|JobArrayTaskLimit"),
-    ("time", r"BeginTime|Cleaning"),
-    ("held", r"JobHeld.*|Held.*|AdminHold|UserHold"),
-    ("limit", r"(?:Assoc|QOS|MaxGRES|Max).*"),
-    ("partition", r"Partition.*|InvalidQOS|InvalidAccount|AccountNotAllowed"),
-    ("nodes", r"ReqNodeNotAvail.*|NodeDown|Reservation.*|BadConstraints|FrontEndDown|Nodes_required.*"),
-    ("licenses", r"Licenses"),
-    ("none", r"None|"),
-)
-_GRIDENGINE = (("priority", r"Priority|"), ("held", r"Held|[uso]?hold.*"), ("dependency", r"Dependency.*"))
-
-
-def reason_of(kind: str, code: str, *, is_held: bool) -> Reason:
-    table = _SLURM if kind == "slurm" else _GRIDENGINE
-    key = next((key for key, pattern in table if re.fullmatch(pattern, code)), "other")
-    if is_held and key in ("priority", "resources", "none", "other"):
-        key = "held"
-    return Reason(code, key, str(_TEXTS[key]), key in ("priority", "resources"))
-
-
-# --- Waiting jobs -----------------------------------------------------------------------------------------------------
 _PENDING = STATES.index("pending")
 Flags = npt.NDArray[np.bool_]
 
@@ -140,7 +91,7 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
     """
     slugs = [one.slug for one in list_policies(actor=actor) if policy_slug in ("", one.slug)]
     known = Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs)
-    found: list[tuple[VisibleQueue, int]] = []
+    places: list[tuple[VisibleQueue, int]] = []
     for each in known.filter(name=scheduler) if scheduler else known:
         try:
             queue = open_queue(each, at=at, actor=actor)
@@ -148,22 +99,22 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
             continue
         i = None if queue is None else queue.table.index_of(job)
         if queue is not None and i is not None and queue.seen[i]:
-            found.append((queue, i))
-    if not found:
+            places.append((queue, i))
+    if not places:
         raise NotFound(_("No listing has a waiting job %(job)s that you may see.") % {"job": job[:40]})
-    if len(found) > 1:
-        fields = [FieldProblem("scheduler", queue.scheduler.name) for queue, _i in found]
+    if len(places) > 1:
+        fields = [FieldProblem("scheduler", queue.scheduler.name) for queue, _i in places]
         names = ", ".join(each.message for each in fields)
         message = _("Several schedulers have a job of this number: name one of %(names)s.") % {"names": names}
         raise Conflict(message, code="several_schedulers", fields=fields)
-    return explain_waiting(*found[0])
+    return explain_waiting(*places[0])
 
 
 def list_waiting(
     *, policy_slug: str, at: datetime, actor: Actor, limit: int
 ) -> tuple[list[tuple[str, QueuedJob]], int]:
     """The first waiting jobs of a policy that the actor may see, each with its scheduler, and their total number."""
-    found: list[tuple[str, QueuedJob]] = []
+    jobs: list[tuple[str, QueuedJob]] = []
     n = 0
     slugs = [one.slug for one in list_policies(actor=actor) if one.slug == policy_slug]
     for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs):
@@ -174,8 +125,8 @@ def list_waiting(
         if queue is not None:
             visible = np.flatnonzero(queue.seen)
             n += len(visible)
-            found += [(scheduler.name, queue.job(i)) for i in visible[: limit - len(found)].tolist()]
-    return found, n
+            jobs += [(scheduler.name, queue.job(i)) for i in visible[: limit - len(jobs)].tolist()]
+    return jobs, n
 
 
 def explain_waiting(queue: VisibleQueue, i: int) -> Waiting:
@@ -230,21 +181,17 @@ def _ahead_text(ahead: int | None, by_fairshare: int | None, partition: str) -> 
     return text % values
 
 
-# Reasons for which a job would not start now whatever its priority, by its own order and not by the others'.
-_NOT_COMPETING = ("dependency", "time", "held")
-
-
 def _competing_jobs(queue: VisibleQueue, i: int) -> Flags:
-    """Mask of other jobs that may start now, by the order of jobs, in a partition of this one.
+    """Mask of other jobs in a partition of this one that take what it waits for by the order of jobs.
 
-    Not among them: held jobs (also with Slurm's priority 0), and jobs that wait for another job, for their begin time
-    or for the limit of their array.
+    Not among them: held jobs (also with Slurm's priority 0), jobs whose begin time is in the future, and jobs whose
+    reason lets others pass (`wait_reasons`).
     """
     table, kind, own = queue.table, queue.scheduler.kind, set(queue.table.partition[i].split(","))
     shares = {text: bool(own & set(text.split(","))) for text in set(table.partition)}
-    waits = {code: reason_of(kind, code, is_held=False).key in _NOT_COMPETING for code in set(table.reason)}
+    rivals = {code: competes(kind, code, with_one_of=table.reason[i]) for code in set(table.reason)}
     here: Flags = np.array([shares[text] for text in table.partition], np.bool_) & ~_is_held(queue)
-    here &= ~np.array([waits[code] for code in table.reason], np.bool_)
+    here &= np.array([rivals[code] for code in table.reason], np.bool_)
     if table.taken_at is not None:
         here &= table.eligible_us <= round(table.taken_at.timestamp() * 1e6)
     here[i] = False

@@ -346,17 +346,22 @@ def ahead_lines(found: Waiting) -> list[AheadLine]:
     return [AheadLine(one.path, one.jobs, one.cpus, round(one.jobs / most * _WIDTH, 1)) for one in found.groups]
 
 
-def verdict(found: Waiting) -> str:
-    """Sentence on whether fair share decides the job's position."""
-    if not found.reason.is_order:
+def verdict(waiting: Waiting) -> str:
+    """The sentence on the jobs ahead, and one on whether fair share decides the job's position."""
+    return f"{waiting.ahead_text} {_fair_share_text(waiting)}".strip()
+
+
+def _fair_share_text(waiting: Waiting) -> str:
+    """Empty where the sentence on the jobs ahead says it already."""
+    if not waiting.reason.is_order:
         return _("Fair share doesn’t decide: the scheduler waits for something else.")
-    if found.by_fairshare is None:
+    if waiting.by_fairshare is None:
         return _("The scheduler doesn’t split this priority, so the effect of fair share is unknown.")
-    if not found.by_fairshare and not found.kept_behind:
+    if not waiting.by_fairshare and not waiting.kept_behind:
         return _("Fair share changes nothing here: without it the order would be the same.")
-    if not found.kept_behind:
-        return found.ahead_text
-    behind = ngettext(
-        "Fair share keeps %(n)s job behind it.", "Fair share keeps %(n)s jobs behind it.", found.kept_behind
+    if not waiting.kept_behind:
+        return ""
+    text = ngettext(
+        "Fair share keeps %(n)s job behind it.", "Fair share keeps %(n)s jobs behind it.", waiting.kept_behind
     )
-    return f"{found.ahead_text} {behind % {'n': presentation.count(found.kept_behind)}}"
+    return text % {"n": presentation.count(waiting.kept_behind)}
