@@ -18,7 +18,6 @@ from django.test.client import ClientHandler
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, AuditEvent, Token, User
-from apps.accounts.saved_views import save_view
 from apps.accounts.services import NewToken, make_token, revoke_token
 from apps.dashboard.shell.navigation import Shell
 from apps.federation.fetch_schedule import request_fetch
@@ -165,7 +164,7 @@ class World:
         self.makers |= {"division": self._division, "a_number": self._a_number}
         self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
-        self.makers |= {"watch": self._watch, "view": self._view}
+        self.makers |= {"watch": self._watch}
         self.makers |= {"scheduler": self._scheduler, "no_c2": self._no_c2}
         self._tell_others()
         self.makers |= {"subscription": self._subscription, "taken": self._taken, "publications": self._publications}
@@ -453,11 +452,6 @@ class World:
         """Of bob, by pia: no other user may know of it."""
         pia = Actor(user=self.site.pia, via="page")
         return watch_entry(policy_slug="grid", uid=self.site.uid("/physics/bob"), at=AT, actor=pia).pk
-
-    def _view(self) -> int:
-        """Of pia: nobody else has it."""
-        pia = Actor(user=self.site.pia, via="page")
-        return save_view(page="/policy/grid/", name="of pia", query="off=1", at=AT, actor=pia).pk
 
     def _tell_others(self) -> None:
         whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}

@@ -41,7 +41,7 @@ ABOUT = {
     r"POST policies": "site",
     r"GET runs/{run}": "site",  # a run of another person, about neither policy nor source
     # sign-in only
-    r"\w+ (tokens|me/views)(/.+)?": "session",
+    r"\w+ tokens(/.+)?": "session",
     r"PATCH notices/{notice}": "session",
     r"POST .+/watch": "session",
     # settings of sources are the site's; their records and numbers are the source's

@@ -40,7 +40,6 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "accounts.identity": _section("who they are for other sign-in systems", "source subject linked_at"),
     "accounts.session": _section("sessions that have not been removed", "expire_date"),
-    "accounts.savedview": _section("saved views of lists", "page name query is_default created_at"),
     "accounts.passwordreset": _section("requested mails for a new password", "asked_at ended_at"),
     "accounts.token": _section(
         "API tokens without secrets",

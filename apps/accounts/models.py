@@ -39,28 +39,6 @@ class Session(AbstractBaseSession):
         return cast(type[SessionBase], import_string(f"{settings.SESSION_ENGINE}.SessionStore"))
 
 
-class SavedView(models.Model):
-    """A saved filter, order and choice of columns for one list of a user."""
-
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
-    page = models.CharField(max_length=200)  # path of the list, such as /policy/nordgrid/
-    name = models.CharField(max_length=60)
-    query = models.CharField(max_length=4_000)  # query string without the question mark
-    is_default = models.BooleanField(default=False)  # used if the address has no query
-    created_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["user", "page", "name"], name="accounts_view_once"),
-            models.UniqueConstraint(
-                fields=["user", "page"], condition=Q(is_default=True), name="accounts_view_default_once"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.user_id} {self.page} {self.name}"
-
-
 class PasswordReset(models.Model):
     """A requested mail with a link for setting a new password."""
 

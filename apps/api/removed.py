@@ -20,7 +20,12 @@ class RemovedRoute(NamedTuple):
     instead: str
 
 
-REMOVED_ROUTES: tuple[RemovedRoute, ...] = ()
+_BOOKMARKS = "The address of a list carries its filter and its order: keep it as a bookmark."
+
+REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
+    RemovedRoute("me/views", _BOOKMARKS),
+    RemovedRoute("me/views/<int:view>", _BOOKMARKS),
+)
 
 
 def _view(removed: RemovedRoute) -> Callable[..., HttpResponse]:

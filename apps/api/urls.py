@@ -21,7 +21,6 @@ from apps.api.v1 import (
     priorities,
     removal,
     runs,
-    saved_views,
     search,
     tokens,
 )
@@ -147,8 +146,6 @@ urlpatterns = [
     path("me/figures/<slug:figure>", figures.MyFigureView.as_view(), name="me-figure"),
     path("me/submit", me.MySubmitView.as_view(), name="me-submit"),
     path("me/waiting-jobs", me.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
-    path("me/views", saved_views.SavedViewListView.as_view(), name="me-views"),
-    path("me/views/<int:view>", saved_views.SavedViewView.as_view(), name="me-view"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),

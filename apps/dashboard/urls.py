@@ -16,7 +16,6 @@ from apps.dashboard import (
     quality,
     removal,
     removed,
-    saved_views,
     terminal,
 )
 from apps.dashboard.access import views as access
@@ -248,14 +247,12 @@ urlpatterns = [
     path(f"{_PACK}/pack.<str:form>", packs.download, name="pack-file"),
     path("shared/packs/<str:token>/", packs.shared, name="shared-pack"),
     path("shared/packs/<str:token>/pack.<str:form>", packs.shared_file, name="shared-pack-file"),
-    # Search, guides and saved views
+    # Search and guides
     path("search/", search.search, name="search"),
     path("search/_results", search.results, name="search-results"),
     path("keys/", search.keys, name="keys"),
     path("help/", help_pages.show_help, name="help"),
     path("help/<slug:name>/", help_pages.show_help, name="help-page"),
-    path("me/views/", saved_views.save, name="views"),
-    path("me/views/<int:view_id>/", saved_views.change, name="view"),
 ]
 # Before the entry page, which matches any name.
 urlpatterns = notice_urls.urlpatterns + removed.urlpatterns + urlpatterns

@@ -16,11 +16,6 @@ document.addEventListener("htmx:sendError", () => {
 // A fragment may name what it changed: HX-Trigger: {"announce": "12 entries found"}.
 document.addEventListener("announce", (event) => announce(event.detail.value));
 
-// A saved view is what the address says now: scripts change it without a new page.
-document.addEventListener("submit", (event) => {
-  if (event.target.matches?.("[data-saves-address]")) event.target.elements.query.value = location.search;
-});
-
 // What was typed before htmx listened: its preview is asked for now. htmx listens from this event on, registered before.
 // Sliders are left out: they round their value to a step by themselves.
 document.addEventListener("DOMContentLoaded", () => {

@@ -28,7 +28,6 @@ from apps.dashboard.allocations.forms import (
     uid_from_query,
     zone,
 )
-from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
@@ -52,7 +51,6 @@ def calendar_url(policy: str, **_kwargs: Any) -> str:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@keeps_views("allocations")
 def allocations(request: HttpRequest, policy: str) -> HttpResponse:
     """The table for a period (`?from=&to=`) and group (`?of=`); POST allocates core-hours to an entry by its path."""
     now = clock.now()

@@ -28,7 +28,6 @@ from apps.dashboard.audit import text as audit_text
 from apps.dashboard.audit.presenters import SentenceFormatter
 from apps.dashboard.history import presenters as history_pages
 from apps.dashboard.history.views import compared_context
-from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.requests import actor_of, csv_response, fragment
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
@@ -204,7 +203,6 @@ def page_url(**_kwargs: Any) -> str:
 
 
 @require_safe
-@keeps_views("audit")
 def audit(request: HttpRequest) -> HttpResponse:
     """The page. `?row=` shows one row beside the list; other parameters filter the list."""
     reader = _reader(request)

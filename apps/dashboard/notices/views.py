@@ -21,7 +21,6 @@ from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.notices.forms import RuleForm, ScopeForm, list_kinds
 from apps.dashboard.notices.presenters import draw, headline, url_of
-from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.mapping.permissions import load_visibility
@@ -61,7 +60,6 @@ def follow(request: HttpRequest, notice: int) -> HttpResponse:
 
 
 @require_safe
-@keeps_views("notices")
 def notices(request: HttpRequest) -> HttpResponse:
     """List of notices, most severe first; each links to the page that it is about."""
     actor, now = actor_of(request), clock.now()
@@ -82,7 +80,7 @@ def notices(request: HttpRequest) -> HttpResponse:
 def rows(request: HttpRequest) -> HttpResponse:
     """Fragment with the filtered list."""
     response = render(request, "dashboard/notices/_rows.html", _list_context(request, actor_of(request)))
-    if request.GET:  # a saved view stores the query of the address
+    if request.GET:  # the address keeps the filter, so that a bookmark has it
         response["HX-Replace-Url"] = f"{page_url()}?{request.GET.urlencode()}"
     return response
 

@@ -26,7 +26,6 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import text as review_text
 from apps.dashboard.review.forms import MAX_TIME, DecisionForm, read_local, skipped_text
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
-from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
@@ -293,7 +292,6 @@ def list_url(policy: str, **_kwargs: Any) -> str:
 
 
 @require_safe
-@keeps_views("changes")
 def changes(request: HttpRequest, policy: str) -> HttpResponse:
     return render(request, "dashboard/review/list.html", _context(request, policy))
 

@@ -18,7 +18,6 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, Stale, TooLarge, status_of
 from apps.dashboard.drafts.pages import draft_url
-from apps.dashboard.saved_views import keeps_views
 from apps.dashboard.shell import lines, time_travel
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
@@ -41,7 +40,6 @@ def page_url(policy: str, **_: Any) -> str:
 
 
 @require_safe
-@keeps_views("policy")
 def tree(request: HttpRequest, policy: str) -> HttpResponse:
     """The whole page; the query string has its state (see TreeState) and the selected entry."""
     if "toggle" in request.GET:

@@ -31,7 +31,7 @@ NO_PAGES = {
     *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure", "pack-file", "shared-pack-file"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),
     *("scheduler-switch", "scheduler-switch-on", "scheduler-agreement", "agent", "callout", "help", "help-page"),
-    *("policy-csv", "view", "views", "setup-here", "source-figure", "tree-csv"),
+    *("policy-csv", "setup-here", "source-figure", "tree-csv"),
 }
 NAMES = sorted(path.stem for path in DOCS.glob("*.md"))
 
