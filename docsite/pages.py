@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from apps.cli.stack.paths import REPOSITORY
-from docsite import algorithms, commands, curves, guides, person, scopes, settings, worked_tree
+from docsite import algorithms, commands, curves, person, scopes, settings, worked_tree
 
 DOCS = REPOSITORY / "docs"
 _END = "<!-- end -->"
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings.page),
     "commands": ("commands.md", commands.page),
-    "pages": ("pages.md", guides.page),
     "scopes": ("scopes.md", scopes.page),
     "person": ("privacy.md", person.sections),
     "algorithms": ("algorithms.md", algorithms.tree_algorithms),

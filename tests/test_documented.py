@@ -163,25 +163,3 @@ def test_addresses_of_examples_name_policies_of_the_sample() -> None:
         if name not in ("nordgrid", "physics" if place.startswith("policies-as-code") else "linux")
     }
     assert others == set()
-
-
-def test_the_routes_of_the_table_of_pages_exist() -> None:
-    text = (REPOSITORY / "docs/pages.md").read_text(encoding="utf-8")
-    cells = [row.split("|")[3] for row in text.splitlines() if row.startswith("| ")][1:]
-    named = [(method, path) for cell in cells for method, path in _routes_of(cell)]
-    assert len(named) > 30
-    wrong = [
-        (method, path)
-        for method, path in named
-        if (view := view_at(f"/api/v1/{path}")) is None or not hasattr(view, method.lower())
-    ]
-    assert wrong == []
-
-
-def _routes_of(cell: str) -> Iterator[tuple[str, str]]:
-    """`GET me`, `me/explain`: a method counts for the paths that follow it."""
-    method = "GET"
-    for part in re.findall(r"`([^`]+)`", cell):
-        before, _, path = part.rpartition(" ")
-        method = before or method
-        yield method, path

@@ -9,6 +9,13 @@ from functools import cache
 from django.urls import reverse
 
 HOME = "index"
+# Pages of earlier releases → the page that has their subject now. Bookmarks are redirected; a browser keeps the anchor.
+MOVED = {
+    "deploy": "install",
+    "operate": "install",
+    "questions": HOME,
+    "pages": HOME,
+}
 PLACE = re.compile(r"(?P<name>[a-z0-9-]+)\.md(?P<anchor>#[^#]+)?")
 
 
@@ -228,7 +235,7 @@ GUIDES = (
     Guide(
         "Password and sessions",
         "password second-factor sign-in second-step password-reset password-reset-confirm",
-        (("people and passwords", "operate.md#people-and-passwords"),),
+        (("people and passwords", "install.md#people-and-passwords"),),
     ),
 )
 
