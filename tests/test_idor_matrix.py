@@ -603,14 +603,20 @@ ROWS = [
         Row(EDIT + place, "/changes/{change_set}/edit" + place, "302 404 404 303 404 303 302 302 302 302 302", "post",
             {"version": "1", **body}, remakes="change_set")
         for place, body in (
-            ("/_operation", {"op": "rename", "entry": "{bob}", "name": "bobby"}), ("/_cells", {}),
-            ("/_log", {"step": "undo"}), ("/_update", {}), ("/_finish", {"step": "withdraw"}),
+            ("/_update", {}), ("/_finish", {"step": "withdraw"}),
+        )
+    ),
+    *(
+        Row(EDIT + place, "/changes/{change_set}/edit" + place, "302 404 404 200 404 200 302 302 302 302 302", "post",
+            {"version": "1", **body}, remakes="change_set")
+        for place, body in (
+            ("/_operation", {"op": "rename", "entry": "{bob}", "name": "bobby"}), ("/_log", {"step": "undo"}),
         )
     ),
     *(
         Row(EDIT + place, "/changes/{change_set}/edit" + place, "302 404 404 428 404 428 302 302 302 302 302", "post",
             {"step": "publish"})
-        for place in ("/_operation", "/_cells", "/_log", "/_update", "/_finish", "/paste/", "/settings/")
+        for place in ("/_operation", "/_log", "/_update", "/_finish", "/paste/", "/settings/")
     ),
     Row(ACCESS, "/policy/grid/access/", "302 200 200 200 200 200 302 302 302 302 302",
         word="given to a guest", readers="pia admin dora", besides="rex 200"),

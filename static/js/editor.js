@@ -1,5 +1,4 @@
 // The editor: numbers are typed over in the tree, everything is saved as it is done, and focus stays where it is.
-// Without this module the same forms are posted and the page comes back with the change.
 import { announce } from "./shell.js";
 import { attach } from "./far_rows.js";
 import { Queue } from "./editor_queue.js";
@@ -50,7 +49,6 @@ function surroundings(item) {
   const entry = item.fields.find(([key]) => key === "entry")?.[1];
   const row = entry && rowOf(entry);
   const state = new URLSearchParams(location.search);
-  state.delete("do");
   state.delete("open");
   const open = [...table.querySelectorAll('tr[aria-expanded="true"]')].filter((each) => !each.hidden);
   open.forEach((each) => state.append("open", each.dataset.uid));
@@ -251,7 +249,7 @@ table.addEventListener("keydown", (event) => {
   } else if (event.key === "." || (event.key === "Enter" && event.target.matches("td.c-menu"))) {
     event.preventDefault();
     event.stopPropagation();
-    openAction(row.querySelector("a[data-do]"));
+    openAction(row.querySelector(".c-menu [data-do]"));
   }
 }, true);
 
@@ -278,12 +276,12 @@ async function loadAction(query) {
   return fragmentOf(await answer.text());
 }
 
-async function openAction(link) {
-  if (!link) return;
-  const query = new URL(link.href, location.href).searchParams;
+/** `data-do` of a button is the query of its form. */
+async function openAction(button) {
+  if (!button) return;
   let fresh;
   try {
-    fresh = await loadAction(query);
+    fresh = await loadAction(new URLSearchParams(button.dataset.do));
   } catch {
     document.dispatchEvent(new CustomEvent("htmx:sendError"));
     return;
@@ -291,21 +289,18 @@ async function openAction(link) {
   dialog.replaceChildren(fresh);
   if (!dialog.open) dialog.showModal();
   dialog.querySelectorAll("input[data-version]").forEach((field) => { field.value = queue.version; });
-  const first = dialog.querySelector("[data-first]") ?? dialog.querySelector("li a") ?? dialog.querySelector("a");
+  const first = dialog.querySelector("[data-first]") ?? dialog.querySelector("li button") ?? dialog.querySelector("button");
   first?.focus();
   if (first?.matches("input:not([type=radio])")) first.select();
 }
 
 document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button?.matches("[data-do]")) openAction(button);
+  else if (button?.matches("[data-close]") && dialog.contains(button)) dialog.close();
   const link = event.target.closest("a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  if (link.matches("[data-do]")) {
-    event.preventDefault();
-    openAction(link);
-  } else if (link.matches("[data-close]") && dialog.contains(link)) {
-    event.preventDefault();
-    dialog.close();
-  } else if (link.id === "to-finish") {
+  if (link.id === "to-finish") {
     event.preventDefault();
     const reason = document.getElementById("id_reason");
     reason.scrollIntoView({ block: "center" });
@@ -385,8 +380,7 @@ document.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (event.submitter?.getAttribute("aria-disabled") === "true") return;
     sendForm(form, event.submitter);
-  } else if (form.id === "cells") event.preventDefault();
-  else if (form.matches("[data-flush]") && queue.items.length) {
+  } else if (form.matches("[data-flush]") && queue.items.length) {
     event.preventDefault();
     const name = event.submitter?.value;
     if (await queue.drained()) {

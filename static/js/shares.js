@@ -1,6 +1,5 @@
 // Shares of one group of a draft: a border is another way of typing a number. Each drop is one operation of the draft;
 // targets are computed here and never wait, dates of the prediction come from the server.
-// Without this module the same fields are posted as a form.
 import { el, put } from "./shares_dom.js";
 import { dilutedOf, drawEffect, drawReadout } from "./shares_effect.js";
 import { wireFields, wireForms } from "./shares_fields.js";

@@ -75,8 +75,7 @@ export function wireForms(page, log) {
 
 async function submit(event, page) {
   const form = event.target;
-  if (form.id === "cells") event.preventDefault();
-  else if (form.matches("[data-op], [data-mine]")) {
+  if (form.matches("[data-op], [data-mine]")) {
     event.preventDefault();
     if (event.submitter?.getAttribute("aria-disabled") === "true") return;
     page.settle();

@@ -1,5 +1,5 @@
-// Keys and lazily loaded children of a treegrid, rows first (WAI-ARIA APG). Without this module the twists
-// submit the form around the tree, which gives the same page with another `?open=`.
+// Keys and lazily loaded children of a treegrid, rows first (WAI-ARIA APG). Without this module the twists of the
+// tree's page submit the form around it, which gives the same page with another `?open=`; the editor needs it.
 import { attach, FarRows } from "./far_rows.js";
 
 const PAGE = 10;
@@ -266,7 +266,7 @@ class TreeGrid {
         if (this.isParent(row) && !this.isOpen(row)) return () => this.open(row);
         return () => this.focusCell(cells[0]);
       case "ArrowLeft": return () => (this.isOpen(row) ? this.close(row) : this.focusRow(this.parent(row)));
-      case "Enter": return () => (row.querySelector("a.label") ?? row.querySelector("a"))?.click();
+      case "Enter": return () => (row.querySelector("a.label") ?? row.querySelector("a, button"))?.click();
       case " ": return () => this.select(row);
       case "x": return () => row.querySelector("input.pick")?.click();
       default: return null;

@@ -505,26 +505,6 @@ def test_unchangeable_entries_have_no_border_and_a_reason(grid: Grid, visit: Ope
     predicted(page)
 
 
-@pytest.mark.deep
-def test_without_scripts_the_fields_are_saved(grid: Grid, visit: Open, draft: ChangeSet) -> None:
-    window = visit(scripts=False)
-    window.sign_in()
-    page = window.go(f"/changes/{draft.pk}/edit/")
-    window.follow("#to-shares")
-    expect(page.locator("#stage .seg-box")).to_have_count(3)
-    expect(page.locator(".with-script:visible")).to_have_count(0)
-    field(page, grid, "/atlas").fill("50,5")
-    page.click("#cells noscript button")
-    saved(page, 1)
-    expect(field(page, grid, "/atlas")).to_have_value("50.5")
-    expect(page.locator("#shares-title")).to_be_visible()
-    expect(target(page, grid, "/atlas")).to_have_text("55.8\u00a0%")
-    window.follow("#undo")
-    saved(page, 0)
-    expect(page.locator("#shares-title")).to_be_visible()
-    assert window.overflow() == 0
-
-
 @in_windows_of_all
 def test_the_page_is_accessible_in_both_themes_and_widths(
     grid: Grid, draft: ChangeSet, visit: Open, theme: str, width: int

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -27,13 +27,13 @@ from apps.dashboard.drafts import presenters as draft_text
 from apps.dashboard.drafts.forms import field_of, read_operation
 from apps.dashboard.drafts.group import group_parts
 from apps.dashboard.drafts.pages import EditorState, draft_url
-from apps.dashboard.drafts.presenters import PERCENT, typed_value
+from apps.dashboard.drafts.presenters import PERCENT
 from apps.dashboard.drafts.views import show, words_of_refusal
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.errors import Refusal, refuse
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.publishing import add_published_message
-from apps.dashboard.shell.requests import SeeOther, actor_of, is_htmx
+from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.changesets.conflicts import EditConflict
@@ -44,7 +44,6 @@ from apps.priorities.selectors.draft import DraftView, get_draft_page
 
 _IN_PLACE = ("set_shares", "lock", "set_scope", "set_dates", "set_kind")
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"')
-_MOST_AT_ONCE = 1_000
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -55,22 +54,6 @@ def operation(request: HttpRequest, change_set: int) -> HttpResponse:
         edit = read_operation(request.POST)
         return drafts.write_operations(
             id=change_set, version=version, operations=[edit], at=clock.now(), actor=actor_of(request)
-        )
-
-    return _written(request, change_set, write)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def cells(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Submit all numbers of the page, for browsers without scripts: each that differs from the draft is an edit."""
-
-    def write(version: int) -> ChangeSet:
-        view, editor = pages.open_view(request, change_set), EditorState.of(request.POST)
-        found = _changed_cells(view, request.POST, editor)
-        if not found:
-            return view.draft
-        return drafts.add_operations(
-            id=change_set, version=version, operations=found, at=clock.now(), actor=actor_of(request)
         )
 
     return _written(request, change_set, write)
@@ -115,7 +98,7 @@ def update(request: HttpRequest, change_set: int) -> HttpResponse:
     except EditConflict as error:
         return show(request, pages.open_view(request, change_set), editor, status=409, conflicts=_sides(error, choices))
     except (Stale, Invalid) as error:
-        return _refused(request, change_set, editor, error)
+        return _show_refused(request, change_set, editor, error)
     messages.success(request, _("Saved"))
     return SeeOther(draft_url(change_set, editor.back))
 
@@ -150,7 +133,7 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
     except EditConflict as error:
         return show(request, pages.open_view(request, change_set), editor, status=409, conflicts=_sides(error, {}))
     except (Invalid, Conflict, Stale, NotAllowed) as error:
-        return _refused(request, change_set, editor, error)
+        return _show_refused(request, change_set, editor, error)
     return SeeOther(draft_url(change_set, editor.back))
 
 
@@ -170,7 +153,7 @@ def unconditional(request: HttpRequest) -> HttpResponse:
 def _written(
     request: HttpRequest, change_set: int, write: Callable[[int], ChangeSet | drafts.WrittenDraft]
 ) -> HttpResponse:
-    """Run one write; respond with the changed parts of the page for htmx, else redirect to the page."""
+    """Run one write; respond with the changed parts of the page, or with the refusal and its status."""
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
     version, editor = version_of(request), EditorState.of(request.POST)
@@ -180,9 +163,9 @@ def _written(
     try:
         written = write(version)
     except (Invalid, NotFound, TooLarge, Stale, Conflict) as error:
-        return _refused(request, change_set, editor, error)
-    if not is_htmx(request):
-        return SeeOther(draft_url(change_set, editor.back) + ("#edits" if "index" in request.POST else ""))
+        view = pages.open_view(request, change_set)
+        context = _refusal(request, view, editor, error)
+        return render(request, "dashboard/drafts/_refused.html", context, status=status_of(error))
     if isinstance(written, drafts.WrittenDraft):
         view = DraftView(written.draft, actor_of(request), clock.now(), written.outcome)
     else:
@@ -265,10 +248,14 @@ def _announcement(view: DraftView, kind: str) -> str:
     return ngettext("%(n)s edit in this draft", "%(n)s edits in this draft", n) % {"n": n}
 
 
-def _refused(request: HttpRequest, change_set: int, editor: EditorState, error: DomainError) -> HttpResponse:
-    """Show a refusal, with the typed values retained; after a stale edit also the draft's current state."""
-    status = status_of(error)
+def _show_refused(request: HttpRequest, change_set: int, editor: EditorState, error: DomainError) -> HttpResponse:
+    """The page with a refusal and the typed values."""
     view = pages.open_view(request, change_set)
+    return show(request, view, editor, status=status_of(error), **_refusal(request, view, editor, error))
+
+
+def _refusal(request: HttpRequest, view: DraftView, editor: EditorState, error: DomainError) -> dict[str, Any]:
+    """Context of a refusal, with the typed values; after a stale edit also with the draft's current state."""
     context: dict[str, Any] = {
         "problem": words_of_refusal(error),
         "problem_code": error.code,
@@ -280,9 +267,7 @@ def _refused(request: HttpRequest, change_set: int, editor: EditorState, error: 
     }
     if isinstance(error, Stale):
         context["stale"] = _both_sides(view, request)
-    if is_htmx(request):
-        return render(request, "dashboard/drafts/_refused.html", context, status=status)
-    return show(request, view, editor, status=status, **context)
+    return context
 
 
 def _both_sides(view: DraftView, request: HttpRequest) -> dict[str, Any]:
@@ -336,27 +321,6 @@ def _value_text(value: object) -> str:
     if isinstance(value, list) and value:
         return ", ".join(map(str, value[:8]))
     return presentation.UNKNOWN if value in (None, "", False, []) else str(value)
-
-
-def _changed_cells(view: DraftView, data: QueryDict, editor: EditorState) -> list[Operation]:
-    """Edits for the cells whose text differs from the draft; raises Invalid for the first invalid one."""
-    found: list[Operation] = []
-    for key in data:
-        if not key.startswith("s-") or not _is_uid(key[2:]):
-            continue
-        node = view.tree.get(UUID(key[2:]))
-        text = data.get(key, "").strip()
-        if node is None or not view.sees(node) or text == typed_value(view.row(node, position=(1, 1)), editor.mode):
-            continue
-        form = QueryDict(mutable=True)
-        form.update({"op": "set_shares", "entry": key[2:], "shares": text, "mode": editor.mode})
-        try:
-            found.append(read_operation(form))
-        except Invalid as error:
-            raise Invalid(f"{node.name}: {error.message}", code=error.code, fields=error.fields) from None
-        if len(found) > _MOST_AT_ONCE:
-            break
-    return found
 
 
 def _whole(request: HttpRequest, field: str, default: int) -> int:

@@ -37,9 +37,9 @@ from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow, DraftView
 
 # --- Bar --------------------------------------------------------------------------------------------------------------
-BAR_WIDTH = 800
 BULLET_WIDTH = 96
-_SMALL, _FEWEST_SMALL = 26, 3  # the same constants as in static/js/shares_layout.js
+_BAR_PX = 800  # about as wide as the script draws the bar
+_SMALL_PX, _FEWEST_SMALL = 26, 3  # the same constants as in static/js/shares_layout.js
 _DIGITS = 6  # of fractions, enough for a picture of at most a thousand pixels
 
 
@@ -52,36 +52,14 @@ class GroupLine:
     why_fixed: str  # empty if its shares may be changed
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One segment of the bar that is drawn without a script, as SVG attributes in units of which BAR_WIDTH is all."""
-
-    x: str
-    width: str
-    state: str
-    used: str
-
-
 def group_lines(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> list[GroupLine]:
     drawn = draw_draft(group.rows, tolerance=tolerance, width=BULLET_WIDTH)
     return [GroupLine(line, _balance(line.row, tolerance), _why_fixed(line.row, is_open=is_open)) for line in drawn]
 
 
-def segments(group: DraftGroup, tolerance: Tolerance) -> list[Segment]:
-    """Segments whose widths are targets, each with an inner strip for usage."""
-    found, at = [], 0.0
-    for row in group.rows:
-        width = (row.target or 0.0) * BAR_WIDTH
-        if width:
-            used = min((row.actual or 0.0) / (row.target or 1.0), 1.0) * width
-            found.append(Segment(f"{at:.1f}", f"{width:.1f}", _balance(row, tolerance).state.value, f"{used:.1f}"))
-        at += width
-    return found
-
-
 def has_small(group: DraftGroup) -> bool:
-    """Whether a script will enlarge small segments under the bar; the page then reserves room for them."""
-    return sum(0 < (row.target or 0.0) * BAR_WIDTH < _SMALL for row in group.rows) >= _FEWEST_SMALL
+    """Whether the script will enlarge small segments under the bar; the page then reserves room for them."""
+    return sum(0 < (row.target or 0.0) * _BAR_PX < _SMALL_PX for row in group.rows) >= _FEWEST_SMALL
 
 
 def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dict[str, Any]:
@@ -220,7 +198,7 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 
 @require_safe
 def shares(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Shares of the children of `group`, of the parent of `entry`, or of the root; works without scripts."""
+    """Shares of the children of `group`, of the parent of `entry`, or of the root."""
     view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
     parent = _parent(view, editor)
     editor = _in_group(editor, parent)
@@ -279,8 +257,7 @@ def _context(view: DraftView, editor: EditorState, parent: Node) -> dict[str, An
         "parent": parent,
         "group": found,
         "lines": group_lines(found, tolerance, is_open=is_open),
-        "segments": segments(found, tolerance),
-        "bar_width": BAR_WIDTH,
+        "has_bar": any(row.target for row in found.rows),
         "has_small": has_small(found),
         "numbers": group_json(found, tolerance, is_open=is_open),
         "neighbours": pages.neighbours(view),

@@ -37,7 +37,7 @@ from apps.priorities.selectors.draft import (
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
 MAX_QUERY = 128
 # Parameters that a URL may carry; other form fields, such as the CSRF token, must not reach histories and logs.
-_STATE = ("open", "entry", "do", "q", "to", "mode", "parent", "cursor", "group")
+_STATE = ("open", "entry", "q", "mode", "group")
 _NEIGHBOURS_FOR = timedelta(days=14)
 _MOST_GOALS = 20
 _STRIP = 12
@@ -59,9 +59,9 @@ def review_url(change_set_id: int) -> str:
 class EditorState:
     """State of the editor that its URL carries.
 
-    entry: the chosen entry. action: the dialog that is open for it. query: filter of the tree. goal: search text for
-    the new parent of a move. mode: shares or percent. opened: expanded entries. back: the state as a query. group:
-    the entry whose children are shown as a bar.
+    entry: the chosen entry. query: filter of the tree. mode: shares or percent. opened: expanded entries. back: the
+    state as a query. group: the entry whose children are shown as a bar. Not of the page but of its dialog are action,
+    the form that is shown for the entry, and goal, the search text for the new parent of a move.
     """
 
     entry: UUID | None
@@ -151,7 +151,7 @@ def rows_context(view: DraftView, page: DraftPage, editor: EditorState) -> dict[
     drawn = draw_draft(page.rows, tolerance=lines.tolerance_of(page.settings), mode=editor.mode)
     return {
         "page": page,
-        "lines": list(_with_more(drawn, page, editor)),
+        "lines": list(_with_more(drawn, page)),
         "n_lines": len(drawn) + 1,
         "focus_uid": drawn[0].row.node.uid if drawn else None,
         "mode": editor.mode,
@@ -192,7 +192,7 @@ def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
         "is_open": view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
         "may_publish": view.may_publish,
     }
-    return found if node is None else found | siblings_context(view, node, editor) | action_context(view, node, editor)
+    return found if node is None else found | siblings_context(view, node, editor)
 
 
 def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
@@ -308,24 +308,23 @@ def _change(row: DraftRow) -> float:
     return abs((row.target or 0.0) - (row.target_before or 0.0))
 
 
-def _with_more(drawn: Sequence[DraftLine], page: DraftPage, editor: EditorState) -> Any:
+def _with_more(drawn: Sequence[DraftLine], page: DraftPage) -> Any:
     """Yield the rows, with a "load more" row after the last shown descendant of each group that has more."""
     waiting = {row.parent_uid: row for row in page.more}
     groups: list[tuple[int, Any]] = []
 
-    def load_more(more: Any) -> dict[str, Any]:
-        state = QueryDict(editor.back, mutable=True)
-        state["cursor"], state["parent"] = more.cursor, str(more.parent_uid)
-        return {"more": more, "guides": more.level - 1, "url": f"?{state.urlencode()}"}
-
     for line in drawn:
         while groups and line.row.level <= groups[-1][0]:
-            yield load_more(groups.pop()[1])
+            yield _more_row(groups.pop()[1])
         yield line
         found = waiting.pop(line.row.node.uid, None)
         if found is not None:
             groups.append((line.row.level, found))
     while groups:
-        yield load_more(groups.pop()[1])
+        yield _more_row(groups.pop()[1])
     for more in waiting.values():
-        yield load_more(more)
+        yield _more_row(more)
+
+
+def _more_row(more: Any) -> dict[str, Any]:
+    return {"more": more, "guides": more.level - 1}

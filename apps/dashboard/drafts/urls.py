@@ -20,7 +20,6 @@ urlpatterns = [
     path(f"{_DRAFT}/_siblings", drafts.siblings, name="draft-siblings"),
     path(f"{_DRAFT}/_action", drafts.action, name="draft-action"),
     path(f"{_DRAFT}/_operation", draft_edits.operation, name="draft-operation"),
-    path(f"{_DRAFT}/_cells", draft_edits.cells, name="draft-cells"),
     path(f"{_DRAFT}/_log", draft_edits.log, name="draft-log"),
     path(f"{_DRAFT}/_update", draft_edits.update, name="draft-update"),
     path(f"{_DRAFT}/_finish", draft_edits.finish, name="draft-finish"),

@@ -114,29 +114,13 @@ def edit(request: HttpRequest, policy: str) -> HttpResponse:
 
 @require_safe
 def draft(request: HttpRequest, change_set: int) -> HttpResponse:
-    """The editor; its URL carries the whole state (`open`, `entry`, `do`, `q`, `mode`)."""
-    if "toggle" in request.GET:
-        return SeeOther(f"{page_url(change_set)}?{_toggled(request.GET).urlencode()}")
-    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
-    return show(request, view, editor, parent=request.GET.get("parent", ""), cursor=request.GET.get("cursor", ""))
+    """The editor; its URL carries the whole state (`open`, `entry`, `q`, `mode`)."""
+    return show(request, pages.open_view(request, change_set), EditorState.of(request.GET))
 
 
-def show(
-    request: HttpRequest,
-    view: DraftView,
-    editor: EditorState,
-    *,
-    status: int = 200,
-    parent: str = "",
-    cursor: str = "",
-    **more: Any,
-) -> HttpResponse:
-    """Render the editor. more: further context, such as a refusal. parent, cursor: part of a long list of children."""
-    context = pages.page_context(view, editor)
-    if parent:
-        page = get_draft_page(view, parent_uid=pages.uid_of(parent), cursor=cursor)
-        context |= pages.rows_context(view, page, editor) | {"part_of": view.require(pages.uid_of(parent))}
-    context |= {"links": _links(request.GET), "actor_name": str(view.actor.name), **more}
+def show(request: HttpRequest, view: DraftView, editor: EditorState, *, status: int = 200, **more: Any) -> HttpResponse:
+    """Render the editor. more: further context, such as a refusal."""
+    context = pages.page_context(view, editor) | {"links": _links(request.GET), **more}
     return render(request, "dashboard/drafts/draft.html", context, status=status)
 
 
@@ -193,7 +177,7 @@ def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
 @require_safe
 @fragment(page_url)
 def action(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Fragment with the form of one action on an entry, for a dialog; the page shows the same form in its panel."""
+    """Fragment with the form of one action on an entry, for a dialog."""
     view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
     node = view.require(_entry(editor))
     return render(request, "dashboard/drafts/_action.html", pages.action_context(view, node, editor))
@@ -207,20 +191,6 @@ def _entry(editor: EditorState) -> UUID:
     if editor.entry is None:
         raise NotFound("There is no such entry in this draft.")
     return editor.entry
-
-
-def _toggled(query: QueryDict) -> QueryDict:
-    """The query after expanding or collapsing one entry, for browsers without scripts."""
-    state = query.copy()
-    toggled = state.pop("toggle")
-    opened = dict.fromkeys(state.getlist("open"))
-    for uid in map(str, toggled):
-        if uid in opened:
-            del opened[uid]
-        else:
-            opened[uid] = None
-    state.setlist("open", list(opened))
-    return state
 
 
 def _links(query: QueryDict) -> dict[str, str]:

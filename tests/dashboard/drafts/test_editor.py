@@ -1,4 +1,4 @@
-"""The editor by request: pages without scripts, fragments with, and what is refused with which status."""
+"""The editor by request: its page, the fragments that its script fetches, and what is refused with which status."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_user_without_rights_is_refused_with_a_message(grid: Grid, client: Cli
     assert client.post(f"/policy/{SLUG}/edit").status_code == 403
 
 
-def test_the_page_shows_every_number_in_a_field_and_works_by_its_address(
+def test_the_page_shows_every_number_in_a_field_and_the_dialogs_are_fragments(
     admin: Client, draft: ChangeSet, grid: Grid
 ) -> None:
     page = text(admin.get(url(draft)))
@@ -122,24 +122,29 @@ def test_the_page_shows_every_number_in_a_field_and_works_by_its_address(
     assert TRICKY not in page
     uid = grid.uid("/biomed")
     for do in ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind"):
-        assert admin.get(url(draft, f"?entry={uid}&do={do}")).status_code == 200, do
+        assert admin.get(url(draft, f"_action?entry={uid}&do={do}"), headers=HTMX).status_code == 200, do
     assert admin.get(url(draft, "?entry=nonsense")).status_code == 422
-    assert admin.get(url(draft, f"?toggle={uid}"))["Location"].endswith(f"open={uid}")
 
 
-def test_an_edit_without_scripts_redirects_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
+@pytest.mark.parametrize("place", ["", "shares/"])
+def test_the_page_states_that_it_needs_scripts_and_links_to_what_does_not(
+    admin: Client, draft: ChangeSet, place: str
+) -> None:
+    page = read(admin.get(url(draft, place)))
+    assert page.each("noscript a", "href") == [url(draft, "paste/")]
+    assert not page.has("main form[method=get]")
+
+
+def test_an_edit_is_shown_by_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = str(grid.uid("/atlas"))
-    answer = write(admin, draft, op="set_shares", entry=uid, shares="50,5", back=f"entry={uid}")
-    assert (answer.status_code, answer["Location"]) == (303, f"{url(draft)}?entry={uid}")
+    assert write(admin, draft, op="set_shares", entry=uid, shares="50,5", back=f"entry={uid}").status_code == 200
     assert draft.operations == [{"op": "set_shares", "entry": uid, "shares": 50.5}]
-    answer = admin.get(answer["Location"])
+    answer = admin.get(f"{url(draft)}?entry={uid}")
     assert names_of_operation(read(answer), "set_shares", "atlas", "50.5")
     assert "60.0</s>" in text(answer), "the target before stands beside the new one"
 
 
-def test_an_edit_with_scripts_is_answered_with_the_rows_of_its_group(
-    admin: Client, draft: ChangeSet, grid: Grid
-) -> None:
+def test_an_edit_is_answered_with_the_rows_of_its_group(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     uid = str(grid.uid("/atlas"))
     answer = write(admin, draft, op="set_shares", entry=uid, shares="20", headers=HTMX, back="open=")
     assert answer.status_code == 200
@@ -186,14 +191,13 @@ def test_a_refused_edit_names_the_remedy_and_changes_nothing(
     admin: Client, draft: ChangeSet, grid: Grid, fields: dict[str, str], status: int, code: str, where: str
 ) -> None:
     asked, (field, _colon, quoted) = {"entry": str(grid.uid("/atlas")), **fields}, where.partition(":")
-    for headers in ({}, HTMX):
-        answer = write(admin, draft, headers=headers, **asked)
-        refused = read(answer, status).one("#refused")
-        assert (refused.attributes["data-code"], refused.attributes["data-field"]) == (code, field)
-        shown = text_of(refused.css_first(".words"))
-        assert len(shown) > len(quoted)
-        assert quoted in shown, "the letter that may not be there"
-        assert "operations[" not in text(answer), "nobody on a page has numbered anything"
+    answer = write(admin, draft, **asked)
+    refused = read(answer, status).one("#refused")
+    assert (refused.attributes["data-code"], refused.attributes["data-field"]) == (code, field)
+    shown = text_of(refused.css_first(".words"))
+    assert len(shown) > len(quoted)
+    assert quoted in shown, "the letter that may not be there"
+    assert "operations[" not in text(answer), "nobody on a page has numbered anything"
     assert draft.operations == []
 
 
@@ -206,34 +210,22 @@ def test_a_cycle_is_refused_with_a_message(admin: Client, draft: ChangeSet, grid
 
 def test_every_write_sends_the_version_it_read(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "1", "step": "undo"}
-    for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):
+    for name in ("_operation", "_log", "_update", "_finish", "paste/", "settings/"):
         assert admin.post(url(draft, name), asked).status_code == 428, name
-    assert write(admin, draft, version="", headers={"If-Match": '"1"'}, **asked).status_code == 303
+    assert write(admin, draft, version="", headers={"If-Match": '"1"'}, **asked).status_code == 200
     assert len(draft.operations) == 1
 
 
 def test_a_stale_version_is_answered_with_both_values(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     asked = {"op": "set_shares", "entry": str(grid.uid("/atlas")), "shares": "1"}
     write(admin, draft, op="set_shares", entry=str(grid.uid("/atlas")), shares="7")
-    for headers in ({}, HTMX):
-        answer = write(admin, draft, version=1, headers=headers, **asked)
-        page = read(answer, 412)
-        assert page.one("#refused").attributes["data-code"] == "stale"
-        assert re.fullmatch(r"\D*\batlas\b\D*\b1\b\D*", page.text("[data-testid=mine]"))
-        assert re.fullmatch(r"\D*/atlas\b\D*\b7\b\D*", page.text("[data-testid=theirs]"))
-        assert f'name="version" value="{draft.version}"' in text(answer)
+    answer = write(admin, draft, version=1, **asked)
+    page = read(answer, 412)
+    assert page.one("#refused").attributes["data-code"] == "stale"
+    assert re.fullmatch(r"\D*\batlas\b\D*\b1\b\D*", page.text("[data-testid=mine]"))
+    assert re.fullmatch(r"\D*/atlas\b\D*\b7\b\D*", page.text("[data-testid=theirs]"))
+    assert f'name="version" value="{draft.version}"' in text(answer)
     assert draft.operations[-1]["shares"] == 7.0
-
-
-def test_all_fields_of_the_page_are_saved_together_without_scripts(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    typed = {f"s-{grid.uid(path)}": value for path, value in (("/atlas", "60"), ("/biomed", "31"), ("/cms", "12 %"))}
-    assert write(admin, draft, "_cells", **typed).status_code == 303
-    assert [each["shares"] for each in draft.operations] == [31.0, {"percent": 12.0}]
-    typed[f"s-{grid.uid('/biomed')}"] = "x"
-    answer = write(admin, draft, "_cells", **typed)
-    assert (answer.status_code, len(draft.operations)) == (422, 2)
-    assert read(answer, 422).error_codes() == ["number"]
-    assert "biomed" in read(answer, 422).text("#refused .words")
 
 
 def test_percent_is_taken_from_the_chosen_siblings(admin: Client, draft: ChangeSet, grid: Grid) -> None:
@@ -270,7 +262,7 @@ def test_the_strip_previews_typed_values(admin: Client, draft: ChangeSet, grid: 
 
 
 def test_fragments_opened_directly_lead_to_the_page(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    for name in ("_rows", "_panel", "_siblings", "_action", "_operation", "_cells", "_log", "_update", "_finish"):
+    for name in ("_rows", "_panel", "_siblings", "_action", "_operation", "_log", "_update", "_finish"):
         answer = admin.get(url(draft, name))
         assert (answer.status_code, answer["Location"]) == (303, url(draft)), name
 
@@ -319,14 +311,15 @@ def test_the_own_last_publication_is_undone_in_one_step(admin: Client, draft: Ch
 
 def test_what_was_archived_before_can_be_restored(admin: Client, draft: ChangeSet, grid: Grid) -> None:
     bob, atlas = grid.uid("/atlas/bob"), grid.uid("/atlas")
-    page, choice = read(admin.get(url(draft, f"?entry={atlas}&do=restore"))), "#action [name=entry][type=radio]"
-    assert (page.has("#action [name=op][value=restore]"), page.has(choice)) == (True, False)
+    choice, asked = "[name=entry][type=radio]", f"_action?entry={atlas}&do=restore"
+    page = read(admin.get(url(draft, asked), headers=HTMX))
+    assert (page.has("[name=op][value=restore]"), page.has(choice)) == (True, False)
     write(admin, draft, op="archive", entry=str(bob))
     write(admin, draft, "_finish", step="publish", reason="Left.")
     admin.post(f"/policy/{SLUG}/edit")
     later = ChangeSet.objects.get(state="draft")
-    assert read(admin.get(url(later, f"?entry={atlas}&do=restore"))).each(choice, "value") == [str(bob)]
-    assert write(admin, later, op="restore", entry=str(bob), parent=str(atlas)).status_code == 303
+    assert read(admin.get(url(later, asked), headers=HTMX)).each(choice, "value") == [str(bob)]
+    assert write(admin, later, op="restore", entry=str(bob), parent=str(atlas)).status_code == 200
     assert later.operations[0]["name"] == "bob"
 
 
@@ -408,7 +401,7 @@ def test_the_draft_of_another_user_is_not_found(grid: Grid, draft: ChangeSet, cl
     sign_in(client, grid.alice)
     answers = [client.get(url(draft, name), headers=HTMX) for name in ("", "_rows", "_panel", "paste/", "settings/")]
     asked = {"op": "archive", "entry": str(grid.uid("/atlas"))}
-    for name in ("_operation", "_cells", "_log", "_update", "_finish", "paste/", "settings/"):
+    for name in ("_operation", "_log", "_update", "_finish", "paste/", "settings/"):
         answers += [write(client, draft, name, **asked, step="undo"), client.post(url(draft, name), asked)]
     for answer in answers:
         assert (answer.status_code, answer.context["refusal"].code) == (404, "not_found"), answer.wsgi_request.path

@@ -1,4 +1,4 @@
-"""What the editor refuses or leaves as it is, and what an edit with scripts announces and redraws."""
+"""What the editor refuses or leaves as it is, and what an edit announces and redraws."""
 
 from __future__ import annotations
 
@@ -119,12 +119,6 @@ def test_shares_of_zero_are_announced_with_their_consequence(admin: Client, draf
     )
     assert names_in(some, "atlas", "1")
     assert names_in(none, "atlas", "0", "0"), "the shares and the target"
-
-
-def test_a_field_of_no_entry_is_left_out(admin: Client, draft: ChangeSet, grid: Grid) -> None:
-    typed = {"s-nonsense": "1", f"s-{MISSING}": "2", f"s-{grid.uid('/cms')}": "12"}
-    assert write(admin, draft, "_cells", **typed).status_code == 303
-    assert [each["shares"] for each in draft.operations] == [12.0]
 
 
 def test_givers_are_named_up_to_three(admin: Client, draft: ChangeSet, grid: Grid) -> None:
