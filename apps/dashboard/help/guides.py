@@ -49,13 +49,13 @@ GUIDES = (
     Guide(
         "My group",
         "my-group group group-ask group-undo",
-        (("lead a group", "manager.md#lead-a-group"),),
+        (("lead a group", "review.md#lead-a-group"),),
         ("POST policies/{policy}/changesets",),
     ),
     Guide(
         "Inbox",
         "inbox request-answer",
-        (("lead a group", "manager.md#lead-a-group"),),
+        (("lead a group", "review.md#lead-a-group"),),
         ("GET policies/{policy}/changesets",),
     ),
     Guide(
@@ -86,32 +86,32 @@ GUIDES = (
     Guide(
         "Members",
         "members member-rules member-attach",
-        (("let people in by rule", "manager.md#let-people-in-by-rule"),),
+        (("let people in by rule", "accounts.md#let-people-in-by-rule"),),
         ("POST policies/{policy}/changesets",),
     ),
     Guide(
         "Algorithm, Compare",
         "algorithm compare",
-        (("how a policy decides", "manager.md#how-a-policy-decides"), ("algorithms", "algorithms.md")),
+        (("how a policy decides", "policy-settings.md#how-a-policy-decides"), ("algorithms", "algorithms.md")),
         ("GET algorithms", "GET policies/{policy}/compare"),
     ),
     Guide(
         "Operators",
         "operators",
-        (("operators and resolution", "manager.md#operators-and-resolution"), ("analysis", "analysis.md")),
+        (("operators and resolution", "policy-settings.md#operators-and-resolution"), ("analysis", "analysis.md")),
         ("GET policies/{policy}/operators",),
     ),
     Guide(
         "Usage window",
         "decay",
-        (("how usage decays", "manager.md#how-usage-decays"), ("curves", "algorithms.md#decay-functions")),
+        (("how usage decays", "policy-settings.md#how-usage-decays"), ("curves", "algorithms.md#decay-functions")),
         ("GET decay-functions",),
     ),
     Guide(
         "Changes, review",
         "changes change change-effect change-checks change-discussion change-conflicts change-decide change-undo"
         " change-notify undo-publish",
-        (("review a change", "manager.md#review-a-change"), ("after publishing", "manager.md#after-publishing")),
+        (("review a change", "review.md#review-a-change"), ("after publishing", "review.md#after-publishing")),
         ("GET policies/{policy}/changesets/{change_set}",),
     ),
     Guide(
@@ -141,31 +141,31 @@ GUIDES = (
     Guide(
         "Access",
         "access access-assign access-extend grant",
-        (("who may do what", "manager.md#who-may-do-what"), ("privacy", "privacy.md")),
+        (("who may do what", "review.md#who-may-do-what"), ("privacy", "privacy.md")),
         ("GET policies/{policy}/grants",),
     ),
     Guide(
         "Import and export",
         "policy-files policy-file policy-against",
-        (("from and to files", "manager.md#from-and-to-files"),),
+        (("from and to files", "policies-as-code.md#import-and-export"),),
         ("GET policies/{policy}/document", "POST policies/{policy}/document/against"),
     ),
     Guide(
         "Accounts",
         "mappings mapping-rule mapping-order mapping-assign mapping-detach mapping-versions mapping-version",
-        (("which account counts where", "manager.md#say-which-account-counts-where"),),
+        (("which account counts where", "accounts.md#say-which-account-counts-where"),),
         ("GET policies/{policy}/mappings",),
     ),
     Guide(
         "Adjustments",
         "adjustments",
-        (("correct usage", "manager.md#correct-usage"),),
+        (("correct usage", "accounts.md#correct-usage"),),
         ("GET policies/{policy}/adjustments",),
     ),
     Guide(
         "Charges",
         "charges charge",
-        (("the metric", "manager.md#what-counts-the-metric"),),
+        (("the metric", "policy-settings.md#what-counts-the-metric"),),
         ("GET policies/{policy}/charges",),
     ),
     Guide(
@@ -225,7 +225,7 @@ GUIDES = (
         (("federation", "federation.md"),),
         ("GET federation/peers", "GET federation/grid"),
     ),
-    Guide("Audit", "audit", (("who did what", "manager.md#who-did-what"),), ("GET audit",)),
+    Guide("Audit", "audit", (("who did what", "review.md#who-did-what"),), ("GET audit",)),
     Guide(
         "API tokens",
         "tokens token-rotate token-revoke",
