@@ -221,6 +221,10 @@ CELERY_BEAT_SCHEDULE = {
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
     "build-series-stale": {"task": "apps.analytics.tasks.build_series_stale", "schedule": 60.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
+    "build-documents": {
+        "task": "apps.federation.tasks.build_due_documents",
+        "schedule": float(FAIRSHARE_SWEEP_S),
+    },
     "fetch-mounts": {"task": "apps.federation.tasks.fetch_due_mounts", "schedule": float(FAIRSHARE_SWEEP_S)},
     "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
     "let-records-go": {"task": "apps.usage.tasks.remove_old_records", "schedule": 3600.0},

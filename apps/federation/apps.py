@@ -6,10 +6,13 @@ class FederationConfig(AppConfig):
     label = "federation"
 
     def ready(self) -> None:
+        from apps.federation import document_builds
         from apps.federation import fetch_schedule as fetching
         from apps.federation.mounts.services import keep_usage
         from apps.policies.publishing.revisions import register_publish_step
         from apps.runs.services import register
 
         register(fetching.KIND, fetching.run_fetch, is_outgoing=True)
+        register(document_builds.KIND, document_builds.run_build)
         register_publish_step(keep_usage)
+        register_publish_step(document_builds.request_builds_after_publish)

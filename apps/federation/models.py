@@ -221,6 +221,7 @@ class UsageFeed(models.Model):
     running_digest = models.CharField(max_length=64, blank=True, default="")
     running_number = models.PositiveBigIntegerField(default=0)  # at which running jobs last changed
     basis = models.JSONField(default=dict)  # digest of its inputs at `number`: revision, mapping, watermarks …
+    built_at = models.DateTimeField(null=True)  # when it was found up to date, as its documents say; null: not yet
     made_at = models.DateTimeField()
 
     objects = OfCurrentPolicies["UsageFeed"]()
@@ -237,13 +238,14 @@ class UsageFeed(models.Model):
 
 
 class FeedHour(models.Model):
-    """The digest of a feed's hour as last sent, and the number since which it is unchanged."""
+    """A feed's hour as it was built: its rows, their digest, and the number since which it is unchanged."""
 
     feed = models.ForeignKey(UsageFeed, on_delete=models.CASCADE, related_name="hours")
     hour_at = models.DateTimeField()
     digest = models.CharField(max_length=64)
     number = models.PositiveBigIntegerField()
     n_rows = models.PositiveIntegerField(default=0)  # entries with usage in the hour, to bound the size of documents
+    rows = models.BinaryField(default=b"")  # see usage_feeds/stored_rows.py
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["feed", "hour_at"], name="federation_feedhour_once")]
@@ -251,6 +253,17 @@ class FeedHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.feed_id} at {self.hour_at}"
+
+
+class FeedRunning(models.Model):
+    """The running jobs of a feed as it was built; none for a feed that doesn't send them."""
+
+    feed = models.OneToOneField(UsageFeed, on_delete=models.CASCADE, related_name="running")
+    n_rows = models.PositiveIntegerField()
+    rows = models.BinaryField()  # see usage_feeds/stored_rows.py
+
+    def __str__(self) -> str:
+        return f"running jobs of {self.feed_id}"
 
 
 class FeedMark(models.Model):

@@ -20,7 +20,7 @@ from django.db import transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unavailable
 from apps.core.signing import digest_of, sign_document
 from apps.federation.documents.trust import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
@@ -28,14 +28,13 @@ from apps.federation.models import Mount, Publication, PublishedDocument, SiteKe
 from apps.policies.access.authority import Lineages
 from apps.policies.access.scope import rules_within
 from apps.policies.changesets.checks import confusable_form
-from apps.policies.models import Policy
+from apps.policies.models import Entry, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.difference import mount_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.policies.tree.terms import clean_authority
 
 
-# --- Publications and their documents ---------------------------------------------------------------------------------
 def refuse_name(name: str) -> None:
     """Reject an invalid name of a publication or feed. Raises Invalid, with the character and the remedy."""
     try:
@@ -80,11 +79,9 @@ SAMPLE_NAME = "nordgrid.example"
 
 @dataclass(frozen=True)
 class SignedVersion:
-    """The current document of a publication; is_new: signed just now."""
+    """One document of a publication."""
 
-    publication: Publication
     document: PublishedDocument
-    is_new: bool
 
     @property
     def data(self) -> bytes:
@@ -92,7 +89,6 @@ class SignedVersion:
         return zstandard.ZstdDecompressor().decompress(bytes(self.document.data))
 
 
-@transaction.atomic
 def make_publication(
     *,
     policy_slug: str,
@@ -103,7 +99,7 @@ def make_publication(
     at: datetime,
     actor: Actor,
 ) -> Publication:
-    """Publish an entry (a path) and its subtree under a name.
+    """Publish an entry (a path) and its subtree under a name. Its first document is signed at once.
 
     Raises:
         NotAllowed: not an administrator.
@@ -116,12 +112,52 @@ def make_publication(
         raise Invalid(f"expires_after_s {message}.", fields=[FieldProblem("expires_after_s", message)])
     policy, uid = entry_to_publish(Publication, "publication", policy_slug, entry, name, actor)
     values = {"name": name, "expires_after_s": expires_after_s, "is_open": is_open}
-    found, is_new = Publication.objects.update_or_create(
-        policy=policy, entry_uid=uid, defaults=values, create_defaults={**values, "made_at": at}
-    )
-    verb = "federation.published" if is_new else "federation.publication_changed"
-    audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details={"entry": entry})
-    return found
+    with transaction.atomic():
+        publication, is_new = Publication.objects.update_or_create(
+            policy=policy, entry_uid=uid, defaults=values, create_defaults={**values, "made_at": at}
+        )
+        verb = "federation.published" if is_new else "federation.publication_changed"
+        audit.record(actor=actor, verb=verb, at=at, policy_slug=policy.slug, subject=name, details={"entry": entry})
+    if given_name():
+        current_document(publication, at=at)
+    return publication
+
+
+def stored_document(publication: Publication) -> SignedVersion:
+    """The newest signed document as it was built, which is what readers get.
+
+    Raises:
+        NotFound: its entry has left the tree (code entry_gone).
+        Invalid: the site has no name (code no_issuer).
+        Unavailable: none is built yet (code not_built); retry.
+    """
+    own_name()
+    require_entry(publication)
+    last = _last(publication)
+    if last is None:
+        message = f"The document of {publication.name} is being signed. Ask again in a moment."
+        raise Unavailable(message, code="not_built")
+    return SignedVersion(last)
+
+
+def require_entry(published: Publication | UsageFeed) -> None:
+    """Raises NotFound (code entry_gone) if the entry of a publication or feed has left the tree."""
+    policy = published.policy
+    if not Entry.objects.filter(policy=policy, uid=published.entry_uid, until__isnull=True).exists():
+        raise NotFound(f"The entry of {published.name} is no longer in {policy.slug}.", code="entry_gone")
+
+
+def is_current(publication: Publication, at: datetime) -> bool:
+    """Whether its newest document has the present content and less than half of its lifetime is over.
+
+    Also if its entry has left the tree, so that there is nothing to sign. While the inputs are unchanged, no tree is
+    loaded.
+    """
+    last = _last(publication)
+    if last is not None and last.basis == _basis(publication) and _is_in_time(last, at):
+        return True
+    entry = Entry.objects.filter(policy=publication.policy, uid=publication.entry_uid, until__isnull=True)
+    return not entry.exists()
 
 
 def current_document(publication: Publication, *, at: datetime) -> SignedVersion:
@@ -136,7 +172,7 @@ def current_document(publication: Publication, *, at: datetime) -> SignedVersion
     row = Publication.objects.select_related("policy").get(pk=publication.pk)
     last = _last(row)
     if last is not None and last.basis == _basis(row) and _is_in_time(last, at):
-        return SignedVersion(row, last, is_new=False)
+        return SignedVersion(last)
     return _sign_new_version(publication, at)
 
 
@@ -156,7 +192,7 @@ def _sign_new_version(publication: Publication, at: datetime) -> SignedVersion:
     if last is not None and _still_holds(last, content, keys, at):
         last.basis, last.revision_number = basis, tree.number
         last.save(update_fields=["basis", "revision_number"])
-        return SignedVersion(row, last, is_new=False)
+        return SignedVersion(last)
     n_entries = sum(len(level) for level in tree.subtree(i))
     made = PublishedDocument.objects.create(
         publication=row,
@@ -172,7 +208,7 @@ def _sign_new_version(publication: Publication, at: datetime) -> SignedVersion:
         data=zstandard.ZstdCompressor(level=3).compress(sign_document(document, keys.key, keys.chain)),
     )
     PublishedDocument.objects.filter(publication=row, version__lte=made.version - _KEPT).delete()
-    return SignedVersion(row, made, is_new=True)
+    return SignedVersion(made)
 
 
 def issuers_below(policy: Policy, tree: TreeColumns, entry: int) -> tuple[str, ...]:
@@ -217,10 +253,19 @@ def drop_publication(*, name: str, reason: str, at: datetime, actor: Actor) -> N
 
 
 @dataclass(frozen=True)
+class WrittenFile:
+    """The file of an open publication. is_new: it wasn't there, or had another version."""
+
+    path: Path
+    document: PublishedDocument
+    is_new: bool
+
+
+@dataclass(frozen=True)
 class WrittenFolder:
     """left_out: closed publications. removed: files of closed ones. unknown: files of no publication, which stay."""
 
-    files: Sequence[tuple[Path, SignedVersion]]
+    files: Sequence[WrittenFile]
     left_out: Sequence[Publication]
     removed: Sequence[Path]
     unknown: Sequence[Path]
@@ -238,15 +283,16 @@ def write_documents(folder: Path, *, at: datetime, actor: Actor) -> WrittenFolde
         if publication.is_open:
             issued = current_document(publication, at=at)
             path = _file_of(folder, publication)
-            if not path.is_file() or path.read_bytes() != issued.data:
+            is_new = not path.is_file() or path.read_bytes() != issued.data
+            if is_new:
                 _replace(path, issued.data)
-            files.append((path, issued))
+            files.append(WrittenFile(path, issued.document, is_new))
     for publication in Publication.all_objects.exclude(pk__in=[row.pk for row in publications if row.is_open]):
         path = _file_of(folder, publication)
         if path.is_file():
             path.unlink()
             removed.append(path)
-    unknown = sorted(set(folder.glob(f"*{SUFFIX}")).difference(path for path, _ in files))
+    unknown = sorted(set(folder.glob(f"*{SUFFIX}")).difference(file.path for file in files))
     return WrittenFolder(files, [row for row in publications if not row.is_open], removed, unknown)
 
 

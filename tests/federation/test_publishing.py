@@ -20,7 +20,13 @@ from apps.core.signing import Opened, open_document
 from apps.federation.documents.trust import list_keys, load_keys, rotate_key
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Publication, PublishedDocument
-from apps.federation.publishing import SignedVersion, current_document, make_publication, write_documents
+from apps.federation.publishing import (
+    SignedVersion,
+    current_document,
+    make_publication,
+    stored_document,
+    write_documents,
+)
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
@@ -48,7 +54,6 @@ def set_shares(shares: float) -> None:
 def test_the_first_document_contains_the_whole_subtree(publication: Publication) -> None:
     issued = current_document(publication, at=AT)
     _, document = opened(issued)
-    assert issued.is_new
     assert (document.head.issuer, document.head.publication, document.head.version) == ("vo-a.example", "vo-a", 1)
     assert document.head.expires_at == AT + 7 * DAY
     assert document.tree.name == ["VO-A", "P-A1", "P-A2", "rest", "anna"]
@@ -61,7 +66,6 @@ def test_a_new_version_links_to_the_previous_digest_and_needs_a_change(
 ) -> None:
     first = current_document(publication, at=AT)
     again = current_document(publication, at=AT + DAY)
-    assert not again.is_new
     assert again.data == first.data
     set_shares(40)
     second = current_document(publication, at=AT + DAY)
@@ -74,15 +78,15 @@ def test_a_change_outside_the_subtree_makes_no_new_version(publication: Publicat
     current_document(publication, at=AT)
     operation = {"op": "set_shares", "entry": "/VO-B", "shares": 71}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT + DAY / 24, actor=COMMAND)
-    assert not current_document(publication, at=AT + DAY).is_new
+    assert current_document(publication, at=AT + DAY).document.version == 1
     operation = {"op": "set_shares", "entry": "/VO-A", "shares": 31}  # the mounting site decides that one
     publish_operations(policy_slug="grid", operations=[operation], reason="A.", at=AT + DAY / 24, actor=COMMAND)
-    assert not current_document(publication, at=AT + DAY).is_new
+    assert current_document(publication, at=AT + DAY).document.version == 1
 
 
 def test_a_document_is_reissued_at_half_its_lifetime(publication: Publication) -> None:
     current_document(publication, at=AT)
-    assert not current_document(publication, at=AT + 3 * DAY).is_new
+    assert current_document(publication, at=AT + 3 * DAY).document.version == 1
     renewed = current_document(publication, at=AT + 4 * DAY)
     assert (renewed.document.version, renewed.document.expires_at) == (2, AT + 11 * DAY)
 
@@ -92,7 +96,7 @@ def test_readers_who_trust_the_old_key_follow_the_new_one(publication: Publicati
     current_document(publication, at=AT)
     new = rotate_key(reason="The old one was on a lost laptop.", at=AT, actor=COMMAND).fingerprint
     issued = current_document(publication, at=AT)
-    assert issued.is_new
+    assert issued.document.version == 2
     found = open_document(issued.data, trusted={old})
     assert (found.key.fingerprint, found.follows) == (new, old)
     rotate_key(reason="And again.", at=AT, actor=COMMAND)
@@ -178,7 +182,11 @@ def test_a_site_without_an_issuer_name_cannot_publish(publication: Publication, 
     settings.FAIRSHARE_ISSUER = ""
     with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
         current_document(publication, at=AT)
-    assert not PublishedDocument.objects.exists()
+    with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
+        stored_document(publication)
+    PublishedDocument.objects.all().delete()
+    make_publication(policy_slug="grid", entry="/VO-A", name="vo-a", at=AT, actor=COMMAND)
+    assert not PublishedDocument.objects.exists(), "it is signed once the site has a name"
 
 
 def test_a_removed_entry_is_reported_and_its_last_document_stays(publication: Publication) -> None:
@@ -187,14 +195,17 @@ def test_a_removed_entry_is_reported_and_its_last_document_stays(publication: Pu
     publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT + DAY / 24, actor=COMMAND)
     with refused(NotFound, "entry_gone"):
         current_document(publication, at=AT + DAY)
+    with refused(NotFound, "entry_gone"):
+        stored_document(publication)
     assert PublishedDocument.objects.count() == 1
 
 
 def test_a_published_file_is_replaced_atomically_and_only_on_change(publication: Publication, tmp_path: Path) -> None:
     Publication.objects.update(is_open=True)
-    ((path, issued),) = write_documents(tmp_path, at=AT, actor=COMMAND).files
-    assert path == tmp_path / "vo-a.fairshare"
-    assert path.read_bytes() == issued.data
+    (file,) = write_documents(tmp_path, at=AT, actor=COMMAND).files
+    path = file.path
+    assert (path, file.is_new) == (tmp_path / "vo-a.fairshare", True)
+    assert path.read_bytes() == current_document(publication, at=AT).data
     first = path.stat().st_ino
     write_documents(tmp_path, at=AT, actor=COMMAND)
     assert path.stat().st_ino == first
@@ -220,7 +231,6 @@ def test_a_closed_publication_is_never_written_and_its_file_from_before_is_remov
     assert f"{before} is removed: its publication is closed." in printed
     assert "vo-a is not written: it is closed, and a web server asks for no token." in printed
     assert f"{tmp_path / 'other.fairshare'} is of no publication of this site" in printed
-    assert not PublishedDocument.objects.exists()
     Publication.objects.update(is_open=True)
     publish()
     assert before.is_file()

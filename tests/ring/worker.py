@@ -28,6 +28,7 @@ from apps.core.errors import DomainError  # noqa: E402
 from apps.federation import fetch_requests  # noqa: E402
 from apps.federation import fetch_schedule as fetching  # noqa: E402
 from apps.federation import publishing as publications  # noqa: E402
+from apps.federation.document_builds import request_due_builds  # noqa: E402
 from apps.federation.documents.trust import load_keys  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.federation.mounts import services as mounts  # noqa: E402
@@ -184,9 +185,13 @@ def wait_at_most(total_s: float) -> None:
 # --- A round ----------------------------------------------------------------------------------------------------------
 @command
 def take(rows: list[list[Any]]) -> int:
-    """Records of jobs that started or ended: how many are new."""
-    if not rows:
-        return 0
+    """Records of jobs that started or ended: how many are new. Feeds are built afterwards, as by the schedule."""
+    n_new = _ingested(rows) if rows else 0
+    _build()
+    return n_new
+
+
+def _ingested(rows: list[list[Any]]) -> int:
     source = Source.objects.get(slug=SOURCE)
     records = [
         RecordRow(
@@ -211,12 +216,18 @@ def _instant(epoch_s: float) -> datetime:
     return datetime.fromtimestamp(epoch_s, UTC)
 
 
+def _build() -> None:
+    request_due_builds(at=clock.now())
+    work_due_runs(clock=clock.now)
+
+
 @command
 def look() -> dict[str, str]:
-    """At everything of others' that is due: what became of it, by the subject of the run."""
+    """At everything of others' that is due: what became of it, by the subject of the run. Then builds are due."""
     before = Run.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
     fetching.request_due_fetches(at=clock.now())
     work_due_runs(clock=clock.now)
+    _build()
     runs = Run.objects.filter(pk__gt=before, kind=fetching.KIND)
     return {run.subject: run.result.get("outcome", run.error or run.state) for run in runs}
 

@@ -35,7 +35,8 @@ from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount
 from apps.federation.publishing import current_document, make_publication
 from apps.federation.readings import record_reading
-from apps.federation.usage_feeds.feeds import issue_usage, make_feed
+from apps.federation.usage_feeds.feed_build import build_feed
+from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import address_since
 from apps.usage.buckets import AMOUNTS
@@ -278,8 +279,7 @@ def publish_own(*, at: datetime, admin: User) -> None:
     _user, bounds = verify_token(text, at=at)
     reader = Actor(user=admin, via="api", token=bounds)
     record_reading(publication, number=current_document(publication, at=at).document.version, actor=reader, at=at)
-    issued = issue_usage(feed, since=0, at=at)
-    record_reading(feed, number=issued.number if issued is not None else 0, actor=reader, at=at)
+    record_reading(feed, number=build_feed(feed.pk, at=at).number, actor=reader, at=at)
 
 
 def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:

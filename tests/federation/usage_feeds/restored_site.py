@@ -12,11 +12,13 @@ from uuid import UUID
 
 import pytest
 from django.conf import LazySettings
+from django.db.models import Model
 from django.test import Client, override_settings
 
 from apps.accounts.actor import COMMAND
 from apps.federation.documents.trust import load_keys
-from apps.federation.models import FeedHour, FeedMark, Fetch, Mount, Subscription, UsageFeed
+from apps.federation.models import FeedHour, FeedMark, FeedRunning, Fetch, Mount, Subscription, UsageFeed
+from apps.federation.usage_feeds.feed_build import build_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import request_for
 from apps.policies import services
@@ -52,6 +54,7 @@ class Backup:
     feed: Row
     hours: list[Row]
     marks: list[Row]
+    running: list[Row]
     jobs: dict[str, Job]
     line: dict[int, object]
 
@@ -99,27 +102,29 @@ class RestoredSite:
 
     def back_up(self) -> Backup:
         (feed,) = map(_row, UsageFeed.objects.all())
-        hours, marks = [_row(one) for one in FeedHour.objects.all()], [_row(one) for one in FeedMark.objects.all()]
-        return Backup(feed, hours, marks, dict(self.jobs), dict(self.line))
+        hours, marks, running = (
+            [_row(one) for one in table.objects.all()] for table in (FeedHour, FeedMark, FeedRunning)
+        )
+        return Backup(feed, hours, marks, running, dict(self.jobs), dict(self.line))
 
     def restore(self, backup: Backup) -> None:
         UsageFeed.objects.update(**{name: value for name, value in backup.feed.items() if name != "id"})
-        FeedHour.objects.all().delete()
-        FeedHour.objects.bulk_create([FeedHour(**row) for row in backup.hours])
-        FeedMark.objects.all().delete()
-        FeedMark.objects.bulk_create([FeedMark(**row) for row in backup.marks])
+        _replace(FeedHour, backup.hours)
+        _replace(FeedMark, backup.marks)
+        _replace(FeedRunning, backup.running)
         for name in list(self.jobs):
             self.has(name, backup.jobs.get(name, Job()))
         self.line = dict(backup.line)
 
     def fetched(self, follower: Follower, at: datetime = AT) -> Fetch:
-        """One question and its answer by the real road: asked as the worker asks, answered by the API."""
+        """One question and its answer by the real road: built, asked as the worker asks, answered by the API."""
         row = follower.row
         row.refresh_from_db()
         question = request_for(row)
         self._be(ISSUER, SITE)
         self.monkeypatch.setenv("FAIRSHARE_CLOCK", at.isoformat())
         asked = dict(parse_qsl(urlsplit(question.url).query))
+        build_feed(self.teller.feed.pk, at=at)
         answer = Client().get("/api/v1/feeds/vo-a", asked, headers=question.headers)
         self._go_on()
         self.side.serves, self.side.status = answer.content, answer.status_code
@@ -164,7 +169,12 @@ class RestoredSite:
             self.line[number] = object()
 
 
-def _row(one: UsageFeed | FeedHour | FeedMark) -> Row:
+def _replace(table: type[Model], rows: list[Row]) -> None:
+    table._default_manager.all().delete()
+    table._default_manager.bulk_create([table(**row) for row in rows])
+
+
+def _row(one: UsageFeed | FeedHour | FeedMark | FeedRunning) -> Row:
     return {column.attname: getattr(one, column.attname) for column in one._meta.concrete_fields}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,12 +10,12 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
-from django.db import connection
+from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND
-from apps.federation.models import UsageFeed
-from apps.federation.usage_feeds import feed_content, feeds
-from apps.federation.usage_feeds.feed_content import View
+from apps.core.postgresql import may_repeat
+from apps.federation.usage_feeds import feed_build
+from apps.federation.usage_feeds.feed_build import FeedInputs, build_feed
 from apps.policies.publishing.direct import publish_operations
 from tests.federation.usage_feeds.feed_site import Reader, Teller, make_teller
 from tests.instants import AT
@@ -78,11 +79,17 @@ def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
 
 
 def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_content, "MOST_ROWS", 4)  # several documents a state
+    monkeypatch.setattr(feed_build, "MOST_ROWS", 4)  # several documents a state
     is_over, patient = threading.Event(), Reader(teller.feed)
 
+    def build() -> None:
+        """As two workers whose leases overlap."""
+        while not is_over.is_set():
+            with contextlib.suppress(OperationalError):
+                build_feed(teller.feed.pk, at=AT)
+
     def read() -> Reader:
-        reader = Reader(teller.feed)
+        reader = Reader(teller.feed, is_first_built=False)
         while not is_over.is_set():
             reader.fetched()
         reader.follow()
@@ -90,14 +97,20 @@ def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytes
 
     def read_from_the_beginning() -> Reader:
         """Never continues from a number."""
-        reader = Reader(teller.feed)
+        reader = Reader(teller.feed, is_first_built=False)
         while not is_over.is_set():
             reader.number, reader.etag = 0, ""
             reader.fetched()
         return reader
 
+    def follow_patiently() -> None:
+        patient.is_first_built = False
+        while patient.follow() != teller.expected():
+            threading.Event().wait(0.01)
+
     patient.follow()  # before, between and after: three states, whether the others have a turn or not
-    with ThreadPoolExecutor(7) as pool:
+    with ThreadPoolExecutor(9) as pool:
+        builders = [pool.submit(apart(build)) for _ in range(2)]
         readers: list[Future[Reader]] = [pool.submit(apart(read)) for _ in range(3)]
         readers.append(pool.submit(apart(read_from_the_beginning)))
         works = [apart(lambda: write(teller, "w")), apart(lambda: write(teller, "x")), apart(lambda: move(teller))]
@@ -105,49 +118,56 @@ def test_concurrent_readers_and_writers_agree(teller: Teller, monkeypatch: pytes
         try:
             for writer in writers:
                 writer.result()
-            patient.follow()
+            follow_patiently()
             pool.submit(apart(lambda: write(teller, "y"))).result()
-            patient.follow()
+            follow_patiently()
         finally:
             is_over.set()
+        for builder in builders:
+            builder.result()
         found = [*(reader.result() for reader in readers), patient]
+    build_feed(teller.feed.pk, at=AT)
     expected = teller.expected()
     result = finished(found)
     assert {key: len(contents) for key, contents in result.items() if len(contents) > 1} == {}
     assert len(result) > 2
     for reader in found[:3]:
+        reader.follow()
         assert {hour: of for hour, of in reader.sums.items() if of} == expected
     assert Reader(teller.feed).follow() == expected
 
 
-def test_a_concurrent_reader_waits_and_gets_the_same_document(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one has begun from a state in which the feed wasn't there yet, and begins again."""
+def test_a_reader_meanwhile_gets_the_state_before_the_build(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a second build fails where the first one was faster; when it is tried again, it finds everything done."""
+    reader = Reader(teller.feed)
+    before = reader.follow()
+    reader.is_first_built = False
+    teller.job(2, "carl", "P-A2", ago_h=3)
     has_written, may_end = threading.Event(), threading.Event()
-    update_feed = feed_content.update_feed
-    calls: list[int] = []
+    store_running = feed_build._store_running
 
-    def slowly(view: View, *, since: int) -> None:
-        calls.append(view.row.number)
-        update_feed(view, since=since)
-        if len(calls) == 1:
-            has_written.set()
-            assert may_end.wait(60)
+    def slowly(inputs: FeedInputs) -> str:
+        has_written.set()
+        assert may_end.wait(60)
+        return store_running(inputs)
 
-    monkeypatch.setattr(feeds, "update_feed", slowly)
+    monkeypatch.setattr(feed_build, "_store_running", slowly)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(apart(lambda: feeds.issue_usage(teller.feed, since=0, at=AT)))
+        first = pool.submit(apart(lambda: build_feed(teller.feed.pk, at=AT)))
         assert has_written.wait(60)
-        second = pool.submit(apart(lambda: feeds.issue_usage(teller.feed, since=0, at=AT)))
+        second = pool.submit(apart(lambda: build_feed(teller.feed.pk, at=AT)))
         try:
+            assert (reader.follow(), reader.number) == (before, 1)
             while not _waits_for_a_row() and not second.done():
                 threading.Event().wait(0.01)
         finally:
             may_end.set()
-        one, other = first.result(), second.result()
-    assert one is not None
-    assert one == other
-    assert calls == [0]  # the second one found it done
-    assert UsageFeed.objects.get().number == 1
+        assert first.result().number == 2
+        with pytest.raises(OperationalError) as refusal:
+            second.result()
+    assert may_repeat(refusal.value)
+    assert build_feed(teller.feed.pk, at=AT).number == 2
+    assert reader.follow() == teller.expected()
 
 
 def _waits_for_a_row() -> bool:

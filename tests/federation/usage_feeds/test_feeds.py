@@ -9,17 +9,17 @@ from uuid import UUID
 
 import pytest
 from django.conf import LazySettings
-from django.db import OperationalError, connection
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from psycopg.errors import SerializationFailure
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
-from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge, Unavailable
+from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
 from apps.federation.documents.trust import rotate_key
 from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
-from apps.federation.usage_feeds import feed_content, feeds
-from apps.federation.usage_feeds.feeds import drop_feed, issue_usage, list_feeds, make_feed
+from apps.federation.usage_feeds import feed_build, feed_documents
+from apps.federation.usage_feeds.feed_documents import read_feed
+from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.runs.models import Run
@@ -31,7 +31,7 @@ from apps.usage.records.overlaps import decide_overlap
 from apps.usage.records.undo import undo_import
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.services import change_source, tag_of
-from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, make_teller, opened
+from tests.federation.usage_feeds.feed_site import HOUR, PLACES, Reader, Teller, built_and_read, make_teller, opened
 from tests.instants import AT
 from tests.refusals import refused
 
@@ -59,7 +59,7 @@ def publish(**operation: Any) -> None:
 
 # --- What a reader has ------------------------------------------------------------------------------------------------
 def test_the_first_feed_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
-    found = issue_usage(teller.feed, since=0, at=AT)
+    found = built_and_read(teller.feed, since=0, at=AT)
     assert found is not None
     document = opened(found)
     head = document.head
@@ -93,7 +93,7 @@ def test_the_document_contains_no_account_group_or_job_names(teller: Teller) -> 
         qos="secretqos",
     )
     teller.job("secretjob78", "anna", "P-A1", state="running", end_at=None, site="secretsite")
-    found = issue_usage(teller.feed, since=0, at=AT)
+    found = built_and_read(teller.feed, since=0, at=AT)
     assert found is not None
     assert Reader(teller.feed).follow() == teller.expected()
     for name in ("secret", "Secret", "anna", "bert", "carl", "P-A1", "VO-A", "cluster", "CN="):
@@ -194,7 +194,7 @@ def test_a_reader_of_all_documents_has_the_same_sums_as_the_feed(
     if expected != before:
         assert reader.number > number
     assert Reader(teller.feed).follow() == expected  # a new reader has these sums
-    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
+    assert built_and_read(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
 
 
 def test_only_changed_hours_are_sent_again(teller: Teller, reader: Reader) -> None:
@@ -218,7 +218,7 @@ def test_a_change_without_usage_effect_makes_no_new_number(teller: Teller, reade
     publish(op="set_shares", entry="/VO-B", shares=60)
     teller.job(60, "dora", "P-B1", ago_h=5)
     teller.job(61, "newcomer", "P-Z", ago_h=5)
-    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
+    assert built_and_read(teller.feed, since=reader.number, known_etag=reader.etag, at=AT) is None
     assert UsageFeed.objects.get().number == reader.number == 1
 
 
@@ -227,13 +227,13 @@ def test_a_tree_change_without_usage_effect_resends_no_hours(
 ) -> None:
     """Not even with an account that is new: its usage is newer than what was sent."""
     looked_from: list[int] = []
-    changed = feed_content._changed
+    changed = feed_build._changed
 
-    def note(view: feed_content.View, from_hour: int) -> Any:
+    def note(inputs: feed_build.FeedInputs, from_hour: int) -> Any:
         looked_from.append(from_hour)
-        return changed(view, from_hour)
+        return changed(inputs, from_hour)
 
-    monkeypatch.setattr(feed_content, "_changed", note)
+    monkeypatch.setattr(feed_build, "_changed", note)
     publish(op="set_shares", entry="/VO-A/P-A1", shares=60)
     reader.follow()
     assert looked_from == []
@@ -259,7 +259,7 @@ def test_a_future_hour_is_sent_once_it_has_begun(teller: Teller, reader: Reader)
     teller.job(80, "anna", "P-A1", ago_h=-0.05, hours=0.5)
     later = AT + 0.1 * HOUR
     assert reader.follow(at=AT - 0.1 * HOUR) == teller.expected(at=AT - 0.1 * HOUR)
-    assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT - 0.05 * HOUR) is None
+    assert built_and_read(teller.feed, since=reader.number, known_etag=reader.etag, at=AT - 0.05 * HOUR) is None
     assert reader.follow(at=later) == teller.expected(at=later)
     assert int(AT.timestamp()) // 3600 in reader.sums
 
@@ -267,18 +267,12 @@ def test_a_future_hour_is_sent_once_it_has_begun(teller: Teller, reader: Reader)
 # --- Numbers, since and more ------------------------------------------------------------------------------------------
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_content, "MOST_ROWS", 3)
+    monkeypatch.setattr(feed_build, "MOST_ROWS", 3)
 
 
 @pytest.mark.usefixtures("small_documents")
-@pytest.mark.parametrize(
-    "looked_at", [pytest.param(1, marks=pytest.mark.deep), 4, pytest.param(1000, marks=pytest.mark.deep)]
-)
-def test_many_rows_are_split_into_several_documents(
-    teller: Teller, monkeypatch: pytest.MonkeyPatch, looked_at: int
-) -> None:
-    """However many hours are checked while a reader waits, and with a change between two of the documents."""
-    monkeypatch.setattr(feed_content, "MOST_CHECKED", looked_at)
+def test_many_rows_are_split_into_several_documents(teller: Teller) -> None:
+    """With a change between two of the documents."""
     reader = Reader(teller.feed)
     assert reader.fetched()
     late_record(teller)
@@ -290,46 +284,29 @@ def test_many_rows_are_split_into_several_documents(
     assert numbers == sorted(set(numbers))
     assert [document.head.more for document in reader.documents][-1] is False
     assert Reader(teller.feed).follow() == teller.expected()
-    assert not UsageFeed.objects.get().basis["left"]
 
 
 def test_documents_with_many_entries_have_fewer_rows(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that they never name more entries than a document may; what can't be published at all says so."""
-    monkeypatch.setattr(feed_content, "_MOST_NAMED", 2)
+    monkeypatch.setattr(feed_build, "_MOST_NAMED", 2)
     reader = Reader(teller.feed)
     assert reader.follow() == teller.expected()
     assert len(reader.documents) > 2
     assert all(len(document.entries) <= 2 for document in reader.documents)
-    monkeypatch.setattr(feeds, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(feed_documents, "MOST_ENTRIES", 0)
     with refused(TooLarge, naming="vo-a"):
-        issue_usage(teller.feed, since=0, at=AT)
-
-
-def test_an_overloaded_feed_answers_too_many_requests(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_late(view: feed_content.View, *, since: int) -> None:
-        raise OperationalError from SerializationFailure()
-
-    monkeypatch.setattr(feeds, "update_feed", too_late)
-    with refused(Unavailable, "feed_busy"):
-        issue_usage(teller.feed, since=0, at=AT)
-
-    def broken(view: feed_content.View, *, since: int) -> None:
-        raise OperationalError("The disk is full.")
-
-    monkeypatch.setattr(feeds, "update_feed", broken)
-    with pytest.raises(OperationalError):
-        issue_usage(teller.feed, since=0, at=AT)
+        built_and_read(teller.feed, since=0, at=AT)
 
 
 def test_an_up_to_date_reader_costs_few_queries(teller: Teller, reader: Reader) -> None:
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        assert issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT + HOUR / 2) is None
-    assert len(queries) <= 13
-    assert issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
-    assert issue_usage(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
-    asked_again = issue_usage(teller.feed, since=reader.number, at=AT)
+    with CaptureQueriesContext(connection) as queries:
+        assert read_feed(teller.feed, since=reader.number, known_etag=reader.etag, at=AT + HOUR / 2) is None
+    asked = [query["sql"] for query in queries.captured_queries]
+    assert len(asked) <= 8
+    assert {sql.split()[0] for sql in asked} == {"SELECT", "SAVEPOINT", "RELEASE"}, "reading writes nothing"
+    assert built_and_read(teller.feed, since=0, known_etag=reader.etag, at=AT) is None  # the very answer it had
+    assert built_and_read(teller.feed, since=reader.number, known_etag="x-1", at=AT) is not None
+    asked_again = built_and_read(teller.feed, since=reader.number, at=AT)
     assert asked_again is not None
     assert not len(opened(asked_again).hours)
 
@@ -338,7 +315,7 @@ def test_a_nonce_is_valid_for_one_number_only(teller: Teller, reader: Reader) ->
     """A reader that starts again after a later document isn't answered that it is up to date."""
     late_record(teller)
     reader.follow()
-    again = issue_usage(teller.feed, since=0, known_etag=reader.etag, at=AT)
+    again = built_and_read(teller.feed, since=0, known_etag=reader.etag, at=AT)
     assert again is not None
     assert len(opened(again).hours) == len(teller.expected())
 
@@ -370,34 +347,34 @@ def test_changed_metadata_makes_a_new_document_without_a_new_number(
     enforced = heads().enforces
     assert (enforced.issuer, enforced.publication, enforced.version) == ("vo-a.example", "vo-a", 41)
     assert len(reader.documents) == n_documents + 1
-    assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 11 * HOUR) is None
-    found = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
+    assert built_and_read(reader.feed, since=1, known_etag=reader.etag, at=AT + 11 * HOUR) is None
+    found = built_and_read(reader.feed, since=1, known_etag=reader.etag, at=AT + 13 * HOUR)
     assert found is not None  # half of its time is over
     assert opened(found).head.expires_at == AT + 37 * HOUR
     rotate_key(reason="Lost.", at=AT, actor=COMMAND)
-    assert issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT) is not None
+    assert built_and_read(reader.feed, since=1, known_etag=reader.etag, at=AT) is not None
     assert UsageFeed.objects.get().number == 1
 
 
 def test_a_number_beyond_the_newest_is_rejected(teller: Teller, reader: Reader) -> None:
     with pytest.raises(Conflict) as refusal:
-        issue_usage(teller.feed, since=2, at=AT)
+        built_and_read(teller.feed, since=2, at=AT)
     assert refusal.value.code == "since_ahead"
     for since in (-1, 1.0, True, "1"):
         with pytest.raises(Invalid):
-            issue_usage(teller.feed, since=since, at=AT)  # type: ignore[arg-type]
+            built_and_read(teller.feed, since=since, at=AT)
     with pytest.raises(Conflict) as refusal:
-        issue_usage(teller.feed, since=1, seen=2, at=AT)
+        built_and_read(teller.feed, since=1, seen=2, at=AT)
     assert refusal.value.code == "since_ahead"
     for since, seen in ((1, 0), (0, 1), (1, 1.0), (1, True), (1, "1")):
         with refused(Invalid, field="seen"):
-            issue_usage(teller.feed, since=since, seen=seen, at=AT)  # type: ignore[arg-type]
+            built_and_read(teller.feed, since=since, seen=seen, at=AT)
 
 
 def test_each_number_has_one_nonce_even_within_one_change(
     teller: Teller, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_content, "MOST_ROWS", 1)
+    monkeypatch.setattr(feed_build, "MOST_ROWS", 1)
     everything(teller)
     other = Reader(teller.feed)
     assert other.follow() == reader.follow() == teller.expected()
@@ -414,21 +391,21 @@ def test_old_nonces_are_deleted_in_bounded_batches(
     for number in range(2, 12):
         FeedMark.objects.create(feed=teller.feed, number=number, mark=UUID(int=number))
     UsageFeed.objects.update(number=11)
-    monkeypatch.setattr(feed_content, "KEPT", 4)
-    monkeypatch.setattr(feed_content, "_MOST_DROPPED", 5)
+    monkeypatch.setattr(feed_build, "KEPT", 4)
+    monkeypatch.setattr(feed_build, "_MOST_DROPPED", 5)
     for job, left in (("x", range(6, 13)), ("y", range(10, 14))):
         teller.job(job, "anna", "P-A1", ago_h=40)
-        issue_usage(teller.feed, since=0, at=AT)
+        built_and_read(teller.feed, since=0, at=AT)
         assert list(FeedMark.objects.order_by("number").values_list("number", flat=True)) == list(left)
 
 
 def test_a_recreated_feed_continues_its_numbers_in_a_new_history(teller: Teller, reader: Reader) -> None:
     drop_feed(name="vo-a", at=AT, actor=COMMAND)
     with pytest.raises(NotFound):
-        issue_usage(teller.feed, since=0, at=AT)
+        built_and_read(teller.feed, since=0, at=AT)
     withdrawn(teller)
     reader.feed = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=1, at=AT, actor=COMMAND)
-    found = issue_usage(reader.feed, since=1, known_etag=reader.etag, at=AT)
+    found = built_and_read(reader.feed, since=1, known_etag=reader.etag, at=AT)
     assert found is not None
     head = opened(found).head
     assert (head.number, len(opened(found).hours)) == (2, len(teller.expected()))
@@ -469,7 +446,7 @@ def test_a_feed_can_omit_running_jobs(teller: Teller, reader: Reader) -> None:
     assert reader.documents[-1].running is None
     number = reader.number
     teller.job(91, "bert", "P-A1", state="running", end_at=None)
-    assert issue_usage(teller.feed, since=number, known_etag=reader.etag, at=AT) is None
+    assert built_and_read(teller.feed, since=number, known_etag=reader.etag, at=AT) is None
 
 
 # --- Edges ------------------------------------------------------------------------------------------------------------
@@ -486,7 +463,7 @@ def test_an_empty_feed_is_a_valid_document(policy: Policy) -> None:
 def test_a_feed_of_a_removed_entry_reports_it(teller: Teller, reader: Reader) -> None:
     publish(op="archive", entry="/VO-A")
     with pytest.raises(NotFound) as refusal:
-        issue_usage(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
+        built_and_read(teller.feed, since=reader.number, known_etag=reader.etag, at=AT)
     assert refusal.value.code == "entry_gone"
 
 
@@ -504,7 +481,7 @@ def test_a_feed_of_the_root_contains_all_mapped_usage(db: None, settings: LazySe
 def test_a_site_without_an_issuer_name_has_no_feed(teller: Teller, settings: LazySettings) -> None:
     settings.FAIRSHARE_ISSUER = ""
     with refused(Invalid, "no_issuer", field="FAIRSHARE_ISSUER"):
-        issue_usage(teller.feed, since=0, at=AT)
+        built_and_read(teller.feed, since=0, at=AT)
 
 
 def test_sums_larger_than_one_job_are_exact(teller: Teller) -> None:

@@ -16,7 +16,7 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
 from apps.federation import control
 from apps.federation.models import FeedMark, HeldHour, Subscription, UsageFeed
-from apps.federation.usage_feeds import feed_content
+from apps.federation.usage_feeds import feed_build
 from apps.federation.usage_feeds.feeds import drop_feed, make_feed
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
@@ -37,7 +37,7 @@ def site(restored_feed: Teller, settings: LazySettings, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_content, "MOST_ROWS", 1)
+    monkeypatch.setattr(feed_build, "MOST_ROWS", 1)
 
 
 def do(deed: Any, follower: Follower, **given: Any) -> None:
@@ -152,7 +152,7 @@ def test_old_usage_counts_until_a_resync_is_complete(site: RestoredSite) -> None
 
 
 def test_a_number_without_a_stored_nonce_is_unknown(site: RestoredSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_content, "KEPT", 3)
+    monkeypatch.setattr(feed_build, "KEPT", 3)
     first, second = site.followers
     site.has("a", Job("anna", 1.0, 5))
     site.follow(first)
@@ -177,7 +177,7 @@ def test_a_deleted_and_recreated_feed_is_a_new_history(site: RestoredSite) -> No
     site.has("b", Job())
     terms: dict[str, Any] = {"policy_slug": "grid", "entry": "/VO-A", "name": "vo-a", "at": AT, "actor": COMMAND}
     site.teller.feed = make_feed(capacity_cores=100, is_open=True, **terms)
-    assert UsageFeed.objects.get().number == 1
+    assert UsageFeed.objects.get().number == 2, "it continues, and is built at once"
     found = site.fetched(first)
     assert (found.code, first.row.state) == ("forked", "blocked")
     do(control.reset_history, first)

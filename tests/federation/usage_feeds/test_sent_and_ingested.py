@@ -14,13 +14,12 @@ from apps.accounts.actor import COMMAND
 from apps.federation.documents.trust import load_keys
 from apps.federation.models import Fetch, Subscription
 from apps.federation.publishing import make_publication
-from apps.federation.usage_feeds.feeds import issue_usage
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import audit_buckets
 from tests.federation.fetches import cores_running, counted, look_at
 from tests.federation.other_side import OtherSide, serving
-from tests.federation.usage_feeds.feed_site import HOUR, make_teller
+from tests.federation.usage_feeds.feed_site import HOUR, built_and_read, make_teller
 from tests.instants import AT
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +51,7 @@ class Both:
         at = AT + timedelta(minutes=minutes)
         self._be("site-b.example", "site-b")
         self.row.refresh_from_db()
-        found = issue_usage(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
+        found = built_and_read(self.teller.feed, since=self.row.number, seen=self.row.seen_number, at=at)
         assert found is not None
         self._side.serves = found.data
         self._be("site.example", "site-a")

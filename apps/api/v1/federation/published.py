@@ -29,9 +29,10 @@ from apps.federation.documents import trust
 from apps.federation.fetch_requests import ISSUER_HEADER
 from apps.federation.fetch_schedule import retry_failed_fetches
 from apps.federation.models import Publication, PublishedDocument, UsageFeed
-from apps.federation.publishing import current_document
+from apps.federation.publishing import stored_document
 from apps.federation.readings import CLOSED, get_feed, get_publication, list_readings, record_reading
 from apps.federation.usage_feeds import feeds
+from apps.federation.usage_feeds.feed_documents import read_feed
 from apps.policies.tree.stored import load_tree
 
 # --- Documents --------------------------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ class PublicationDocumentView(SignedDocumentView):
         """
         actor, now = actor_of(request), clock.now()
         publication = _readable(lambda: get_publication(name=name, actor=actor, at=now))
-        issued = _named(lambda: current_document(publication, at=now))
+        issued = _named(lambda: stored_document(publication))
         record_reading(publication, number=issued.document.version, actor=actor, at=now)
         _fetch_back(request, now)
         tag = f"{issued.document.version}-{issued.document.digest[:32]}"
@@ -126,7 +127,7 @@ class FeedDocumentView(SignedDocumentView):
         given = read_query(SinceSerializer, request)
         since, seen = given["since"], given.get("seen")
         known = next(iter(known_tags(request._request)), "")
-        document = _named(lambda: feeds.issue_usage(feed, since=since, seen=seen, known_etag=known, at=now))
+        document = _named(lambda: read_feed(feed, since=since, seen=seen, known_etag=known, at=now))
         record_reading(feed, number=since if document is None else document.number, actor=actor, at=now)
         _fetch_back(request, now)
         if document is None:

@@ -219,12 +219,13 @@ class Command(OperatorCommand):
         written = write_documents(options["to"], at=now(), actor=COMMAND)
         if not written.files and not written.left_out:
             self.stdout.write("Nothing is published yet: use --policy, --entry and --name.")
-        for path, issued in written.files:
-            document = issued.document
-            made = "new" if issued.is_new else "as before"
+        for file in written.files:
+            document = file.document
+            made = "new" if file.is_new else "as before"
             self.stdout.write(
-                f"{path}: version {document.version} ({made}), {counted(document.n_entries, 'entry', 'entries')} of "
-                f"revision {document.revision_number}, until {document.expires_at:%Y-%m-%d %H:%M} UTC"
+                f"{file.path}: version {document.version} ({made}), "
+                f"{counted(document.n_entries, 'entry', 'entries')} of revision {document.revision_number}, "
+                f"until {document.expires_at:%Y-%m-%d %H:%M} UTC"
             )
         for path in written.removed:
             self.stdout.write(f"{path} is removed: its publication is closed.")

@@ -89,7 +89,7 @@ def body_of(answer: Any, status: int = 200) -> Any:
 def test_a_publication_is_created_changed_listed_and_deleted(admin: Caller) -> None:
     terms = {"policy": "grid", "entry": "/physics", "name": "vo-a"}
     made = body_of(admin.post("federation/publications", terms), 201)
-    assert (made["path"], made["is_open"], made["document"], made["readings"]) == ("/physics", False, None, [])
+    assert (made["path"], made["is_open"], made["document"]["version"], made["readings"]) == ("/physics", False, 1, [])
     body_of(admin.post("federation/publications", {**terms, "is_open": True}), 201)
     Caller().get("publications/vo-a")
     (listed,) = body_of(admin.get("federation/publications"))["results"]

@@ -19,7 +19,7 @@ from apps.accounts.services import revoke_token
 from apps.core.signing import open_document
 from apps.federation import readings as reading
 from apps.federation.documents.trust import load_keys, rotate_key
-from apps.federation.models import Mount, PublishedDocument, Reading
+from apps.federation.models import Mount, Publication, PublishedDocument, Reading, UsageFeed
 from apps.federation.publishing import drop_publication, make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.models import Policy
@@ -27,6 +27,7 @@ from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import tree_cache
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
+from tests.federation.builds import build_due
 from tests.instants import AT
 
 WHERE = "publications/vo-a"
@@ -52,6 +53,7 @@ def document(answer: Any) -> Any:
 def change(site: Site, shares: float = 7) -> None:
     operation = {"op": "set_shares", "entry": "/physics/bob", "shares": shares}
     publish_operations(policy_slug="grid", operations=[operation], reason="More.", at=AT, actor=COMMAND)
+    build_due()
 
 
 def test_a_token_with_the_scope_reads_the_signed_bytes(published: Site) -> None:
@@ -162,16 +164,41 @@ def test_a_conditional_request_loads_no_tree_and_no_document(published: Site) ->
     assert len(queries) <= 6, asked
 
 
-def test_a_change_elsewhere_is_checked_once(published: Site) -> None:
+def test_reading_writes_nothing_and_a_change_is_served_once_it_is_built(published: Site) -> None:
+    caller = Caller(user=published.admin)
+    first = caller.get(WHERE)
+    operation = {"op": "set_shares", "entry": "/physics/bob", "shares": 41}
+    publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
+    with CaptureQueriesContext(connection) as queries:
+        assert caller.get(WHERE).content == first.content
+    assert not any("federation_" in query["sql"] for query in queries if not query["sql"].startswith("SELECT"))
+    assert build_due() == [f"publication:{Publication.objects.get().pk}"], "its publish has asked"
+    assert document(caller.get(WHERE))["version"] == 2
+    assert build_due() == []
+
+
+def test_a_change_elsewhere_signs_nothing_new(published: Site) -> None:
     caller = Caller(token=published.token("federation"))
     tag = caller.get(WHERE)["ETag"]
     operation = {"op": "set_shares", "entry": "/biology", "shares": 41}
     publish_operations(policy_slug="grid", operations=[operation], reason="B.", at=AT, actor=COMMAND)
+    build_due()
     assert caller.get(WHERE, if_none_match=tag).status_code == 304
-    with CaptureQueriesContext(connection) as queries:
-        assert caller.get(WHERE, if_none_match=tag).status_code == 304
-    assert not any("policies_revision" in query["sql"] for query in queries.captured_queries)
     assert PublishedDocument.objects.get().revision_number == Policy.objects.get(slug="grid").head_number
+    assert build_due() == []
+
+
+def test_what_is_not_built_yet_is_answered_with_retry_after(published: Site) -> None:
+    make_feed(policy_slug="grid", entry="/physics", name="vo-a", capacity_cores=100, at=AT, actor=COMMAND)
+    PublishedDocument.objects.all().delete()
+    UsageFeed.objects.update(built_at=None)
+    caller = Caller(token=published.token("federation"))
+    for where in (WHERE, "feeds/vo-a"):
+        answer = caller.get(where)
+        assert (answer.status_code, answer.json()["code"]) == (503, "not_built"), where
+        assert int(answer["Retry-After"]) > 0
+    assert len(build_due()) == 2
+    assert [caller.get(where).status_code for where in (WHERE, "feeds/vo-a")] == [200, 200]
 
 
 def test_a_new_key_a_new_name_and_half_the_lifetime_make_a_new_version(
@@ -180,10 +207,13 @@ def test_a_new_key_a_new_name_and_half_the_lifetime_make_a_new_version(
     caller = Caller(token=published.token("federation"))
     assert document(caller.get(WHERE))["version"] == 1
     rotate_key(reason="Yearly.", at=AT, actor=COMMAND)
+    build_due()
     assert document(caller.get(WHERE))["version"] == 2
     settings.FAIRSHARE_ISSUER = "vo-b.example"
+    build_due()
     assert document(caller.get(WHERE))["version"] == 3
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(days=4)).isoformat())
+    build_due(AT + timedelta(days=4))
     assert document(caller.get(WHERE))["version"] == 4
 
 
@@ -200,9 +230,11 @@ def test_a_document_lists_nested_mounts_to_detect_cycles(published: Site) -> Non
         made_at=AT,
     )
     caller = Caller(token=published.token("federation"))
+    build_due()
     assert document(caller.get(WHERE))["issuers"] == ["vo-b.example"]
     mount.issuers = ["vo-c.example", "vo-d.example"]
     mount.save()
+    build_due()
     assert document(caller.get(WHERE))["issuers"] == ["vo-b.example", "vo-c.example", "vo-d.example"]
     make_publication(policy_slug="grid", entry="/physics/alice", name="part", at=AT, actor=COMMAND)
     assert document(caller.get("publications/part"))["issuers"] == ["vo-b.example"], "what lies in a mount is theirs"
@@ -284,6 +316,7 @@ def test_a_feed_is_read_since_a_number_with_304_if_current(fed: Site) -> None:
     assert document(later)["hours"] == []
     assert caller.get("feeds/vo-a", {"since": found["number"]}, if_none_match=later["ETag"]).status_code == 304
     push(fed, [record("9", "alice", "physics", 2, at=AT)])
+    build_due()
     more = document(caller.get("feeds/vo-a", {"since": found["number"]}, if_none_match=later["ETag"]))
     assert more["number"] > found["number"]
     assert len(more["hours"]) >= 2

@@ -1,0 +1,137 @@
+"""Feeds are built by runs: a build is there as a whole or not at all, and readers continue after it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.conf import LazySettings
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from apps.accounts.actor import COMMAND
+from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
+from apps.federation.usage_feeds import feed_build
+from apps.federation.usage_feeds.feed_build import FeedInputs, build_feed
+from apps.federation.usage_feeds.feeds import make_feed
+from apps.policies.publishing.direct import publish_operations
+from apps.runs.models import Run
+from tests.federation.builds import build_due
+from tests.federation.usage_feeds.feed_site import PLACES, Reader, Teller, make_teller
+from tests.instants import AT
+
+
+@pytest.fixture
+def teller(feed_teller: Teller, settings: LazySettings) -> Teller:
+    settings.FAIRSHARE_ISSUER = "site-a.example"
+    return feed_teller
+
+
+def stored_hours() -> list[tuple[object, ...]]:
+    return list(FeedHour.objects.order_by("hour_at").values_list("hour_at", "digest", "number", "n_rows"))
+
+
+def marks() -> list[tuple[object, ...]]:
+    return list(FeedMark.objects.order_by("number").values_list("number", "mark"))
+
+
+@pytest.mark.django_db
+def test_the_schedule_builds_what_changed_and_nothing_else(teller: Teller) -> None:
+    assert build_due() == [f"feed:{teller.feed.pk}"]
+    assert build_due() == []
+    teller.job(9, "anna", "P-A1", ago_h=4)
+    assert build_due() == [f"feed:{teller.feed.pk}"]
+    assert UsageFeed.objects.get().number == 2
+    assert build_due(AT + timedelta(hours=11)) == []
+    assert build_due(AT + timedelta(hours=12)) == [f"feed:{teller.feed.pk}"], "half of its lifetime is over"
+    assert UsageFeed.objects.get().number == 2
+
+
+@pytest.mark.django_db
+def test_a_feed_of_a_removed_entry_is_not_built_again_and_again(teller: Teller) -> None:
+    build_due()
+    operation = {"op": "archive", "entry": "/VO-A"}
+    publish_operations(policy_slug="grid", operations=[operation], reason="Over.", at=AT, actor=COMMAND)
+    assert build_due() == []
+
+
+@pytest.mark.django_db
+def test_a_site_without_a_name_builds_nothing(teller: Teller, settings: LazySettings) -> None:
+    settings.FAIRSHARE_ISSUER = ""
+    assert build_due() == []
+
+
+@pytest.mark.django_db
+def test_a_failed_build_is_tried_again_after_some_minutes(teller: Teller) -> None:
+    failed = {"subject": f"feed:{teller.feed.pk}", "state": Run.State.FAILED, "due_at": AT, "created_at": AT}
+    Run.objects.create(kind="federation_publish", finished_at=AT - timedelta(minutes=4), **failed)
+    assert build_due() == []
+    assert build_due(AT + timedelta(minutes=1)) == [f"feed:{teller.feed.pk}"]
+
+
+@pytest.mark.django_db
+def test_a_feed_of_much_usage_is_built_by_a_run(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody waits for it; a feed that is changed meanwhile is served as it was built."""
+    monkeypatch.setattr(feed_build, "_MOST_AT_ONCE", 3)
+    made = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=5, at=AT, actor=COMMAND)
+    assert made.built_at is None
+    assert build_due() == [f"feed:{made.pk}"]
+    assert Reader(made, is_first_built=False).follow() == teller.expected()
+
+
+@pytest.mark.django_db
+def test_a_build_that_ends_midway_leaves_everything_as_it_was(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(teller.feed)
+    reader.follow()
+    before, known = stored_hours(), marks()
+    teller.job(9, "anna", "P-A1", ago_h=4)
+
+    def killed(inputs: FeedInputs) -> str:
+        assert stored_hours() != before, "the hours are written by then"
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(feed_build, "_store_running", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build_feed(teller.feed.pk, at=AT)
+    assert (stored_hours(), marks(), UsageFeed.objects.get().number) == (before, known, 1)
+    assert reader.follow() == teller.expected()
+    assert reader.number == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_feeds_of_the_state_before_keep_numbers_marks_and_readers(
+    transactional_db: None, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.FAIRSHARE_ISSUER = "site-a.example"
+    monkeypatch.setattr(feed_build, "MOST_ROWS", 3)
+    teller = make_teller()
+    teller.map(**PLACES)
+    teller.job(1, "anna", "P-A1", ago_h=3, hours=2, cpus=4.0)
+    teller.job(3, "carl", "P-A2", ago_h=30, hours=5)
+    teller.job(90, "bert", "P-A1", state="running", end_at=None, cpus=8.0)
+    reader = Reader(teller.feed)
+    reader.follow()
+    before, known = stored_hours(), marks()
+    MigrationExecutor(connection).migrate([("federation", "0001_tables")])
+    try:
+        columns = {
+            column.name
+            for column in connection.introspection.get_table_description(connection.cursor(), "federation_feedhour")
+        }
+        assert "rows" not in columns, "the state before has no rows"
+    finally:
+        executor = MigrationExecutor(connection)
+        executor.migrate(executor.loader.graph.leaf_nodes())
+    assert (stored_hours(), marks()) == (before, known)
+    assert not FeedRunning.objects.exists()
+    assert UsageFeed.objects.get().built_at is None
+    teller.job(4, "carl", "P-A2", ago_h=60)
+    reader.documents.clear()
+    assert reader.follow() == teller.expected()
+    assert [hour for document in reader.documents for hour in document.hours.tolist()] == [
+        int(AT.timestamp()) // 3600 - ago for ago in (61, 60)
+    ], "only what is new is sent again"
+    assert (marks()[: len(known)], reader.running) == (known, [(teller.uid("/VO-A/P-A1/bert"), 8.0)])
+    assert stored_hours()[2:] == before
+    assert Reader(teller.feed).follow() == teller.expected()
