@@ -187,7 +187,7 @@ def _standing(one: EntryNumbers, target: float | None) -> dict[str, Any]:
     balance: Balance = presentation.balance(one.actual, target, has_usage=one.state != "idle")
     return {
         "usage": presentation.core_hours(one.usage),
-        "actual": presentation.percent(one.actual),
+        "actual": presentation.compare_shares(one.actual, target).actual,
         "priority": presentation.signed(one.priority),
         "rank": presentation.UNKNOWN if one.rank is None else presentation.count(one.rank),
         "factor": presentation.factor(one.factor),

@@ -79,11 +79,12 @@ def assumptions(found: GoalSolution) -> list[str]:
 
 
 def _verdict(found: GoalSolution) -> str:
+    shares = presentation.compare_shares(found.without.actual, found.without.target)
     given = {
         "name": found.name,
         "day": formats.date_format(found.by, "j M Y"),
-        "actual": presentation.percent(found.without.actual),
-        "target": presentation.percent(found.without.target),
+        "actual": shares.actual,
+        "target": shares.target,
     }
     if found.is_reached_already:
         return _("%(name)s is at its target on %(day)s without a change: %(actual)s of %(target)s.") % given
@@ -99,14 +100,15 @@ def _option(found: GoalSolution, option: GoalOption, half_life_s: float) -> Draw
     takes = bool(option.shares) and option.target < found.without.target
     title = _TAKES.get(option.lever, TITLES[option.lever]) if takes else TITLES[option.lever]
     shown = option.moved[:_MOST_SHOWN]
+    shares = presentation.compare_shares(option.actual, option.target)
     return DrawnOption(
         lever=option.lever,
         title=str(title),
         changes=_changes(option, half_life_s),
         outcome=_("%(actual)s of a target of %(target)s; largest loss %(points)s.")
         % {
-            "actual": presentation.percent(option.actual),
-            "target": presentation.percent(option.target),
+            "actual": shares.actual,
+            "target": shares.target,
             "points": points_phrase(option.most_lost_points / 100),
         },
         moved=[(one.entry, signed_points(one)) for one in shown],

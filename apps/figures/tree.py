@@ -20,7 +20,7 @@ from apps.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
 from apps.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
-from apps.priorities.sentences.numbers import NBSP, count, percent
+from apps.priorities.sentences.numbers import NBSP, compare_shares, count, percent
 
 # --- Colours ----------------------------------------------------------------------------------------------------------
 _SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # borders between the steps, as shares of the parent
@@ -363,7 +363,8 @@ def _table(page: IciclePage, fields: list[_Field], query: QueryDict) -> Table:
 
 def _cells(row: EntryRow) -> list[str]:
     balance = short_text(row) or ("" if row.parent_uid is None else words_of(row))
-    return [row.path, percent(row.target), percent(row.actual), percent(row.target_global), balance]
+    shares = compare_shares(row.actual, row.target)
+    return [row.path, shares.target, shares.actual, percent(row.target_global), balance]
 
 
 def _numbers(row: EntryRow) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from apps.figures import Figure, Table, axes, traces
 from apps.figures.convergence.labels import used_words_of
 from apps.figures.first_drawing import first_drawing
 from apps.figures.traces import BALANCE
-from apps.priorities.sentences.numbers import percent, points_phrase
+from apps.priorities.sentences.numbers import compare_shares
 
 _NUMBERS = st.floats(width=64) | st.integers(-(10**7), 10**7).map(lambda n: n / 200)  # among them ties such as 0.125
 _SHARES = st.floats(0, 1) | st.integers(0, 4000).map(lambda n: n / 4000) | st.just(float("nan"))
@@ -65,13 +65,9 @@ def test_server_drawn_heat_map_cells_are_grouped_by_colour() -> None:
 
 def _words(actual: float, target: float, state: str) -> str:
     """As a reader would put them together."""
-    if not (isfinite(actual) and isfinite(target)):
+    if not isfinite(actual) or not isfinite(target):
         return "no data"
-    off = round(abs(actual - target) * 1000) / 1000
-    side = "over" if actual > target else "under"
-    balance = {"on": "on target", "no_demand": "no demand"}.get(state, f"{points_phrase(off)} {side}")
-    return f"used {_percent(actual)}, target {_percent(target)}, {balance}"
-
-
-def _percent(fraction: float) -> str:
-    return percent(fraction if fraction < 0.001 else round(fraction * 1000) / 1000)
+    shares = compare_shares(actual, target)
+    direction = "over" if actual > target else "under"
+    balance = {"on": "on target", "no_demand": "no demand"}.get(state, f"{shares.points_phrase} {direction}")
+    return f"used {shares.actual}, target {shares.target}, {balance}"

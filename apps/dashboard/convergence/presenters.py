@@ -154,7 +154,9 @@ def balance_of(found: Convergence, row: int) -> Balance | None:
     """Balance from the newest snapshot if the line ends there, else of the last day."""
     if not len(found.on):
         return None
-    shape, amount, word = balance_text(str(found.states[row, -1]), float(found.deviation[row, -1]))
+    shape, amount, word = balance_text(
+        str(found.states[row, -1]), float(found.actual[row, -1]), float(found.target[row, -1])
+    )
     return Balance(State(shape), amount, word)
 
 
@@ -170,11 +172,8 @@ def label_of(found: Convergence, row: int, counts: Counts, reason: str) -> str:
     name = found.members[row].name
     if reason:
         return f"{name}: {reason}"
-    values = {
-        "name": name,
-        "actual": presentation.percent(last(found.actual[row])),
-        "target": presentation.percent(last(found.target[row])),
-    }
+    shares = presentation.compare_shares(last(found.actual[row]), last(found.target[row]))
+    values = {"name": name, "actual": shares.actual, "target": shares.target}
     steps = _("hours") if found.is_by_hour else _("days")
     text = _("%(name)s: actual %(actual)s, target %(target)s") % values
     for n, words in (
@@ -283,11 +282,12 @@ def member_rows(found: Convergence) -> Iterator[MemberRow]:
         known = np.isfinite(away[row])
         n, inside = int(known.sum()), int((away[row] <= slack[row] * (1 + 1e-9)).sum())
         reason = "" if found.visible[row].any() else _("not shown")
+        shares = presentation.compare_shares(last(found.actual[row]), last(found.target[row]))
         yield MemberRow(
             member=found.members[row],
             url=member_url(found.policy_slug, found.members[row]),
-            actual=presentation.percent(last(found.actual[row])),
-            target=presentation.percent(last(found.target[row])),
+            actual=shares.actual,
+            target=shares.target,
             balance=None if reason else balance_of(found, row),
             mean=presentation.points(float(away[row][known].mean())) if n else presentation.UNKNOWN,
             inside=presentation.percent(inside / n, 0) if n else presentation.UNKNOWN,
@@ -311,19 +311,22 @@ class DayRow:
 
 def day_rows(found: Convergence) -> list[DayRow]:
     """Rows of the days of the first member, newest first."""
-    return [
-        DayRow(
-            day,
-            _as_of(found, at),
-            int(found.days.revision[at]),
-            bool(found.days.is_before_first[at]),
-            presentation.percent(_or_none(found.actual[0, at])),
-            presentation.percent(_or_none(found.target[0, at])),
-            state_text(str(found.states[0, at])),
-            ", ".join(found.gaps.get(day, ())),
+    rows = []
+    for at, day in reversed(list(enumerate(found.on))):
+        shares = presentation.compare_shares(_or_none(found.actual[0, at]), _or_none(found.target[0, at]))
+        rows.append(
+            DayRow(
+                day,
+                _as_of(found, at),
+                int(found.days.revision[at]),
+                bool(found.days.is_before_first[at]),
+                shares.actual,
+                shares.target,
+                state_text(str(found.states[0, at])),
+                ", ".join(found.gaps.get(day, ())),
+            )
         )
-        for at, day in reversed(list(enumerate(found.on)))
-    ]
+    return rows
 
 
 def _as_of(found: Convergence, at: int) -> datetime | None:

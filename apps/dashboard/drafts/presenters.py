@@ -236,18 +236,19 @@ def _line(
             tolerance=tolerance,
             before=row.target_before if moved else None,
         )
+    shares = presentation.compare_shares(row.actual, row.target)
     before = presentation.percent(row.target_before) if row.target_before is not None else _("none")
     return DraftLine(
         row=row,
         index=index,
         typed="" if is_root else typed_value(row, mode),
         exact=presentation.shares(row.node.shares),
-        target=presentation.percent(1.0 if is_root else row.target),
+        target=presentation.percent(1.0) if is_root else shares.target,
         target_before=before.replace("\u00a0%", "") if moved else "",
         change=presentation.change(row.target_before, row.target)
         if moved and row.target_before is not None and row.target is not None
         else "",
-        actual=presentation.percent(row.actual),
+        actual=shares.actual,
         bar=bar,
         is_zero=row.node.shares == 0,
     )

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from apps.dashboard.algorithm.text import decides_by_levels
 from apps.dashboard.figures import bars
-from apps.dashboard.figures.bars import Bullet, State, Tolerance
+from apps.dashboard.figures.bars import Bullet, Tolerance
 from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, unchanged_input
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
@@ -71,6 +71,7 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
     moved = _differ(entry.target, row.target_after)
     tolerance = lines.tolerance_for(entry, tolerance)
     shown = _balance(row, tolerance)
+    shares = presentation.compare_shares(entry.actual, row.target_after)
     key, terms = _terms(row, mine)
     return MemberLine(
         uid=entry.uid,
@@ -79,11 +80,11 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
         kind=entry.kind,
         typed=mine,
         locked=entry.locked and not entry.may_change,
-        target_before=presentation.percent(entry.target) if moved else "",
-        target_after=presentation.percent(row.target_after),
+        target_before=presentation.percent(entry.target, shares.decimals) if moved else "",
+        target_after=shares.target,
         is_edited=is_edited,
         is_shifted=moved and not is_edited,
-        used=presentation.percent(entry.actual),
+        used=shares.actual,
         bar=_bar(row, shown, scale, tolerance, moved=moved),
         balance=shown,
         place=row.place,
@@ -102,8 +103,7 @@ def _balance(row: MemberRow, tolerance: Tolerance) -> Balance:
     """Balance against the new target; against the active target if nothing is typed."""
     state, target, actual = row.state_after, row.target_after, row.entry.actual
     if state in ("over", "under") and target is not None and actual is not None:
-        word = _("over") if state == "over" else _("under")
-        return Balance(State(state), presentation.points(actual - target), word)
+        return presentation.off_target("over" if state == "over" else "under", actual, target)
     known = None if state == "unknown" else actual
     return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
 

@@ -38,7 +38,7 @@ from apps.explain.walk import WalkStep
 from apps.figures import Figure
 from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
 from apps.priorities.sentences import Message, build_message, text_of
-from apps.priorities.sentences.numbers import as_typed, decimals_beside
+from apps.priorities.sentences.numbers import as_typed
 
 # --- Walk -------------------------------------------------------------------------------------------------------------
 WIDTH = 210
@@ -97,8 +97,7 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
     step = level.step
     balance = bar = None
     known = None if step.state == "unknown" else step.actual
-    difference = None if known is None or step.target is None else known - step.target
-    decimals = decimals_beside(known, step.target, difference=difference)
+    shares = presentation.compare_shares(known, step.target)
     if step.target is not None:
         balance = balance_of(step, known)
         scale = bars.share_scale([(known or 0.0, step.target)])
@@ -115,8 +114,8 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
         number=index + 1,
         heading=_("%(first)s to %(last)s") % {"first": step.parent_name, "last": whom},
         sentence=text_of([level.standing, *level.effects]),
-        actual=presentation.percent(known, decimals),
-        target=presentation.percent(step.target, decimals),
+        actual=shares.actual,
+        target=shares.target,
         balance=balance,
         bar=bar,
         label=lines.bar_label(known, step.target, tolerance_of(step)),
@@ -151,10 +150,7 @@ def balance_of(step: WalkStep, known: float | None) -> Balance:
     if known is None or step.target is None or step.state == "unknown":
         return Balance(State.NO_DATA, "", _("no data"))
     words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
-    amount = ""
-    if step.state in ("over", "under"):
-        difference = known - step.target
-        amount = presentation.points(difference, decimals_beside(known, step.target, difference=difference))
+    amount = presentation.compare_shares(known, step.target).points if step.state in ("over", "under") else ""
     return Balance(State(step.state), amount, words[step.state])
 
 

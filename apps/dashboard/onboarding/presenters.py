@@ -217,13 +217,13 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
     bar = bars.draw(
         actual=actual, target=row.target, maximum=maximum, state=balance.state, width=_WIDTH, tolerance=tolerance
     )
-    tree = against.tree
+    tree, shares = against.tree, presentation.compare_shares(actual, row.target)
     return GroupLine(
         name=tree.name[row.entry],
         path=tree.path(row.entry),
         is_group=_is_group(against, row),
-        target=presentation.percent(row.target),
-        actual=presentation.percent(actual),
+        target=shares.target,
+        actual=shares.actual,
         balance=_unused(balance),
         bar=bar,
         label=bar_label(actual, row.target, tolerance),

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.dashboard.drafts.pages import review_url
 from apps.dashboard.entry import read_shares
-from apps.dashboard.figures.bars import State, Tolerance
+from apps.dashboard.figures.bars import Tolerance
 from apps.dashboard.group.presenters import long_day
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
@@ -83,6 +83,9 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
     css, icon = _STATES[story.state]
     name = entry.name if entry else _("an entry that is archived")
     offer = story.offer
+    used = entry.actual if entry else None
+    compared = [presentation.compare_shares(used, one) for one in (entry.target if entry else None, story.target_after)]
+    decimals = max(one.decimals for one in compared)
     weeks_key, weeks_sentence = _weeks_sentence(weeks)
     return RequestCard(
         change_set=change_set,
@@ -94,9 +97,9 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
         state_label=state_label(story.state),
         state_css=css,
         state_icon=icon,
-        target=presentation.percent(entry.target) if entry else "",
-        target_after=presentation.percent(story.target_after) if story.target_after is not None else "",
-        used=presentation.percent(entry.actual) if entry else "",
+        target=presentation.percent(entry.target, decimals) if entry else "",
+        target_after=presentation.percent(story.target_after, decimals) if story.target_after is not None else "",
+        used=presentation.percent(entry.actual, decimals) if entry else "",
         balance=_balance(entry.actual, entry.target, entry.state, tolerance) if entry else None,
         balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance) if entry else None,
         givers=_givers(story),
@@ -175,10 +178,8 @@ def _givers(story: RequestEvidence) -> str:
 
 
 def _week(week: Week, tolerance: Tolerance) -> WeekLine:
-    numbers = _("%(actual)s, target %(target)s") % {
-        "actual": presentation.percent(week.actual),
-        "target": presentation.percent(week.target),
-    }
+    shares = presentation.compare_shares(week.actual, week.target)
+    numbers = _("%(actual)s, target %(target)s") % {"actual": shares.actual, "target": shares.target}
     return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
 
 
@@ -198,8 +199,7 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
 
 def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:
     if state in ("over", "under") and actual is not None and target is not None:
-        word = _("over") if state == "over" else _("under")
-        return Balance(State(state), presentation.points(actual - target), word)
+        return presentation.off_target("over" if state == "over" else "under", actual, target)
     known = None if state == "unknown" else actual
     return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
 

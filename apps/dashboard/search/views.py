@@ -244,6 +244,7 @@ def _row(answer: SearchAnswer, row: SearchRow, scale: float, tolerance: bars.Tol
     balance = presentation.balance(
         row.actual, row.target, has_usage=row.actual is None or row.actual > 0, tolerance=tolerance
     )
+    shares = presentation.compare_shares(row.actual, row.target)
     bar = bars.draw(
         actual=row.actual,
         target=row.target,
@@ -256,8 +257,8 @@ def _row(answer: SearchAnswer, row: SearchRow, scale: float, tolerance: bars.Tol
         row.name,
         lines.entry_url(answer.policy or "", row.entry, row.name),
         bar if balance.state is not State.NO_DATA else None,
-        presentation.percent(row.actual),
-        presentation.percent(row.target),
+        shares.actual,
+        shares.target,
         balance,
         row.since,
     )

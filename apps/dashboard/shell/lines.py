@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from apps.analytics.convergence.selectors import Trend, load_trends
 from apps.dashboard.algorithm.text import OwnNumber, own_number
 from apps.dashboard.figures import bars, day_lines
-from apps.dashboard.figures.bars import Bullet, State, Tolerance
+from apps.dashboard.figures.bars import Bullet, Tolerance
 from apps.dashboard.figures.day_lines import Sparkline
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance, KeyedText, StatusBadge
@@ -252,6 +252,7 @@ def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
         actual, target = values(entry, of)
         band, is_root = tolerance_for(entry, tolerance), entry.parent_uid is None
         shown = None if is_root or target is None else _balance(entry, actual, target, of, band)
+        shares = presentation.compare_shares(actual, target)
         maximum = bars.against_target(target or 0) if context.against_target else scales.get(entry.parent_uid, 1.0)
         bar = None
         if shown is not None:
@@ -263,8 +264,8 @@ def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
                 entry=entry,
                 url=entry_url(context.policy_slug, entry.uid, entry.name, context.moment),
                 index=index,
-                target=presentation.percent(target),
-                actual=presentation.percent(actual),
+                target=shares.target,
+                actual=shares.actual,
                 balance=shown,
                 bar=bar,
                 numbers=(actual, target),
@@ -326,12 +327,12 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
         return ""
     if actual is None:
         return _("No usage known, target %(target)s") % {"target": presentation.percent(target)}
-    slack = tolerance.around(target)
+    slack, shares = tolerance.around(target), presentation.compare_shares(actual, target)
     return _("Actual %(actual)s, target %(target)s, tolerance %(low)s to %(high)s") % {
-        "actual": presentation.percent(actual),
-        "target": presentation.percent(target),
-        "low": presentation.percent(max(target - slack, 0.0)),
-        "high": presentation.percent(target + slack),
+        "actual": shares.actual,
+        "target": shares.target,
+        "low": presentation.percent(max(target - slack, 0.0), shares.decimals),
+        "high": presentation.percent(target + slack, shares.decimals),
     }
 
 
@@ -341,6 +342,4 @@ def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tole
     if of == OF_TOTAL or entry.state not in {"over", "under"}:
         unknown = None if entry.state == "unknown" else actual
         return presentation.balance(unknown, target, has_usage=entry.state != "idle", tolerance=tolerance)
-    difference = (actual or 0.0) - target
-    word = _("over") if entry.state == "over" else _("under")
-    return Balance(State(entry.state), presentation.points(difference), word)
+    return presentation.off_target("over" if entry.state == "over" else "under", actual or 0.0, target)

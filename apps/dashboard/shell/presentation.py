@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.utils import formats, timezone
@@ -21,6 +21,7 @@ from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
 from apps.priorities.sentences.numbers import as_typed as as_typed
+from apps.priorities.sentences.numbers import compare_shares as compare_shares
 from apps.priorities.sentences.numbers import count as count
 from apps.priorities.sentences.numbers import factor as factor
 from apps.priorities.sentences.numbers import number as number
@@ -209,9 +210,13 @@ def balance(
     difference = actual - target
     if abs(difference) <= tolerance.around(target) * (1 + 1e-9):
         return Balance(State.ON, "", _("on target"))
-    if difference > 0:
-        return Balance(State.OVER, points(difference), _("over"))
-    return Balance(State.UNDER, points(difference), _("under"))
+    return off_target("over" if difference > 0 else "under", actual, target)
+
+
+def off_target(state: Literal["over", "under"], actual: float, target: float) -> Balance:
+    """Over or under, by the difference of the two shares as they are shown beside it."""
+    word = _("over") if state == "over" else _("under")
+    return Balance(State(state), compare_shares(actual, target).points, word)
 
 
 def not_shown() -> Balance:

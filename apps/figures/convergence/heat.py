@@ -133,7 +133,7 @@ def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
     labels = []
     for index, row in enumerate(reversed(rows)):
         for actual, target, state in _cells(found, row, last):
-            color = _TEXT_COLORS.get(balance_text(state, actual - target)[0], "$ink-2")
+            color = _TEXT_COLORS.get(balance_text(state, actual, target)[0], "$ink-2")
             labels.append(EndLabel(index, short_balance(actual, target, state), color=color))
     return labels
 

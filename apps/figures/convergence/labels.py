@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from django.utils import formats
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
@@ -20,7 +21,7 @@ from apps.analytics.convergence.records import Convergence
 from apps.analytics.series.daily_series import F8
 from apps.figures import Mark, axes
 from apps.figures.axes import moment
-from apps.priorities.sentences.numbers import percent, points, points_phrase
+from apps.priorities.sentences.numbers import compare_shares, percent, points_phrase
 
 _IDLE = ("no_demand", "met")
 _MOST_MARKS = 48
@@ -62,10 +63,29 @@ def used_words_of(actual: F8, target: F8, states: Sequence[str]) -> list[str]:
         (off > 0).tolist(),
         states,
     )
-    return [
+    words = [
         _sentence(language, *point) if is_known else nothing
         for is_known, *point in zip(known.tolist(), *columns, strict=True)
     ]
+    for at in np.flatnonzero(known & ~_is_clear(actual, target)).tolist():
+        shares, state = compare_shares(float(actual[at]), float(target[at])), states[at]
+        balance = _balance_text(shares.points_phrase, bool(off[at] > 0), state)
+        words[at] = _template(language) % {"actual": shares.actual, "target": shares.target, "balance": balance}
+    return words
+
+
+def _is_clear(actual: F8, target: F8) -> npt.NDArray[np.bool_]:
+    """Mask of points whose numbers are as `compare_shares` shows them if each is rounded alone.
+
+    A number close to the middle of two tenths is not clear: numpy and Python may round it differently.
+    """
+    off = np.abs(actual - target) * 100
+    shown, wanted, between = np.round(actual * 100, 1), np.round(target * 100, 1), np.round(off, 1)
+    clear: npt.NDArray[np.bool_] = (shown == wanted) == (off < 5e-4)
+    clear &= between == np.round(np.abs(shown - wanted), 1)
+    for value in (actual * 100, target * 100, off):
+        clear &= np.abs(value * 10 % 1 - 0.5) > 1e-6
+    return clear
 
 
 def _in_thousandths(fraction: F8) -> list[int]:
@@ -102,11 +122,15 @@ def _template(_language: str | None) -> str:
 
 @lru_cache(maxsize=8192)
 def _balance(_language: str | None, thousandths: int, is_over: bool, state: str) -> str:
+    return _balance_text(points_phrase(thousandths / 1000), is_over, state)
+
+
+def _balance_text(amount: str, is_over: bool, state: str) -> str:
     if state == "on":
         return _("on target")
     if state == "no_demand":
         return _("no demand")
-    return (_("%(n)s over") if is_over else _("%(n)s under")) % {"n": points_phrase(thousandths / 1000)}
+    return (_("%(n)s over") if is_over else _("%(n)s under")) % {"n": amount}
 
 
 def short_balance(actual: float, target: float, state: str) -> str:
@@ -117,7 +141,7 @@ def short_balance(actual: float, target: float, state: str) -> str:
         return _("on target")
     if state == "no_demand":
         return f"◌ {_('no demand')}"
-    return f"{'▲' if actual > target else '▼'} {points(actual - target)}"
+    return f"{'▲' if actual > target else '▼'} {compare_shares(actual, target).points}"
 
 
 def mark_of(state: str, off: float) -> str:

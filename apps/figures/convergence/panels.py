@@ -28,7 +28,7 @@ from apps.figures.convergence.labels import (
     used_words_of,
 )
 from apps.figures.figure import Column, Figure, Table, Trace
-from apps.priorities.sentences.numbers import UNKNOWN, percent, points
+from apps.priorities.sentences.numbers import UNKNOWN, compare_shares
 
 # --- Sections ---------------------------------------------------------------------------------------------------------
 PAGE = 12  # panels
@@ -139,20 +139,20 @@ def state_text(state: str) -> str:
 def heading_of(found: Convergence, row: int) -> Heading:
     """Return the heading for the last point: the newest snapshot's, or the last day's."""
     actual, target = (float(column[row, -1]) for column in (found.actual, found.target))
-    shares = [percent(one) if isfinite(one) else UNKNOWN for one in (actual, target)]
-    reads = (_("actual %(share)s") % {"share": shares[0]}, _("target %(target)s") % {"target": shares[1]})
+    shares = compare_shares(actual, target)
+    reads = (_("actual %(share)s") % {"share": shares.actual}, _("target %(target)s") % {"target": shares.target})
     if not found.visible[row].any():
         return Heading(_("not shown: fewer than five active members"), reads[1], "nodata", "", "")
-    shape, amount, word = balance_text(str(found.states[row, -1]), actual - target)
+    shape, amount, word = balance_text(str(found.states[row, -1]), actual, target)
     return Heading(*reads, shape, amount, word)
 
 
-def balance_text(state: str, difference: float) -> tuple[Shape, str, str]:
-    """Return the shape, the amount in points, and the word for a point."""
-    if not isfinite(difference) or not state:
+def balance_text(state: str, actual: float, target: float) -> tuple[Shape, str, str]:
+    """Return the shape, the amount in points, and the word for a point; shares are NaN where unknown."""
+    if not isfinite(actual - target) or not state:
         return "nodata", "", state_text(state) if state == BEFORE_ENTRY else _("no data")
     shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
-    return shape, points(difference) if shape in {"over", "under"} else "", _(word)
+    return shape, compare_shares(actual, target).points if shape in {"over", "under"} else "", _(word)
 
 
 def newest_text(found: Convergence) -> str:

@@ -20,7 +20,7 @@ from apps.figures.convergence.labels import (
     used_words_of,
 )
 from apps.figures.figure import Column, EndLabel, Figure, Table, Trace
-from apps.priorities.sentences.numbers import percent
+from apps.priorities.sentences.numbers import compare_shares
 
 _MOST = 8  # series: the largest seven and the rest combined
 
@@ -93,7 +93,8 @@ def _areas(found: Convergence, layers: list[Layer], x: list[str]) -> tuple[list[
         area = traces.line(x, y, name=name, color=color, words=words, width=1.25)
         areas.append(area | {"stackgroup": "shares", "fillcolor": f"{color}/0.26"})
         middle = float(used[-1] + actual[-1] / 2) * 100
-        numbers = {"actual": f"{actual[-1] * 100:.1f}", "target": percent(float(target[-1]))}
+        shares = compare_shares(float(actual[-1]), float(target[-1]))
+        numbers = {"actual": shares.actual, "target": shares.target}
         labels.append(EndLabel(middle, f"{name}<br>{_('%(actual)s, target %(target)s') % numbers}", color))
         used, wanted = used + actual, wanted + target
         if number < len(layers) - 1:
@@ -111,10 +112,10 @@ def _sentence(layers: list[Layer]) -> str:
     if most[0] < 5e-4:
         return _("All subgroups are on target.")
     form = _("%(actual)s, target %(target)s")
-    sentences = [
-        f"{name}: {form % {'actual': percent(float(actual[-1])), 'target': percent(float(target[-1]))}}."
-        for _off, name, actual, target in (most, least)
-    ]
+    sentences = []
+    for _off, name, actual, target in (most, least):
+        shares = compare_shares(float(actual[-1]), float(target[-1]))
+        sentences.append(f"{name}: {form % {'actual': shares.actual, 'target': shares.target}}.")
     return " ".join(sentences)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import combinations
 from math import isfinite
 
 from django.utils import formats, timezone
@@ -43,13 +45,44 @@ def decimals_beside(*fractions: float | None, difference: float | None = None) -
             for one, a in zip(shown, known, strict=True)
             for other, b in zip(shown, known, strict=True)
         )
-        if is_clear and (difference is None or round(abs(difference) * 100, decimals) in _gaps(shown, decimals)):
+        gaps = _gaps(shown, decimals)
+        if is_clear and (difference is None or not gaps or round(abs(difference) * 100, decimals) in gaps):
             return decimals
     return _MOST_DECIMALS
 
 
 def _gaps(shown: Sequence[float], decimals: int) -> set[float]:
-    return {round(abs(one - other), decimals) for one in shown for other in shown}
+    return {round(abs(one - other), decimals) for one, other in combinations(shown, 2)}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedShares:
+    """An actual share and its target in percent, and their difference in points, as they are shown beside each other.
+
+    points, points_phrase: 8.2 and 8.2 points: that of the two numbers as shown, without sign; empty where one is
+    unknown.
+    """
+
+    actual: str
+    target: str
+    points: str
+    points_phrase: str
+    decimals: int
+
+
+def compare_shares(actual: float | None, target: float | None) -> ComparedShares:
+    """Round an actual share and its target for each other: what is over its target looks larger than it."""
+    if actual is None or target is None or not isfinite(actual) or not isfinite(target):
+        return ComparedShares(percent(actual), percent(target), "", "", 1)
+    decimals = decimals_beside(actual, target, difference=actual - target)
+    difference = abs(round(actual * 100, decimals) - round(target * 100, decimals))
+    return ComparedShares(
+        actual=percent(actual, decimals),
+        target=percent(target, decimals),
+        points=number(difference, decimals),
+        points_phrase=points_phrase(difference / 100, decimals),
+        decimals=decimals,
+    )
 
 
 def points(fraction: float, decimals: int = 1) -> str:
