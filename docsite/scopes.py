@@ -33,9 +33,11 @@ _GROUPS = {
 
 def routes() -> Iterator[tuple[str, str, frozenset[str] | None]]:
     """Path below /api/v1/, method, scopes; None for a route that asks for no scope."""
+    from apps.api import removed
     from apps.api.urls import urlpatterns
 
-    for path, view in _walk(urlpatterns, ""):
+    living = [pattern for pattern in urlpatterns if pattern not in removed.urlpatterns]
+    for path, view in _walk(living, ""):
         if path.startswith("^"):
             continue
         scopes = getattr(view, "scopes", None)

@@ -65,7 +65,7 @@ ABOUT = {
     r"(GET|POST) policies/{policy}/mappings/versions/{version}(/restore)?": "policy",
     r"GET policies/{policy}/allocations/table": "policy",
     r"POST schedulers": "policy",
-    r"\w+ schedulers/{scheduler}(/(on|orders|passes|differences|figures/agreement|shares.*))?": "policy",
+    r"\w+ schedulers/{scheduler}(/(on|orders|passes|differences|shares.*))?": "policy",
 }
 
 
@@ -91,8 +91,6 @@ PARTS = {
     "GET policies/{policy}/operators",
     "GET policies/{policy}/capacities",
     "GET policies/{policy}/capacities/{capacity}",
-    "GET policies/{policy}/window/figures/decay",
-    "GET policies/{policy}/algorithm/figures/operator",
     "POST federation/mounts/preview",  # of an address, for whoever may mount anywhere in the policy
     "POST policies/{policy}/recompute",  # of the whole policy, for whoever manages any part of it
 }
@@ -102,7 +100,7 @@ ASKS = {"POST policies/{policy}/priorities/lookup", "POST policies/{policy}/mapp
 LESS = {"GET policies/{policy}/mappings/versions", "POST policies/{policy}/mappings/trial"}
 REFUSED = (401, 403, 404)
 # The request names an entry that isn't found, among other values: it is refused as invalid.
-INVALID = {"POST policies/{policy}/mappings/rules", "GET policies/{policy}/convergence/figures/{figure}"}
+INVALID = {"POST policies/{policy}/mappings/rules"}
 MOVED = ("{left}", "/left", '"left"')  # once in /physics, now in /biology
 REST = [row for row in ROWS if row.path.startswith("/api/v1/") and "no/such" not in row.path]
 Check = Callable[[str], bool]

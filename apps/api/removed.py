@@ -20,11 +20,56 @@ class RemovedRoute(NamedTuple):
     instead: str
 
 
+_POLICY = "policies/<slug:policy>"
 _BOOKMARKS = "The address of a list carries its filter and its order: keep it as a bookmark."
 
 REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
     RemovedRoute("me/views", _BOOKMARKS),
     RemovedRoute("me/views/<int:view>", _BOOKMARKS),
+    RemovedRoute(
+        f"{_POLICY}/window/figures/decay",
+        "Use GET /api/v1/decay-functions for the formula of each decay function, and GET /api/v1/policies/{policy} "
+        "for the policy's own.",
+    ),
+    RemovedRoute(
+        f"{_POLICY}/algorithm/figures/operator",
+        "Use GET /api/v1/operators for the formula of each operator, or `manage.py analyse POLICY profiles`.",
+    ),
+    RemovedRoute(
+        f"{_POLICY}/icicle/figures/tree",
+        "Use GET /api/v1/policies/{policy}/tree for the numbers of all entries.",
+    ),
+    RemovedRoute(
+        "me/figures/<slug:figure>",
+        "Use GET /api/v1/me for ranks (`at` selects a past instant) and GET /api/v1/me/forecast for the forecast. "
+        "The page My priority offers each figure as CSV.",
+    ),
+    RemovedRoute(
+        f"{_POLICY}/allocations/figures/<slug:figure>",
+        "Use GET /api/v1/policies/{policy}/allocations/table for allocated and delivered core-hours.",
+    ),
+    RemovedRoute(
+        f"{_POLICY}/convergence/figures/<slug:figure>",
+        "Use GET /api/v1/policies/{policy}/convergence for actual shares, targets and states by day, week or hour.",
+    ),
+    RemovedRoute(
+        f"{_POLICY}/operators/figures/<slug:figure>",
+        "Use `manage.py analyse POLICY FIGURE`, or the CSV of the figure on the page Operators. "
+        "GET /api/v1/policies/{policy}/operators checks an operator and a resolution on the tree.",
+    ),
+    RemovedRoute(
+        "federation/grid/figures/flow",
+        "Use GET /api/v1/federation/grid for core-seconds by site and entry.",
+    ),
+    RemovedRoute(
+        "schedulers/<slug:scheduler>/figures/agreement",
+        "Use GET /api/v1/schedulers/{scheduler}/differences for the comparison of today. "
+        "The page of shadow mode offers the agreement by day as CSV.",
+    ),
+    RemovedRoute(
+        "usage/figures/coverage",
+        "Use GET /api/v1/usage/quality for days without usage, and GET /api/v1/usage/buckets for usage by day.",
+    ),
 )
 
 

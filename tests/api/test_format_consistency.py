@@ -87,8 +87,7 @@ def routes_with_formats() -> dict[str, list[str]]:
     found = {}
     for path, operations in schema["paths"].items():
         for parameter in operations.get("get", {}).get("parameters", []):
-            # JSON and CSV of a figure are one object's, to which the rights were applied before (tests/figures).
-            if parameter["name"] == "format" and path != "/api/v1/schema" and "/figures/" not in path:
+            if parameter["name"] == "format" and path != "/api/v1/schema":
                 found[path.removeprefix("/api/v1/")] = parameter["schema"]["enum"]
     return found
 

@@ -62,18 +62,9 @@ _REQUESTS = {"admin": 2, "pia": 1, "nobody": 1} if _IS_SHORT else dict.fromkeys(
 _UNCHECKED = examples(25, suppress=HealthCheck)
 N_PARTS = 1 if _IS_SHORT else 6  # of the operations: half a minute each, with many examples
 FORM_TOKEN = "a" * 32
-A_FIGURE_OF = {
-    "/allocations/": "usage",
-    "/me/figures/": "rank",
-    "/convergence/figures/": "panels",
-    "/operators/": "profiles",
-}
 # What generated data can't succeed with: operations that mean something, versions that were read, tokens that exist.
 NEEDS_SENSE = {
     "GET /api/v1/federation/grid",
-    "GET /api/v1/federation/grid/figures/flow",
-    "GET /api/v1/me/figures/{figure}",
-    "GET /api/v1/policies/{policy}/allocations/figures/{figure}",
     "POST /api/v1/policies",
     "POST /api/v1/slurm-config",
     "POST /api/v1/policies/{policy}/pack/links/{link}/revoke",
@@ -171,7 +162,6 @@ NEEDS_SENSE = {
     "GET /api/v1/federation/subscriptions/{subscription}/held-hours",
     "GET /api/v1/federation/subscriptions/{subscription}",
     "PATCH /api/v1/federation/subscriptions/{subscription}",
-    "GET /api/v1/policies/{policy}/operators/figures/{figure}",
     "POST /api/v1/schedulers",
     "PATCH /api/v1/schedulers/{scheduler}",
     "DELETE /api/v1/schedulers/{scheduler}",
@@ -293,7 +283,6 @@ def test_generated_requests_get_the_described_responses(
             archived.all_objects.update(archived_at=None)
         if operation.label.startswith("GET") and "{name}" in operation.label:
             published_subtree(computed)  # again, where it was dropped
-        real["figure"] = next((name for part, name in A_FIGURE_OF.items() if part in operation.label), "")
 
         @hypothesis.settings(_UNCHECKED, max_examples=_REQUESTS[who])
         @given(case=operation.as_strategy(), is_real=st.integers(0, 3).map(lambda n: n < 3))
@@ -319,7 +308,6 @@ def test_each_operation_accepts_its_own_defaults(computed: Site, change_set: Cha
     refused, n_defaults = [], 0
     for path, operations in schema.raw_schema["paths"].items():
         for method, operation in operations.items():
-            real["figure"] = next((name for part, name in A_FIGURE_OF.items() if part in path), "")
             query, body = _defaults(schema.raw_schema, operation)
             n_defaults += len(query) + len(body)
             for one_query, one_body in _each_and_all(query, body):

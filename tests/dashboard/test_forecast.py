@@ -187,8 +187,6 @@ def test_the_csv_of_the_curve_has_past_present_and_future(alice: Client, grid: G
     assert [one for one in likely["y"] if one is not None][1:] == pytest.approx(
         [float(row["likely"]) * 100 for row in ahead], abs=0.001
     )
-    named = _named(grid, share="20")
-    assert alice.get("/api/v1/me/figures/forecast", named).json()["data"] == _figure(alice, grid, share="20")["data"]
 
 
 def test_entries_of_others_and_unknown_ones_have_no_cards(alice: Client, grid: Grid) -> None:

@@ -11,16 +11,11 @@ from rest_framework.response import Response
 
 from apps.analytics.operators.records import (
     BOUNDS,
-    COUNTS,
-    NAMES,
-    READINGS,
-    REGIONS,
-    Column,
     OperatorChoice,
     TreeCheck,
     read_query,
 )
-from apps.analytics.operators.selectors import get_figure, get_operators_page
+from apps.analytics.operators.selectors import get_operators_page
 from apps.api import inputs
 from apps.api.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.records import record_serializer, serializer_of
@@ -185,19 +180,9 @@ READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
 _LONGEST = 4_096
 _TEXTS = {
     "operator": "Name of an operator as in settings; default: the policy's own",
-    "reading": f"For figures 14 to 17: {', '.join(READINGS)}",
-    "region": f"For the figure of job sizes: {', '.join(REGIONS)}; its rows contain all regions",
-    "count": f"For the figure of resolutions: {', '.join(COUNTS)}; its rows contain all counts",
-    "entry": "Path of an entry, for `exponent`",
-}
-_DEFAULTS = {
-    "resolution": "default: the policy's own",
-    "k": "for `combined`; default: the policy's own",
-    "target": "default: target of the largest entry below the root",
-    "bits": "bits of one component in profiles and densities; default 3",
-    "nodes": "default 600, as in the paper",
-    "window_days": "default 365, as in the paper",
-    "job_h": "default 2,000, as in the paper",
+    "resolution": "{range}; default: the policy's own",
+    "k": "{range}; for `combined`; default: the policy's own",
+    "job_h": "{range}; default 2,000, as in the paper",
 }
 
 
@@ -205,17 +190,13 @@ class OperatorQuerySerializer(serializers.Serializer[Any]):
     """Plain texts: the shared parser of pages, REST and the command validates them."""
 
     def get_fields(self) -> dict[str, Any]:
-        texts = {name: f"{BOUNDS[name][0]:g} to {BOUNDS[name][1]:g}; {_DEFAULTS[name]}" for name in BOUNDS} | _TEXTS
+        ranges = {name: f"{low:g} to {high:g}" for name, (low, high) in BOUNDS.items()}
         return {
-            name: serializers.CharField(required=False, allow_blank=True, max_length=_LONGEST, help_text=texts[name])
-            for name in NAMES
+            name: serializers.CharField(
+                required=False, allow_blank=True, max_length=_LONGEST, help_text=text.format(range=ranges.get(name))
+            )
+            for name, text in _TEXTS.items()
         }
-
-
-class FigureListedSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    title = serializers.CharField()
-    parameters = serializers.ListField(child=serializers.CharField(), help_text="Query parameters that the figure uses")
 
 
 class OperatorsPageSerializer(serializers.Serializer[Any]):
@@ -225,17 +206,6 @@ class OperatorsPageSerializer(serializers.Serializer[Any]):
     )
     check = serializer_of(TreeCheck)()
     operators = serializer_of(OperatorChoice)(many=True)
-    figures = FigureListedSerializer(many=True)
-
-
-class OperatorFigureSerializer(serializers.Serializer[Any]):
-    figure = serializers.CharField()
-    title = serializers.CharField()
-    unit = serializers.CharField()
-    reference = serializers.CharField(help_text="Source of the figure")
-    sentence = serializers.CharField(help_text="Finding in words")
-    columns = record_serializer(Column, component="FigureColumn")(many=True)
-    rows = serializers.ListField(child=serializers.DictField(), help_text="Objects with the names of `columns`")
 
 
 class OperatorsView(APIView):
@@ -245,22 +215,7 @@ class OperatorsView(APIView):
         operation_id="get_policy_operators", parameters=[OperatorQuerySerializer], responses=OperatorsPageSerializer
     )
     def get(self, request: Request, policy: str) -> Response:
-        """Effect of operator and resolution on this tree, with all operators and figures."""
+        """Effect of operator and resolution on this tree, and all operators."""
         query = read_query(inputs.read_query(OperatorQuerySerializer, request))
         found = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
         return Response(OperatorsPageSerializer(found.json()).data)
-
-
-class OperatorFigureView(APIView):
-    scopes: ClassVar[Scopes] = READ_TREE
-
-    @extend_schema(
-        operation_id="get_policy_operator_figure",
-        parameters=[OperatorQuerySerializer],
-        responses=OperatorFigureSerializer,
-    )
-    def get(self, request: Request, policy: str, figure: str) -> Response:
-        """One figure on operators and resolution: finding, columns and rows."""
-        query = read_query(inputs.read_query(OperatorQuerySerializer, request))
-        found = get_figure(policy_slug=policy, figure=figure, query=query, actor=actor_of(request))
-        return Response(found.json())

@@ -190,7 +190,7 @@ GUIDES = (
         "Compare with the scheduler",
         "scheduler-shadow",
         (("shadow mode", "schedulers.md#shadow-mode"),),
-        ("GET schedulers/{scheduler}/differences", "GET schedulers/{scheduler}/figures/agreement"),
+        ("GET schedulers/{scheduler}/differences",),
     ),
     Guide(
         "Shares of a scheduler",

@@ -91,7 +91,7 @@ def test_only_the_own_rank_is_shown_without_other_names(open_grid: Grid, client:
             get_my_position(policy_slug=SLUG, entry_uid=open_grid.uid(path), actor=actor, at=clock.now())
     client.force_login(open_grid.alice)
     named = {"policy": SLUG, "entry": str(open_grid.uid("/atlas/alice"))}
-    answer = client.get("/api/v1/me/figures/places", named)
+    answer = client.get("/me/priority/figures/places", named)
     assert answer.status_code == 200
     assert "bob" not in answer.content.decode()
     assert answer.json()["empty"], "six people make no distribution"

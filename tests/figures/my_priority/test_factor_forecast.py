@@ -34,7 +34,7 @@ def _named(grid: Grid) -> dict[str, str]:
     return {"policy": SLUG, "entry": str(grid.uid("/atlas/alice"))}
 
 
-def test_page_and_rest_draw_the_forecast(ratio_grid: Grid, client: Client) -> None:
+def test_the_page_draws_the_forecast(ratio_grid: Grid, client: Client) -> None:
     actor = Actor(user=ratio_grid.alice, via="session")
     found = get_my_forecast(policy_slug=SLUG, entry_uid=ratio_grid.uid("/atlas/alice"), actor=actor, at=clock.now())
     assert found is not None
@@ -45,19 +45,19 @@ def test_page_and_rest_draw_the_forecast(ratio_grid: Grid, client: Client) -> No
     assert "polyline" in first_drawing(figure)
     client.force_login(ratio_grid.alice)
     named = _named(ratio_grid)
-    rest = client.get("/api/v1/me/figures/factor", named).json()
-    assert rest["data"][0]["y"] == pytest.approx([point.factor for point in ahead.points], abs=1e-6)
-    assert rest["sentence"] == " ".join(str(one) for one in ahead.messages)
-    assert client.get("/me/priority/figures/factor", named).json()["data"] == rest["data"]
-    answer: Any = client.get("/me/priority/figures/factor.csv", named)
-    rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
+    shown = client.get("/me/priority/figures/factor", named)
+    answer = shown.json()
+    assert answer["data"][0]["y"] == pytest.approx([point.factor for point in ahead.points], abs=1e-6)
+    assert answer["sentence"] == " ".join(str(one) for one in ahead.messages)
+    download: Any = client.get("/me/priority/figures/factor.csv", named)
+    rows = list(csv.DictReader(b"".join(download.streaming_content).decode().splitlines()))
     assert [float(row["factor"]) for row in rows] == [point.factor for point in ahead.points]
-    assert "bob" not in client.get("/api/v1/me/figures/factor", named).content.decode()
+    assert "bob" not in shown.content.decode()
     assert read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")
 
 
 def test_without_a_factor_by_distance_there_is_no_figure(open_grid: Grid, client: Client) -> None:
     store.poll()
     client.force_login(open_grid.alice)
-    assert client.get("/api/v1/me/figures/factor", _named(open_grid)).status_code == 404
+    assert client.get("/me/priority/figures/factor", _named(open_grid)).status_code == 404
     assert not read(client.get(reverse("dashboard:my-priority"))).has("#fig-factor")

@@ -155,11 +155,11 @@ def test_an_unknown_period_is_refused_by_name() -> None:
     assert [problem.where for problem in caught.value.fields] == ["wait_days"]
 
 
-def test_page_and_rest_have_the_same_numbers(grid: Grid, client: Client) -> None:
+def test_page_and_json_have_the_same_numbers(grid: Grid, client: Client) -> None:
     build_series()
     client.force_login(grid.alice)
     named = {"policy": SLUG, "entry": str(grid.uid("/atlas/alice")), "wait_days": "30"}
     page = client.get("/me/priority/", named).context["figures"]["waits"].figure
-    rest = client.get("/api/v1/me/figures/waits", named).json()
-    assert rest["data"][1]["y"] == page.traces[1]["y"]
-    assert rest["table"]["rows"] == page.table.rows
+    answer = client.get("/me/priority/figures/waits", named).json()
+    assert answer["data"][1]["y"] == page.traces[1]["y"]
+    assert answer["table"]["rows"] == page.table.rows

@@ -19,7 +19,6 @@ from tests.figures.schema import check_schema
 
 NAMES = [operator.name for operator in all_operators()]
 PAGE = f"/policy/{SLUG}/algorithm/"
-REST = f"/api/v1/policies/{SLUG}/algorithm/figures/operator"
 
 
 def figure_for(query: str = "", own: str = "relative", k: float = 0.5) -> Figure:
@@ -79,19 +78,18 @@ def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -
     assert [problem.where for problem in caught.value.fields] == [where]
 
 
-def test_page_and_rest_have_the_same_numbers_and_only_algorithms_with_an_operator_have_the_figure(
+def test_page_and_json_have_the_same_numbers_and_only_algorithms_with_an_operator_have_the_figure(
     open_grid: Grid, client: Client
 ) -> None:
     client.force_login(open_grid.alice)
     asked = {"profile_target": "35", "profile": ["slurm", "absolute"]}
     page = client.get(PAGE, asked)
     figure = page.context["profile"].figure
-    rest = client.get(REST, asked)
-    assert rest.json()["data"] == client.get(f"{PAGE}figures/operator", asked).json()["data"]
-    assert rest.json()["data"][1]["y"] == figure.traces[1]["y"]
-    again = client.get(REST, asked, headers={"If-None-Match": rest["ETag"]})
+    answer = client.get(f"{PAGE}figures/operator", asked)
+    assert answer.json()["data"][1]["y"] == figure.traces[1]["y"]
+    again = client.get(f"{PAGE}figures/operator", asked, headers={"If-None-Match": answer["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert client.get(PAGE, {"algorithm": "slurm-fair-tree"}).context["profile"] is None
-    assert client.get(REST, {"profile_target": "101"}).status_code == 422
-    decay = client.get(f"/api/v1/policies/{SLUG}/window/figures/decay?function=lsf&function=pbs").json()
+    assert client.get(f"{PAGE}figures/operator", {"profile_target": "101"}).status_code == 422
+    decay = client.get(f"/policy/{SLUG}/decay/figures/decay?function=lsf&function=pbs").json()
     assert [column["title"] for column in decay["table"]["columns"][2:]] == ["LSF, %", "PBS, %"]

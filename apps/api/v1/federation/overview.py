@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -13,20 +12,13 @@ from rest_framework.response import Response
 from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.inputs import read_query
 from apps.api.records import record_serializer, serializer_of
-from apps.api.shapes import (
-    FIGURE_ANSWERS,
-    FigureFilterSerializer,
-    figure_response,
-    list_response,
-    list_schema,
-)
+from apps.api.shapes import list_response, list_schema
 from apps.api.v1.federation.mounts import MANAGE
 from apps.api.views import APIView
 from apps.core import clock
 from apps.federation.grid.peers import Peer, list_peers
 from apps.federation.grid.sites import SiteColumn
 from apps.federation.grid.totals import MOST_LEVELS, Grid, GridRow, load_grid
-from apps.figures.flow import grid_flow
 
 
 class GridFilterSerializer(serializers.Serializer[Any]):
@@ -35,11 +27,6 @@ class GridFilterSerializer(serializers.Serializer[Any]):
     levels = serializers.IntegerField(
         min_value=1, max_value=MOST_LEVELS, default=1, help_text="Number of levels below the entry"
     )
-
-
-class GridFlowFilterSerializer(FigureFilterSerializer):
-    policy = serializers.CharField(max_length=64)
-    entry = serializers.CharField(max_length=9000, default="/", help_text="Path")
 
 
 GridSiteSerializer = record_serializer(SiteColumn, component="GridSite", exclude=("subscription_id", "path"))
@@ -106,15 +93,3 @@ class GridView(APIView):
             actor=actor_of(request),
         )
         return Response(GridSerializer(found).data)
-
-
-class GridFlowView(APIView):
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ})}
-
-    @extend_schema(operation_id="get_grid_flow", parameters=[GridFlowFilterSerializer], responses=FIGURE_ANSWERS)
-    def get(self, request: Request) -> HttpResponseBase:
-        """Sankey diagram of core-hours from each site to each child of the entry."""
-        given = read_query(GridFlowFilterSerializer, request)
-        found = load_grid(policy_slug=given["policy"], entry=given["entry"], at=clock.now(), actor=actor_of(request))
-        return figure_response(request, grid_flow(found))

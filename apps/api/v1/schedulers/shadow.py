@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,16 +11,14 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import BoundedDictField, BoundedListField, if_match_header, read_body, read_query, require_if_match
+from apps.api.inputs import BoundedDictField, BoundedListField, if_match_header, read_body, require_if_match
 from apps.api.records import record_serializer
-from apps.api.shapes import FIGURE_ANSWERS, FigureFilterSerializer, UtcTimeField, figure_response, with_etag
+from apps.api.shapes import UtcTimeField, with_etag
 from apps.api.v1.policies.documents import ConfigLineSerializer
 from apps.api.v1.schedulers.serializers import SchedulerSerializer, scheduler_json
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
-from apps.figures.figure import read_days
 from apps.onboarding.first_policy_draft import (
     discard_draft,
     get_beginning,
@@ -35,7 +32,7 @@ from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.onboarding.sshare_comparison import compare_with_sshare, with_fitted_phase
 from apps.schedulers.orders import orders_of, tag_of
-from apps.schedulers.selectors import get_scheduler, get_shadow, list_agreement
+from apps.schedulers.selectors import get_scheduler, get_shadow
 from apps.schedulers.services import SchedulerScope, switch_on
 from apps.schedulers.shadow_differences import REASONS, Difference, UsageDifference
 from apps.usage.parsers.registry import AUTO
@@ -85,12 +82,6 @@ class SwitchOnSerializer(serializers.Serializer[Any]):
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 
 
-class AgreementFilterSerializer(FigureFilterSerializer):
-    agreement_days = serializers.ChoiceField(
-        [str(n) for n in sorted(PERIODS_DAYS)], required=False, help_text="Last days; default 7"
-    )
-
-
 class DifferencesView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": READ}
@@ -101,23 +92,6 @@ class DifferencesView(APIView):
         found = get_shadow(name=scheduler, at=clock.now(), actor=actor_of(request))
         compared = None if found.comparison is None else found.comparison.to_json()
         return Response(ShadowSerializer({"taken_at": found.taken_at, "comparison": compared}).data)
-
-
-class AgreementFigureView(APIView):
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"GET": READ}
-
-    @extend_schema(
-        operation_id="get_scheduler_agreement_figure", parameters=[AgreementFilterSerializer], responses=FIGURE_ANSWERS
-    )
-    def get(self, request: Request, scheduler: str) -> HttpResponseBase:
-        """Agreement over time: Kendall's tau-b, Spearman's rho, and the overlap of the first tenth of jobs."""
-        read_query(AgreementFilterSerializer, request)
-        query = request.query_params
-        found = list_agreement(
-            name=scheduler, n_days=read_days(query, DAYS, PERIODS_DAYS), at=clock.now(), actor=actor_of(request)
-        )
-        return figure_response(request, agreement_figure(found, query))
 
 
 class SwitchOnView(APIView):
