@@ -1198,7 +1198,7 @@ ROWS = [
         "302 404 200 200 404 200 302 302 302 302 302", word="/physics", readers="alice pia admin vera dora",
         besides="vera 200 dora 200"),
     Row("shared/packs/<str:token>/", "/shared/packs/nothing/", "404 404 404 404 404 404 404 404 404 404 404"),
-    Row("shared/packs/<str:token>/pack.<str:form>", "/shared/packs/nothing/pack.pdf",
+    Row("shared/packs/<str:token>/pack.<str:form>", "/shared/packs/nothing/pack.json",
         "404 404 404 404 404 404 404 404 404 404 404"),
     # --- Goals: a day that is over is refused to those who see the entry; others get what doesn't exist
     Row(POLICY + "/goal", "/api/v1/policies/grid/goal?entry={bob}&by=2036-01-01",

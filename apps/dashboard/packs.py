@@ -1,4 +1,4 @@
-"""Evidence packs: their page with files and links, and the public page of a link, which shows that pack only."""
+"""Committee packs: their page, which is also printed, with files and links; and the public page of a link."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from apps.core.errors import Archived, DomainError, FieldProblem, Invalid, NotFo
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.shell import lines
 from apps.dashboard.shell.requests import SeeOther, actor_of
-from apps.figures.elements import element, joined
+from apps.figures.elements import joined, style_element
+from apps.packs import bars
 from apps.packs.content import PackQuery, get_pack
-from apps.packs.layout import Section, sections_of, source_line, svg_of, title_of
 from apps.packs.links import (
     DEFAULT_DAYS,
     Sealed,
@@ -36,11 +36,10 @@ from apps.packs.links import (
     seal_pack,
     share_pack,
 )
-from apps.packs.pdf import render_pdf
+from apps.packs.sections import Section, sections_of, source_line, title_of
 from apps.priorities.selectors.rows import open_view
 
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Drawn:
     section: Section
@@ -50,7 +49,8 @@ class Drawn:
 def context_of(sealed: Sealed) -> dict[str, Any]:
     pack = sealed.document
     drawn = [
-        Drawn(one, svg_of(one.bars, one.title) if one.bars is not None else joined(())) for one in sections_of(pack)
+        Drawn(section, joined(()) if section.bars is None else bars.draw(section.bars, section.title))
+        for section in sections_of(pack)
     ]
     return {
         "pack": pack,
@@ -66,7 +66,7 @@ def html_file(sealed: Sealed) -> str:
     """The pack as one HTML file with inline CSS, which loads nothing else when saved, sent or printed."""
     found = finders.find("css/packs.css")
     with open(str(found), encoding="utf-8") as file:
-        style = element("style", file.read())  # contains no character that HTML escapes
+        style = style_element(file.read())
     return render_to_string("packs/document.html", {**context_of(sealed), "style": style})
 
 
@@ -74,8 +74,8 @@ def file_name(pack: Mapping[str, Any], form: str) -> str:
     return f"pack-{pack['policy']}-{lines.name_slug(pack['name'])}-{pack['from'][:7]}-{pack['to'][:7]}.{form}"
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
-_TYPES = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "json": "application/json"}
+_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json"}
+_PRINTED = "pdf"  # a file of earlier releases: its address leads to the page, which is printed
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -104,7 +104,10 @@ def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, policy: str, uid: UUID, form: str) -> HttpResponse:
-    """The pack as a file: `html`, `pdf`, or its signed numbers as `json`."""
+    """The pack as a file: `html`, or its signed numbers as `json`."""
+    if form == _PRINTED:
+        url = reverse("dashboard:pack", kwargs={"policy": policy, "uid": uid})
+        return SeeOther(f"{url}?{request.GET.urlencode()}" if request.GET else url)
     return _file(_sealed(request, policy, uid), form)
 
 
@@ -124,11 +127,13 @@ def shared(request: HttpRequest, token: str) -> HttpResponse:
 @never_cache
 @require_safe
 def shared_file(request: HttpRequest, token: str, form: str) -> HttpResponse:
-    """PDF or signed numbers of a stored pack."""
+    """A stored pack as a file: `html`, or its signed numbers as `json`."""
     try:
         sealed = _find_shared(token)
     except Archived as error:
         return _bare(render(request, "packs/ended.html", {"message": error.message}, status=status_of(error)))
+    if form == _PRINTED:
+        return _bare(SeeOther(reverse("dashboard:shared-pack", kwargs={"token": token})))
     return _bare(_file(sealed, form))
 
 
@@ -156,8 +161,8 @@ def _query(given: QueryDict, policy: str, uid: UUID) -> PackQuery:
 
 def _file(sealed: Sealed, form: str) -> HttpResponse:
     if form not in _TYPES:
-        raise NotFound("A pack has the forms html, pdf and json.")
-    body = html_file(sealed) if form == "html" else render_pdf(sealed) if form == "pdf" else sealed.signed
+        raise NotFound("A pack has the forms html and json.")
+    body = html_file(sealed) if form == "html" else sealed.signed
     response = HttpResponse(body, content_type=_TYPES[form])
     response["Content-Disposition"] = f'attachment; filename="{file_name(sealed.document, form)}"'
     response["Cache-Control"] = "private, no-store"

@@ -1,60 +1,60 @@
-"""Read a PDF as a reader does: cross-reference table, pages, fonts, and the text of each page by its ToUnicode map."""
+"""Read a PDF that Chromium printed: the text of each page, by the ToUnicode maps of its fonts."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterator
 
+_TOKEN = re.compile(rb"/(\w+) [\d.]+ Tf|<([0-9A-F]+)> Tj")
 
-class PdfText:
-    """texts: of each page, what is written, piece by piece."""
 
-    def __init__(self, data: bytes) -> None:
-        assert data.startswith(b"%PDF-1.")
-        assert data.rstrip().endswith(b"%%EOF")
-        self._data = data
-        self._places = dict(self._table())
-        catalog = self._object(int(_one(rb"/Root (\d+) 0 R", data)))
-        pages = self._object(int(_one(rb"/Pages (\d+) 0 R", catalog)))
-        kids = [int(one) for one in re.findall(rb"(\d+) 0 R", _one(rb"/Kids \[([^\]]*)\]", pages))]
-        assert int(_one(rb"/Count (\d+)", pages)) == len(kids)
-        self.texts = [list(self._texts(self._object(kid))) for kid in kids]
+def read_pages(data: bytes) -> list[str]:
+    """The texts of the pages in order, without white space, which a PDF may leave out between words."""
+    objects = {int(number): body for number, body in re.findall(rb"(\d+) 0 obj\n(.*?)\nendobj", data, re.DOTALL)}
+    catalog = objects[int(_one(rb"/Root (\d+) 0 R", data))]
+    return [_text(objects, page) for page in _pages(objects, int(_one(rb"/Pages (\d+) 0 R", catalog)))]
 
-    @property
-    def words(self) -> list[str]:
-        return [piece for page in self.texts for piece in page]
 
-    def _table(self) -> Iterator[tuple[int, int]]:
-        start = int(_one(rb"startxref\s+(\d+)", self._data))
-        rows = re.match(rb"xref\n0 (\d+)\n((?:\d{10} \d{5} [nf] \n)+)", self._data[start:])
-        assert rows is not None
-        places = rows.group(2).split(b"\n")[: int(rows.group(1))]
-        for number, row in enumerate(places):
-            if row.endswith(b"n "):
-                at = int(row[:10])
-                assert self._data[at:].startswith(b"%d 0 obj" % number), number
-                yield number, at
+def _pages(objects: dict[int, bytes], node: int) -> Iterator[bytes]:
+    kids = re.search(rb"/Kids \[(.*?)\]", objects[node], re.DOTALL)
+    if kids is None:
+        yield objects[node]
+        return
+    for kid in re.findall(rb"(\d+) 0 R", kids[1]):
+        yield from _pages(objects, int(kid))
 
-    def _object(self, number: int) -> bytes:
-        at = self._places[number]
-        return self._data[at : self._data.index(b"endobj", at)]
 
-    def _stream(self, number: int) -> bytes:
-        at = self._places[number]
-        head = self._data[at : self._data.index(b"stream\n", at)]
-        start = at + len(head) + len(b"stream\n")
-        return zlib.decompress(self._data[start : start + int(_one(rb"/Length (\d+)", head))])
+def _text(objects: dict[int, bytes], page: bytes) -> str:
+    fonts = {name: objects[int(number)] for name, number in re.findall(rb"/(F\d+) (\d+) 0 R", page)}
+    characters, digits = dict[int, str](), 4
+    found = ""
+    for name, codes in _TOKEN.findall(_stream(objects, int(_one(rb"/Contents (\d+) 0 R", page)))):
+        if name:
+            characters = _characters(objects, fonts[name])
+            digits = 2 if b"/Type3" in fonts[name] else 4  # which is what a variable font becomes
+        found += "".join(characters[int(codes[at : at + digits], 16)] for at in range(0, len(codes), digits))
+    return without_spaces(found)
 
-    def _texts(self, page: bytes) -> Iterator[str]:
-        font = self._object(int(_one(rb"/F1 (\d+) 0 R", page)))
-        lines = self._stream(int(_one(rb"/ToUnicode (\d+) 0 R", font))).decode()
-        chars = {
-            code: bytes.fromhex(text).decode("utf-16-be") for code, text in re.findall(r"<(\w{4})> <(\w+)>", lines)
-        }
-        for codes in re.findall(rb"<([0-9A-F]*)> Tj", self._stream(int(_one(rb"/Contents (\d+) 0 R", page)))):
-            text = codes.decode()
-            yield "".join(chars[text[at : at + 4]] for at in range(0, len(text), 4))
+
+def without_spaces(text: str) -> str:
+    return re.sub(r"\s", "", unicodedata.normalize("NFKC", text))
+
+
+def _characters(objects: dict[int, bytes], font: bytes) -> dict[int, str]:
+    lines = _stream(objects, int(_one(rb"/ToUnicode (\d+) 0 R", font)))
+    found = {}
+    for codes, text in re.findall(rb"^<(\w+)> <((?:\w{4})+)>$", lines, re.MULTILINE):
+        found[int(codes, 16)] = bytes.fromhex(text.decode()).decode("utf-16-be")
+    for first, last, start in re.findall(rb"^<(\w+)> <(\w+)> <(\w{4})>$", lines, re.MULTILINE):
+        for code in range(int(first, 16), int(last, 16) + 1):
+            found[code] = chr(int(start, 16) + code - int(first, 16))
+    return found
+
+
+def _stream(objects: dict[int, bytes], number: int) -> bytes:
+    return zlib.decompress(objects[number].partition(b"stream\n")[2])
 
 
 def _one(pattern: bytes, data: bytes) -> bytes:

@@ -1,21 +1,19 @@
-"""A pack as sections with texts, tables and bar charts, shared by page, file and PDF."""
+"""A pack as sections with texts, tables and the values of bar charts, shared by page, link and file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.utils import formats
-from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.figures.elements import element, joined
-from apps.priorities.sentences.numbers import UNKNOWN, number, percent
+from apps.packs.bars import Bars, core_h
+from apps.priorities.sentences.numbers import number, percent
 
 Json = Mapping[str, Any]
 _MOST_BARS = 12
@@ -23,18 +21,6 @@ _KINDS = {
     "shares_end": gettext_lazy("shares end"),
     "allocation_ends": gettext_lazy("allocation ends"),
 }
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Groups of bars: a label, and one value per name; None if unknown or hidden."""
-
-    names: tuple[str, ...]
-    groups: Sequence[tuple[str, tuple[float | None, ...]]]
-
-    @property
-    def most(self) -> float:
-        return max((value for _label, values in self.groups for value in values if value is not None), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -48,7 +34,7 @@ class Section:
     empty: str
     note: str = ""
     first_number: int = 1
-    bars: Bars | None = field(default=None)
+    bars: Bars | None = None
 
 
 def title_of(pack: Json) -> str:
@@ -71,12 +57,6 @@ def source_line(pack: Json) -> str:
 
 def sections_of(pack: Json) -> list[Section]:
     return [_allocations(pack), _balance(pack), _held_back(pack), _changes(pack), _expiring(pack)]
-
-
-def core_h(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    return number(value, 1 if 0 < abs(value) < 10 else 0)
 
 
 def _label(row: Json) -> str:
@@ -143,8 +123,7 @@ def _fairness(found: Json | None) -> str:
 
 def _missing(rows: Sequence[Json]) -> str:
     n = max((row["missing_days"] for row in rows), default=0)
-    text = ngettext("no data for %(n)s day", "no data for %(n)s days", n) % {"n": n}
-    return f"{capfirst(text)}." if n else ""
+    return ngettext("No data for %(n)s day.", "No data for %(n)s days.", n) % {"n": n} if n else ""
 
 
 def _held_back(pack: Json) -> Section:
@@ -229,61 +208,3 @@ def _shares(value: Any) -> str:
 
 def _day(text: str) -> str:
     return str(formats.date_format(date.fromisoformat(text), "j M Y"))
-
-
-# --- Bars -------------------------------------------------------------------------------------------------------------
-# Positions are the same in the PDF and in the SVG of the page.
-WIDTH = 515.0  # points: the text width of the PDF's pages
-LABELS = 150.0
-_LONGEST_LABEL = 26  # characters
-_VALUES = 60.0
-BAR, GAP = 9.0, 8.0
-LEGEND = 18.0
-
-
-class Bar(NamedTuple):
-    """Positions in points from the top left of the drawing; label "" beside the second bar of a group."""
-
-    series: int
-    y: float
-    length: float
-    label: str
-    value: str
-
-
-def bars_of(bars: Bars) -> Iterator[Bar]:
-    y = LEGEND
-    for label, values in bars.groups:
-        for n, value in enumerate(values):
-            length = (WIDTH - LABELS - _VALUES) * (value or 0.0) / bars.most
-            yield Bar(n, y, max(length, 0.0), "" if n else label, core_h(value))
-            y += BAR + 1
-        y += GAP
-
-
-def height_of(bars: Bars) -> float:
-    return LEGEND + len(bars.groups) * (len(bars.names) * (BAR + 1) + GAP)
-
-
-def svg_of(bars: Bars, title: str) -> SafeString:
-    """Draw the chart; colours come from the classes `bar-0` and `bar-1`, and the table below has the numbers."""
-    parts = []
-    for n, name in enumerate(bars.names):
-        parts += [
-            element("rect", x=f"{LABELS + 110 * n:g}", y="2", width="8", height="8", **{"class": f"bar-{n}"}),
-            element("text", name, x=f"{LABELS + 110 * n + 12:g}", y="10"),
-        ]
-    for bar in bars_of(bars):
-        if bar.label:
-            parts.append(element("text", shorten(bar.label), x="0", y=f"{bar.y + 8:g}"))
-        size = {"width": f"{bar.length:.2f}", "height": f"{BAR:g}"}
-        parts.append(element("rect", x=f"{LABELS:g}", y=f"{bar.y:g}", **size, **{"class": f"bar-{bar.series}"}))
-        parts.append(element("text", bar.value, x=f"{LABELS + bar.length + 4:.2f}", y=f"{bar.y + 8:g}"))
-    view = {"viewBox": f"0 0 {WIDTH:g} {height_of(bars):g}", "role": "img", "aria_label": title}
-    return element("svg", joined(parts), **{"class": "pack-bars"}, **view)
-
-
-def shorten(label: str) -> str:
-    """Shorten the label of a bar in the middle, which says least in a path."""
-    first = _LONGEST_LABEL // 2 - 1
-    return label if len(label) <= _LONGEST_LABEL else f"{label[:first]}…{label[-(_LONGEST_LABEL - first - 1) :]}"
