@@ -19,6 +19,7 @@ from apps.usage.parsers.slurm_json import (
     RejectedJob,
     has_job_list,
     inner,
+    is_unreadable,
     job_of,
     limit_of,
     number_or_nan,
@@ -91,6 +92,10 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
     if requested.cpus != requested.cpus:  # NaN: not in the list
         requested = requested._replace(cpus=number_or_nan(required.get("CPUs")))
     user = _user(job, cluster)
+    not_needed = [time.get("limit"), time.get("eligible"), required.get("CPUs")]
+    not_needed += [] if needed.start else [time.get("start")]
+    not_needed += [] if needed.end else [time.get("end")]
+    not_needed += [] if is_end_missing else [time.get("elapsed")]
     return JsonJob(
         job=number,
         cluster=cluster,
@@ -113,6 +118,7 @@ def _read_job(weights: BillingWeights, job: dict[str, Any]) -> JsonJob:
         limit_s=limit_of(time.get("limit")),
         n_tasks=count_tasks(inner(job, "array").get("task")),
         is_nameless=is_no_name(user),
+        has_ignored=any(map(is_unreadable, not_needed)),
     )
 
 

@@ -60,6 +60,7 @@ class JsonJob(NamedTuple):
     limit_s: float | None
     n_tasks: int
     is_nameless: bool
+    has_ignored: bool  # a value that usage doesn't need can't be read
 
 
 class RejectedJob(Exception):
@@ -202,6 +203,9 @@ def _as_jobs(
     n_unknown = sum(job.meaning is None for job in jobs)
     if n_unknown:
         notes["state_unknown"] = n_unknown
+    n_ignored = sum(job.has_ignored for job in jobs)
+    if n_ignored:
+        notes["values_ignored"] = n_ignored
     elapsed = [NO_TIME if job.elapsed_s is None else int(min(job.elapsed_s, 1e11) * 1_000_000) for job in jobs]
     limits = [job.limit_s if job.limit_s else math.nan for job in jobs]
     return Jobs(
@@ -275,6 +279,14 @@ def text_of(name: str, value: Any, most: int = MOST_JOB) -> str:
         return name_of(name, value, most)
     except ValueError as error:
         raise RejectedJob("bad_text", str(error)) from error
+
+
+def is_unreadable(value: Any) -> bool:
+    """Whether a value is there and is no number from 0 on. Null and Slurm's numbers for none can be read."""
+    number = number_of(value)
+    if number is None:
+        return not (value is None or isinstance(value, dict) or is_no_value(value))
+    return number < 0
 
 
 def number_or_nan(value: Any) -> float:

@@ -17,6 +17,7 @@ from apps.usage.parsers.slurm_json import (
     JsonJob,
     RejectedJob,
     has_job_list,
+    is_unreadable,
     job_of,
     limit_of,
     number_or_nan,
@@ -92,6 +93,9 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
     has_no_allocation = isinstance(job.get("tres_alloc_str"), str) and not allocated.nodes > 0
     cpus, nodes = (number_or_nan(job.get(name)) for name in ("cpus", "node_count"))
     user, uid = _user(job)
+    not_needed = ["resize_time", "time_limit", "cpus", "node_count"]
+    not_needed += [] if needed.start else ["start_time"]
+    not_needed += [] if needed.end else ["end_time"]
     return JsonJob(
         job=number,
         cluster=text_of("cluster", job.get("cluster")),
@@ -114,6 +118,7 @@ def _read_job(job: dict[str, Any]) -> JsonJob:
         limit_s=limit_s,
         n_tasks=count_tasks(job.get("array_task_string")),
         is_nameless=is_no_name(user, uid),
+        has_ignored=any(is_unreadable(job.get(name)) for name in not_needed),
     )
 
 

@@ -128,6 +128,33 @@ def test_units_fit_their_columns_beside_free_text_with_bars(memory: str) -> None
     assert (batch.nodes.tolist(), batch.cpus.tolist()) == ([1536], [131_072])
 
 
+@pytest.mark.parametrize(
+    ("times", "n"),
+    [
+        ({"limit": "?", "eligible": -1}, 1),
+        ({"limit": {"set": True, "infinite": True, "number": 0}, "eligible": 4294967294}, 0),
+        ({"limit": None, "elapsed": []}, 1),
+        ({"end": 0, "elapsed": "3600"}, 0),
+        ({}, 0),
+    ],
+)
+def test_ignored_values_of_json_are_noted(times: dict[str, Any], n: int) -> None:
+    broken = accounted()
+    broken["time"] |= times
+    found = read(json.dumps({"jobs": [broken, accounted(job_id=2)], "errors": []}), READING, SacctJson())
+    assert found.notes.get("values_ignored", 0) == n
+    assert (len(found.batch), found.rejections) == (2, [])
+
+
+@pytest.mark.parametrize(("value", "n"), [("?", 1), (-1, 1), (None, 0), ({"set": False, "number": 0}, 0)])
+def test_ignored_values_of_a_listing_are_noted(value: Any, n: int) -> None:
+    job = {"job_id": 5001, "user_name": "ada", "user_id": 7, "job_state": ["PENDING"], "submit_time": 1000}
+    job |= {"cpus": 8, "start_time": value, "time_limit": 60}
+    found = read(json.dumps({"jobs": [job], "errors": []}), READING, SlurmQueue())
+    assert found.notes.get("values_ignored", 0) == n
+    assert len(found.batch) == 1
+
+
 def accounted(**given: Any) -> dict[str, Any]:
     job: dict[str, Any] = {
         "job_id": 5001,
