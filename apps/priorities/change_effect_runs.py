@@ -26,23 +26,26 @@ from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
-from apps.policies.models import ChangeSet, Policy
+from apps.policies.models import Adjustment, ChangeSet, Policy
 from apps.policies.operations.tree_edits import AddedAdjustment, RevokedAdjustment
-from apps.policies.publishing.size_guard import ProposedChange
+from apps.policies.publishing.size_guard import ProposedChange, RankMoves
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.priorities.metering import window_of
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.recompute.comparison import ComputedTree, compare
-from apps.priorities.recompute.inputs import Correction
+from apps.priorities.recompute.inputs import Correction, correction_amounts
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest_counted_at
+from apps.priorities.recompute.reader_trials import totals_of_reader
 from apps.priorities.recompute.simulation import DEMAND_DAYS, HORIZONS_DAYS, Changes, Projection, project
-from apps.priorities.recompute.totals import simulate_totals, simulate_totals_or_none
+from apps.priorities.recompute.totals import Totals, simulate_totals, simulate_totals_or_none
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshots import ordering_of
+from apps.priorities.visibility import numbers_visible_in
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 
@@ -174,29 +177,88 @@ def run_effect(run: Run, lease: Lease) -> dict[str, Any]:
     return result
 
 
-def count_rank_moves(policy: Policy, proposed: ProposedChange) -> int | None:
-    """Number of leaves whose rank would change at once, by the newest snapshot's usage; None without a snapshot.
+def count_rank_moves(policy: Policy, proposed: ProposedChange, actor: Actor, at: datetime) -> RankMoves | None:
+    """Count the leaves whose rank would change at once, by the newest snapshot's usage; None without a snapshot.
 
-    If metric, window, approach or adjustments change, usage is loaded and counted again.
+    If metric, window, approach or adjustments change, usage is loaded and counted again. For an actor who doesn't see
+    all numbers, hidden usage counts in steps.
     """
-    after, wanted = proposed.tree, proposed.settings
     snapshot = newest_or_none(policy.slug)
     if snapshot is None:
         return None
+    visible = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
+    n = _count_all(policy, proposed, snapshot) if visible.all() else _count_seen(policy, proposed, snapshot, visible)
+    return None if n is None else RankMoves(n, bool(visible.all()))
+
+
+def _counts_again(settings: PolicySettings, wanted: PolicySettings) -> bool:
+    return any(getattr(settings, name) != getattr(wanted, name) for name in ("metric", "window", "approach"))
+
+
+def _count_all(policy: Policy, proposed: ProposedChange, snapshot: ServedSnapshot) -> int | None:
+    after, wanted = proposed.tree, proposed.settings
     head, settings = load_tree(policy), settings_of(policy, policy.head_number)
-    names = ("metric", "window", "approach")
     try:
-        if proposed.adjusting or any(getattr(settings, name) != getattr(wanted, name) for name in names):
+        if proposed.adjusting or _counts_again(settings, wanted):
             since = _from_at(wanted, snapshot.as_of)
             inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since, metrics=[wanted.metric])
             return project(inputs, Changes(head, settings), _changes_of(policy, proposed, inputs), (0,)).n_moved
     except (BadTree, BadParameter):
         return None
-    before = simulate_totals_or_none(snapshot.totals, head, algorithm=settings.algorithm)
-    then = simulate_totals_or_none(snapshot.totals, after, algorithm=wanted.algorithm)
-    if before is None or then is None:
+    return _moved(snapshot.totals, (head, settings), snapshot.totals, (after, wanted))
+
+
+def _count_seen(policy: Policy, proposed: ProposedChange, snapshot: ServedSnapshot, visible: Mask) -> int | None:
+    """Count by totals in which hidden usage is rounded to steps.
+
+    A change of metric, window or approach concerns usage that isn't in the totals: as many as there are leaves.
+    """
+    after, wanted = proposed.tree, proposed.settings
+    head, settings = load_tree(policy), settings_of(policy, policy.head_number)
+    if _counts_again(settings, wanted):
+        return int(after.engine_tree().is_ranked.sum())
+    totals = totals_of_reader(snapshot.totals, visible)
+    adjusted = _with_adjustments(totals, proposed, settings, snapshot)
+    return _moved(totals, (head, settings), adjusted, (after, wanted))
+
+
+def _moved(
+    totals: Totals,
+    now: tuple[TreeColumns, PolicySettings],
+    changed_totals: Totals,
+    then: tuple[TreeColumns, PolicySettings],
+) -> int | None:
+    (head, settings), (after, wanted) = now, then
+    before = simulate_totals_or_none(totals, head, algorithm=settings.algorithm)
+    result = simulate_totals_or_none(changed_totals, after, algorithm=wanted.algorithm)
+    if before is None or result is None:
         return None
-    return compare(ComputedTree(head, before), ComputedTree(after, then)).n_moved
+    return compare(ComputedTree(head, before), ComputedTree(after, result)).n_moved
+
+
+def _with_adjustments(
+    totals: Totals, proposed: ProposedChange, settings: PolicySettings, snapshot: ServedSnapshot
+) -> Totals:
+    """Totals after the adjustments that the change adds or revokes."""
+    added = [each for each in proposed.adjusting if isinstance(each, AddedAdjustment)]
+    gone = {each.uid for each in proposed.adjusting if isinstance(each, RevokedAdjustment)}
+    corrections = [
+        *(Correction(each.uid, each.entry_uid, each.resource, each.amount_s, each.at.timestamp()) for each in added),
+        *(
+            Correction(each.uid, each.entry_uid, each.resource, -each.amount_s, each.at.timestamp())
+            for each in Adjustment.objects.filter(uid__in=gone)
+        ),
+    ]
+    amounts = correction_amounts(
+        corrections,
+        metric=settings.metric,
+        window=window_of(settings.window),
+        as_of_s=snapshot.as_of.timestamp(),
+    )
+    for correction, amount in zip(corrections, amounts.tolist(), strict=True):
+        i = snapshot.tree.index_of_uid(correction.entry_uid)
+        totals = totals if i is None else totals.corrected(i, amount)
+    return totals
 
 
 def check_algorithm_on_usage(policy: Policy, after: TreeColumns, algorithm: Mapping[str, Any]) -> None:

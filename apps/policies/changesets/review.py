@@ -211,15 +211,15 @@ class Review:
     def moves(self) -> TargetChanges:
         return compare_targets(self.before, self.after)
 
-    @cached_property
-    def size(self) -> Size:
+    def size(self, actor: Actor) -> Size:
+        """Return the size of the change as far as the actor may know it."""
         active = settings_of(self.policy, self.policy.head_number)
         proposed = (
             ProposedChange(self.before, self.settings)
             if self.outcome is None
             else ProposedChange.of_outcome(self.outcome)
         )
-        return measure(self.policy, self.before, active, proposed)
+        return measure(self.policy, self.before, active, proposed, actor=actor, at=self.at)
 
     def why_not_publish(self, actor: Actor) -> NotAllowed | None:
         """Return the error that the actor would get for lack of a right on publishing, or None."""

@@ -11,7 +11,7 @@ from apps.accounts.actor import Actor
 from apps.core.counts import counted
 from apps.core.errors import Conflict, DomainError
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.scope import Verb
+from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
 from apps.policies.operations.apply import Outcome, apply_operations
@@ -39,8 +39,19 @@ class ProposedChange:
         return cls(outcome.tree, outcome.settings, outcome.changes, outcome.adjusting)
 
 
-# Number of leaves whose rank changes; None while no ranks are known.
-RankCount = Callable[[Policy, ProposedChange], int | None]
+@dataclass(frozen=True, slots=True)
+class RankMoves:
+    """Number of leaves whose rank changes, by the usage that an actor may see; hidden usage counts in steps.
+
+    is_exact: the actor sees the numbers of all entries.
+    """
+
+    n: int
+    is_exact: bool
+
+
+# As of an instant, for an actor; None while no ranks are known.
+RankCount = Callable[[Policy, ProposedChange, Actor, datetime], RankMoves | None]
 _rank_counts: list[RankCount] = []
 
 
@@ -51,7 +62,11 @@ def register_rank_count(count: RankCount) -> None:
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a change, in percentage points of targets. users: leaves that change rank; None if not needed."""
+    """Size of a change, in percentage points of targets, for one reader.
+
+    users: leaves that change rank, by the usage that the reader may see; None if not needed. shows_numbers: the reader
+    sees all entries that are counted; others learn only that the limit is exceeded.
+    """
 
     points: float
     # Number of entries whose target changes by more points than one person may change.
@@ -60,6 +75,7 @@ class Size:
     # The change raises or removes a limit.
     loosens: bool
     limits: dict[str, Any]
+    shows_numbers: bool = True
 
     @property
     def is_guarded(self) -> bool:
@@ -71,28 +87,42 @@ class Size:
         points, users = self.limits["points"], self.limits["users"]
         found = []
         if points is not None and self.n_beyond:
-            moved = counted(self.n_beyond, "entry moves", "entries move")
+            moved = counted(self.n_beyond, "entry moves", "entries move") if self.shows_numbers else "entries move"
             found.append(f"{moved} more than {points:g} points")
         if users is not None and self.users is not None and self.users > users:
-            found.append(
-                f"{counted(self.users, 'leaf changes', 'leaves change')} rank; one person may change {users:,}"
-            )
+            moved = counted(self.users, "leaf changes", "leaves change") if self.shows_numbers else "more leaves change"
+            found.append(f"{moved} rank; one person may change {users:,}")
         if self.loosens:
             found.append("it raises the limit above which a second person is needed")
         return found
 
 
-def measure(policy: Policy, before: TreeColumns, settings: PolicySettings, proposed: ProposedChange) -> Size:
-    """Measure a change, including the later effects of its dates."""
+def measure(
+    policy: Policy,
+    before: TreeColumns,
+    settings: PolicySettings,
+    proposed: ProposedChange,
+    *,
+    actor: Actor,
+    at: datetime,
+) -> Size:
+    """Measure a change, including the later effects of its dates.
+
+    A change is tried again and again by who may make one. So nothing that follows from hidden usage decides or shows
+    it: neither whether the limit of ranks is exceeded nor by how much.
+    """
     limits = settings.review
     found = [compare_targets(before, tree) for tree in (proposed.tree, *future_trees(proposed.tree, proposed.changes))]
     points = limits["points"]
+    ranks = None if limits["users"] is None else _rank_moves(policy, proposed, found[0], actor, at)
+    sees_all = visible_entries(policy=policy, tree=before, actor=actor, at=at).all_visible
     return Size(
         points=max(moves.furthest for moves in found),
         n_beyond=0 if points is None else max(moves.count_beyond(points) for moves in found),
-        users=None if limits["users"] is None else _users(policy, proposed, found[0]),
+        users=None if ranks is None else ranks.n,
         loosens=_loosens(limits, proposed.settings.review),
         limits=limits,
+        shows_numbers=sees_all and (ranks is None or ranks.is_exact),
     )
 
 
@@ -110,7 +140,7 @@ def require_second_person(
     """
     if actor.user is None or all(limit is None for limit in settings.review.values()):
         return
-    size = measure(policy, load_tree(policy), settings, proposed)
+    size = measure(policy, load_tree(policy), settings, proposed, actor=actor, at=at)
     if size.reasons and not second_persons(change_set, at):
         raise Conflict(
             f"A second person must approve it: {'; '.join(size.reasons)}. Submit it for approval.",
@@ -151,13 +181,15 @@ def require_approver(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
     )
 
 
-def _users(policy: Policy, proposed: ProposedChange, moves: TargetChanges) -> int | None:
+def _rank_moves(
+    policy: Policy, proposed: ProposedChange, moves: TargetChanges, actor: Actor, at: datetime
+) -> RankMoves:
     """Count leaves that change rank; while no ranks are known, leaves whose target changes."""
     for count in _rank_counts:
-        known = count(policy, proposed)
+        known = count(policy, proposed, actor, at)
         if known is not None:
             return known
-    return int((proposed.tree.engine_tree().is_ranked & (moves.distance > 0)).sum())
+    return RankMoves(int((proposed.tree.engine_tree().is_ranked & (moves.distance > 0)).sum()), is_exact=True)
 
 
 def _loosens(limits: dict[str, Any], wanted: dict[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -11,15 +11,17 @@ import pytest
 from django.core.cache import cache
 from django.db import transaction
 
-from apps.accounts.actor import Actor
+from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.analytics.comparison import compare_algorithms
 from apps.analytics.my_priority.outlook import ranks_after_job
 from apps.analytics.review import get_review_page
 from apps.analytics.what_if import Scenario, run_my_scenario
+from apps.core.errors import Invalid
+from apps.policies.changesets.review import open_review
 from apps.policies.models import Grant
 from apps.policies.records import NewChangeSet
-from apps.policies.services import make_change_set
+from apps.policies.services import change_settings, make_change_set
 from apps.priorities.change_effects import preview_shares, simulate_operations
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
@@ -122,6 +124,17 @@ def of_effect(site: Site, actor: Actor, shares: float) -> Any:
     return [(leaf.path, leaf.without, leaf.with_it) for leaf in page.leaves(50)], page.histogram
 
 
+def of_limit(site: Site, actor: Actor, shares: float, users: int = 3) -> Any:
+    """Why a second person must approve a proposal, by the rule on how many may change rank."""
+    limits = {"review": {"users": users}}
+    with suppress(Invalid):  # nothing to change from the second question on
+        change_settings(policy_slug=site.slug, settings=limits, reason="four eyes", at=AS_OF, actor=COMMAND)
+    operations = [{"op": "set_shares", "entry": str(_uid(site, "/physics")), "shares": shares}]
+    new = NewChangeSet(operations=operations, reason="more for physics")
+    made = make_change_set(policy_slug=site.slug, new=new, at=AS_OF, actor=actor)
+    return open_review(id=made.pk, actor=actor, at=AS_OF).size(actor).reasons
+
+
 def of_preview(site: Site, actor: Actor, shares: float) -> Any:
     found = preview_shares(policy_slug=site.slug, entry_uid=_uid(site, "/physics/alice"), shares=shares, actor=actor)
     return [(row.name, row.rank_after) for row in found.rows]
@@ -150,6 +163,7 @@ QUESTIONS: list[tuple[Callable[..., Any], list[dict[str, Any]]]] = [
     (in_a_week, [{"target": n / 50, "level": "/physics"} for n in range(1, 50, 3)]),
     (of_draft, [{"shares": n / 10} for n in range(36, 60, 2)]),
     (of_effect, [{"shares": n / 10} for n in range(36, 60, 2)]),
+    (of_limit, [{"shares": n / 10} for n in range(36, 60, 2)]),
     (of_preview, [{"shares": n / 2} for n in range(1, 20, 6)]),
     (of_algorithm, [{"k": n / 20} for n in range(0, 21, 4)]),
 ]
@@ -174,6 +188,12 @@ def _without_uids(answer: Any) -> Any:
     if isinstance(answer, list) and answer and isinstance(answer[0], dict):
         return [{key: value for key, value in each.items() if key != "entry"} for each in answer]
     return answer
+
+
+def test_the_number_of_hidden_leaves_that_move_is_not_shown(world: World) -> None:
+    with world(1.0) as (site, actor):
+        assert of_limit(site, actor, 3.6, users=0) == ["more leaves change rank; one person may change 0"]
+        assert of_limit(site, actor, 5.8, users=0) == []
 
 
 def test_what_changes_nothing_shows_the_ranks_of_now(world: World) -> None:

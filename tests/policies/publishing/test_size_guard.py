@@ -128,16 +128,22 @@ def test_two_approvals_coexist_and_an_edit_revokes_both(policy: Policy, bob: Act
     assert size_guard.second_persons(edited, AT) == []
 
 
+def counts(n: int) -> size_guard.RankCount:
+    return lambda *_change: size_guard.RankMoves(n, is_exact=True)
+
+
 def test_leaves_that_change_rank_are_counted_by_priorities(
-    policy: Policy, bob: Actor, monkeypatch: pytest.MonkeyPatch
+    policy: Policy, alice: Actor, bob: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard(policy, users=2)
-    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, proposed: 2])
+    monkeypatch.setattr(size_guard, "_rank_counts", [counts(2)])
     publish(bob, shares("/physics/alice", 9))
-    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, proposed: 3])
+    monkeypatch.setattr(size_guard, "_rank_counts", [counts(3)])
     with pytest.raises(Conflict, match="3 leaves change rank"):
-        publish(bob, shares("/physics/alice", 2))
-    monkeypatch.setattr(size_guard, "_rank_counts", [lambda policy, proposed: None])
+        publish(alice, shares("/physics/alice", 2))
+    with pytest.raises(Conflict, match=": more leaves change rank; one person may change 2"):
+        publish(bob, shares("/physics/alice", 2))  # doesn't see all leaves
+    monkeypatch.setattr(size_guard, "_rank_counts", [lambda *_change: None])
     publish(bob, shares("/physics/alice", 2))  # no ranks yet: two targets move
 
 
