@@ -73,13 +73,12 @@ def _token() -> str:
     return manage(["create_token", "--user", "admin", *scopes], with_errors=False, status=0).strip()
 
 
-# --- Commands on files of the reader ----------------------------------------------------------------------------------
 _COMMAND = re.compile(r"^\.venv/bin/python manage\.py (.+)$", re.MULTILINE)
 _JOBS = [{"id": "a", "group": "/climate/seasonal", "benefit": 1}]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commands_of_the_page_for_schedulers_run(
+def test_commands_on_files_of_the_reader_run(
     sample_grid: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those outside of consoles: their files are the reader's, here made."""
@@ -87,8 +86,8 @@ def test_commands_of_the_page_for_schedulers_run(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "log.swf.gz").write_bytes(gzip.compress(FORMATS["swf"].sample.encode()))
     (tmp_path / "jobs.json").write_text(json.dumps(_JOBS))
-    text = (REPOSITORY / "docs/scheduler.md").read_text(encoding="utf-8")
-    typed = [line for block in _BLOCK.finditer(text) for line in _COMMAND.findall(block[1])]
+    texts = [(REPOSITORY / "docs" / page).read_text(encoding="utf-8") for page in ("sources.md", "sam.md")]
+    typed = [line for text in texts for block in _BLOCK.finditer(text) for line in _COMMAND.findall(block[1])]
     assert len(typed) > 2
     for line in typed:
         found = ""

@@ -71,7 +71,7 @@ def test_options_of_commands_on_the_pages_exist() -> None:
     """Also of those in sentences and in blocks that can't run here."""
     parser = load_command_class("apps.cli", "scheduler").create_parser("manage.py", "scheduler")
     (below,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
-    for page in ("schedulers.md", "recipe-agent.md", "recipe-slurm.md"):
+    for page in ("schedulers.md", "recipe-slurm.md"):
         text = Path(REPOSITORY, "docs", page).read_text(encoding="utf-8")
         for after in text.split("manage.py scheduler ")[1:]:
             words = after.partition("\n")[0].partition("`")[0].partition("#")[0].split()

@@ -15,6 +15,8 @@ MOVED = {
     "operate": "install",
     "questions": HOME,
     "pages": HOME,
+    "scheduler": "look-ups",
+    "recipe-agent": "schedulers",
 }
 PLACE = re.compile(r"(?P<name>[a-z0-9-]+)\.md(?P<anchor>#[^#]+)?")
 
@@ -67,7 +69,7 @@ GUIDES = (
     Guide(
         "Job priorities, Try job priorities",
         "jobs jobs-calculator",
-        (("why this priority", "scheduler.md#why-does-this-job-have-this-priority"),),
+        (("why this priority", "look-ups.md#why-does-this-job-have-this-priority"),),
         ("POST jobs/explain",),
     ),
     Guide(
@@ -183,7 +185,7 @@ GUIDES = (
     Guide(
         "Schedulers, *Connect a scheduler*",
         "schedulers scheduler scheduler-new scheduler-settings scheduler-remove",
-        (("connect a scheduler", "schedulers.md#connect-a-scheduler"),),
+        (("connect a scheduler", "schedulers.md#connect"),),
         ("GET schedulers",),
     ),
     Guide(
@@ -201,7 +203,7 @@ GUIDES = (
     Guide(
         "SAM queue",
         "sam",
-        (("SAM queue", "schedulers.md#sam-queue"),),
+        (("SAM queue", "sam.md"),),
         ("GET policies/{policy}/sam",),
     ),
     Guide(
@@ -213,7 +215,7 @@ GUIDES = (
     Guide(
         "Data quality",
         "data-quality",
-        (("is the data good", "scheduler.md#is-the-data-good"),),
+        (("is the data good", "sources.md#is-the-data-good"),),
         ("GET usage/quality",),
     ),
     Guide(

@@ -108,7 +108,7 @@ def test_the_worked_example_of_the_documentation_is_correct() -> None:
     folder = Path(__file__).parents[3]
     case = json.loads((folder / "apps/dashboard/jobs/examples/sam-weighted.json").read_text())
     answer = solve_job_case(case)
-    text = (folder / "docs/scheduler.md").read_text()
+    text = (folder / "docs/sam.md").read_text()
     for group, each in answer["ledger"]["groups"].items():
         row = f"| `{group}` | {each['share']:g} | {each['before']:g} | {each['booked']:g} | {each['after']:g} |"
         row += f" {each['fraction']:.4f} | {each['owed']:g} |"
