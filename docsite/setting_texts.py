@@ -7,7 +7,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "DATABASE_URL": "PostgreSQL 15 or newer, `postgres://user:password@host:5432/name`. Without it the service runs"
         " an embedded PostgreSQL in `FAIRSHARE_VAR`",
         "CELERY_BROKER_URL": "Redis 7 or newer, or RabbitMQ. Without it the broker is files in `FAIRSHARE_VAR`",
-        "FAIRSHARE_CONN_MAX_AGE": "seconds that a database connection is kept open",
         "SECRET_KEY": "signs sessions and encrypts stored secrets. Without it the first start makes one in "
         "`FAIRSHARE_VAR`",
         "SECRET_KEY_FALLBACKS": "older values of `SECRET_KEY` that are still accepted, comma-separated",
@@ -31,18 +30,13 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Recompute and background work": {
         "FAIRSHARE_TICK_S": "seconds between recomputes",
-        "FAIRSHARE_LEASE_S": "seconds after which a worker without a heartbeat loses its run",
-        "FAIRSHARE_STALL_S": "seconds after which a run without progress is taken over by another worker, and its own "
-        "ends; `/readyz` names it at half of them",
-        "FAIRSHARE_STATEMENT_S": "longest time of one database statement of a worker (seconds)",
-        "FAIRSHARE_SWEEP_S": "how often stalled workers and due collections are looked for (seconds)",
+        "FAIRSHARE_STATEMENT_S": "longest time of one database statement of a worker (seconds). A run without progress "
+        "for three times as long is taken over by another worker",
     },
     "Usage": {
         "FAIRSHARE_UPLOAD_BYTES": "largest upload in bytes",
         "FAIRSHARE_CLOSE_OPEN_DAYS": "days without contact after which running and waiting jobs of a usage source are "
         "closed, as of when they were last listed. 0: never",
-        "FAIRSHARE_KEEP_PASSES_DAYS": "days after which reports of schedulers' agents are deleted",
-        "FAIRSHARE_KEEP_AGREEMENT_DAYS": "days after which figures of shadow mode are deleted",
         "FAIRSHARE_KEEP_RECORDS_DAYS": "days after which usage records are deleted; hourly sums stay. 0: keep for ever."
         " A usage source may have its own number",
         "FAIRSHARE_COLLECT_COMMANDS": "full paths of programs that usage sources may run, such as `/usr/bin/sacct`, "
@@ -116,5 +110,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_DEBUG": "Django's debug pages",
         "FAIRSHARE_TESTING": "fault points and a settable clock",
         "FAIRSHARE_CLOCK": "an instant, or a file that holds one; tests only",
+        "FAIRSHARE_LEASE_S": "seconds after which a worker without a heartbeat loses its run; shorter in tests",
+        "FAIRSHARE_SWEEP_S": "seconds between checks for lost workers and due collections; shorter in tests",
     },
 }

@@ -44,8 +44,10 @@ FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # as pages show it;
 FAIRSHARE_ISSUER = env_str("FAIRSHARE_ISSUER", default="")  # our name as an authority, as in hpc.example.org
 FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
 FAIRSHARE_LEASE_S = env_int("FAIRSHARE_LEASE_S", default=60, minimum=1)  # a worker silent for this long loses its run
-FAIRSHARE_STALL_S = env_int("FAIRSHARE_STALL_S", default=900, minimum=1)  # a run without progress changes its worker
 FAIRSHARE_STATEMENT_S = env_int("FAIRSHARE_STATEMENT_S", default=300, minimum=1)  # of one statement of a worker
+# A run without progress changes its worker. It reports progress every few statements, so that one which does not for
+# three of the longest has stopped.
+FAIRSHARE_STALL_S = 3 * FAIRSHARE_STATEMENT_S
 FAIRSHARE_SWEEP_S = env_int("FAIRSHARE_SWEEP_S", default=10, minimum=1)  # how often expired leases are checked
 FAIRSHARE_SMALLEST_GROUP = env_int("FAIRSHARE_SMALLEST_GROUP", default=5, minimum=2)  # whose sum is shown without names
 FAIRSHARE_SNAPSHOT_POLL_S = 1.0  # a new snapshot is served at most 2 s after it is ready
@@ -65,8 +67,6 @@ FAIRSHARE_COLLECT_FOLDERS = env_list("FAIRSHARE_COLLECT_FOLDERS")  # below these
 FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR / "secrets")
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
 FAIRSHARE_CLOSE_OPEN_DAYS = env_int("FAIRSHARE_CLOSE_OPEN_DAYS", default=30, maximum=36_500)
-FAIRSHARE_KEEP_PASSES_DAYS = env_int("FAIRSHARE_KEEP_PASSES_DAYS", default=14, minimum=1, maximum=36_500)
-FAIRSHARE_KEEP_AGREEMENT_DAYS = env_int("FAIRSHARE_KEEP_AGREEMENT_DAYS", default=400, minimum=1, maximum=36_500)
 
 # --- How people are written to ---------------------------------------------------------------------------------------
 FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
@@ -195,7 +195,7 @@ DATABASES["default"]["OPTIONS"].update(
         " -c client_connection_check_interval=2000",
     }
 )
-DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAIRSHARE_CONN_MAX_AGE", default=60)
+DATABASES["default"]["CONN_MAX_AGE"] = 60  # s: a new connection costs more than an idle one; lost ones are noticed
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 
 # --- Background work -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.cli.stack.paths import REPOSITORY
+from apps.core.removed_settings import REMOVED_SETTINGS, check_removed_settings
 from docsite.settings import read_variables
 from fairshare_web.settings_file import known_names, read_settings_file
 
@@ -49,6 +50,24 @@ def test_an_invalid_settings_file_is_refused_by_name(tmp_path: Path, text: str, 
     with pytest.raises(ImproperlyConfigured, match=says) as refused:
         read(tmp_path, text, mode=mode)
     assert "word@" not in str(refused.value)
+
+
+def test_a_removed_setting_stops_no_start_and_is_named_by_a_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in REMOVED_SETTINGS:
+        assert read(tmp_path, f"{name}=1\n")[name] == "1"
+    assert check_removed_settings() == []
+    monkeypatch.setenv("FAIRSHARE_STALL_S", "60")
+    monkeypatch.setenv("FAIRSHARE_KEEP_PASSES_DAYS_FILE", "/nowhere")
+    found = check_removed_settings()
+    assert [(each.id, each.msg.split()[0], each.is_serious()) for each in found] == [
+        ("settings.W001", "FAIRSHARE_KEEP_PASSES_DAYS", False),
+        ("settings.W001", "FAIRSHARE_STALL_S", False),
+    ]
+    assert "14 days" in str(found[0].hint)
+    assert "three times FAIRSHARE_STATEMENT_S" in str(found[1].hint)
+    assert not REMOVED_SETTINGS.keys() & read_variables().keys()
 
 
 def test_a_missing_settings_file_is_refused(tmp_path: Path) -> None:

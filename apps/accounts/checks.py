@@ -59,7 +59,7 @@ def _header() -> Iterator[CheckMessage]:
     if not header:
         return
     if not addresses:
-        hint = "28: from elsewhere the header is thrown away./28: from elsewhere the header is thrown away."
+        hint = "Name the addresses of your proxies: from any other address the header is removed."
         yield Error(
             "FAIRSHARE_TRUSTED_HEADER is set without FAIRSHARE_TRUSTED_HEADER_ADDRESSES.", hint=hint, id="accounts.E007"
         )

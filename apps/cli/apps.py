@@ -6,6 +6,7 @@ from django.core.checks import Tags, register
 
 from apps.cli.stack.migration_check import check_migrations
 from apps.core.clock import check_clock
+from apps.core.removed_settings import check_removed_settings
 
 
 class CliConfig(AppConfig):
@@ -13,6 +14,7 @@ class CliConfig(AppConfig):
 
     def ready(self) -> None:
         register(check_clock)
+        register(check_removed_settings)
         register(check_migrations, Tags.database)
         # Commands without a database run without the federation app; production rejects the sample site.
         if apps.is_installed("apps.federation") and not settings.PRODUCTION:

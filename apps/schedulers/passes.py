@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 
 from apps.accounts import audit_log as audit
@@ -23,6 +22,8 @@ from apps.schedulers.share_difference import read_listing
 from apps.schedulers.share_orders import store_outcomes, store_restored, store_shares
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be fast
+_KEEP_PASSES = timedelta(days=14)  # enough to see what an agent did before a change; the audit log keeps the changes
+_KEEP_AGREEMENTS = timedelta(days=400)  # a year of shadow mode with the month before it, at one row an instant
 COUNTS = ("pending", "mapped", "unmapped", "due", "sent", "failed", "calls")
 
 
@@ -116,12 +117,12 @@ def prune_passes(*, at: datetime) -> int:
     """Delete passes and agreements past their retention, except each scheduler's last pass; returns the number of
     passes.
     """
-    oldest = at - timedelta(days=settings.FAIRSHARE_KEEP_PASSES_DAYS)
+    oldest = at - _KEEP_PASSES
     last = AgentPass.objects.order_by("scheduler_id", "-id").distinct("scheduler_id").values("pk")
     gone, _each = (
         AgentPass.objects.filter(received_at__lt=oldest)
         .exclude(pk__in=list(last.values_list("pk", flat=True)))
         .delete()
     )
-    Agreement.objects.filter(at__lt=at - timedelta(days=settings.FAIRSHARE_KEEP_AGREEMENT_DAYS)).delete()
+    Agreement.objects.filter(at__lt=at - _KEEP_AGREEMENTS).delete()
     return gone

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
 from apps.accounts.actor import Actor
 from apps.api.monitoring.scheduler_gauges import scheduler_families
@@ -71,7 +70,6 @@ def test_a_frozen_agent_opens_a_notice_and_shows_in_the_metrics(agent: Caller) -
 def test_passes_are_retained_for_their_days_and_the_last_one_forever(agent: Caller) -> None:
     for _each in range(3):
         agent.post("schedulers/c1/passes", report())
-    with override_settings(FAIRSHARE_KEEP_PASSES_DAYS=1):
-        assert prune_passes(at=AT + timedelta(hours=23)) == 0
-        assert prune_passes(at=AT + timedelta(hours=25)) == 2
+    assert prune_passes(at=AT + timedelta(days=14, hours=-1)) == 0
+    assert prune_passes(at=AT + timedelta(days=14, hours=1)) == 2
     assert AgentPass.objects.count() == 1
