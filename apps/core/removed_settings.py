@@ -1,4 +1,4 @@
-"""Environment variables that the settings no longer read: an installation may still set them, and is told what holds.
+"""Environment variables that the settings no longer read: an installation that still sets one gets a warning.
 
 A removed name in the file of FAIRSHARE_CONFIG doesn't stop the start, as an unknown one does.
 """

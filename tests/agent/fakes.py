@@ -73,10 +73,6 @@ class FakeScheduler:
         self.replies[command] = reply
         (self.folder / "replies.json").write_text(json.dumps(self.replies))
 
-    def answer_as_usual(self, command: str) -> None:
-        self.replies.pop(command)
-        (self.folder / "replies.json").write_text(json.dumps(self.replies))
-
     def kill_caller(self, at: int, when: str) -> None:
         (self.folder / "kill.json").write_text(json.dumps({"at": at, "when": when}))
 

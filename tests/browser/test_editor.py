@@ -275,9 +275,6 @@ def test_an_outdated_draft_is_rebased_with_a_choice(grid: Grid, page: Page, draf
     assert stored(draft)[0]["shares"] == 9.0
 
 
-FRAGMENTS = ("_rows", "_panel", "_siblings", "_operation")
-
-
 def test_focus_is_kept_after_every_swap(grid: Grid, page: Page, draft: ChangeSet) -> None:
     page.locator("#filter").press_sequentially("bio")
     expect(page.locator("#rows")).to_have_attribute("data-matches", "1")

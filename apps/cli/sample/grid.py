@@ -315,7 +315,7 @@ FILE_NAME = "umea-backlog.ndjson"
 MONITORING = AccountKey(namespace=NAMESPACE, user_name="monitoring", group_name="robots")
 ENSEMBLE = AccountKey(namespace=NAMESPACE, user_name="ensemble", group_name="robots")
 GUESTS = "climate-guests"  # group whose accounts become members by a membership rule
-N_GOOD, N_REJECTED = 40, 4
+N_GOOD = 40
 _OTHERS = (("monitoring", "robots"), ("ensemble", "robots"), ("summer-school", GUESTS), ("commissioning", "umea-staff"))
 _FIRST_JOB = 900_001
 

@@ -30,8 +30,6 @@ from tests.instants import AT
 from tests.policies.operations.test_random_edits import edits, operation
 from tests.policies.share_trees import trees
 
-ARGS: dict[str, Any] = {"at": AT}
-
 
 def shares(path: str, value: Any) -> dict[str, Any]:
     return {"op": "set_shares", "entry": path, "shares": value}
