@@ -25,8 +25,9 @@ from apps.federation.models import Mount, Subscription
 from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
-from apps.mapping.attachments import attach_account, claim_account
+from apps.mapping.attachments import attach_account
 from apps.mapping.changes import AddRule, make_change
+from apps.mapping.claims import claim_account
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules

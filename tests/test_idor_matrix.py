@@ -1330,7 +1330,7 @@ PARTS_OF_ADDRESSES = {"slug": "a", "str": "a", "int": "1", "uuid": "12345678-123
 
 
 def address_of(route: str) -> str:
-    return "/" + re.sub(r"<(\w+):\w+>", lambda part: PARTS_OF_ADDRESSES[part[1]], route)
+    return "/" + re.sub(r"<(\w+):\w+>", lambda part: PARTS_OF_ADDRESSES[str(part[1])], route)
 
 
 def test_a_removed_page_names_its_successor_to_people_who_are_signed_in(world: World) -> None:

@@ -13,7 +13,7 @@ from django.db.models import Count, Min, Sum
 from apps.accounts.models import AuditEvent
 from apps.analytics.models import Series, SeriesDay, SeriesSlot, SeriesTile
 from apps.priorities.models import Snapshot
-from apps.priorities.snapshots import ALL_FOR, DAILY_FOR, HOURLY_FOR
+from apps.priorities.snapshot_retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
 from apps.usage.models import Bucket, Record, Source, SourceDay
 
 SAMPLE_PERIOD = timedelta(days=30)

@@ -15,7 +15,7 @@ from django.urls import Resolver404, resolve
 
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES
 from apps.policies.operations.apply import MOST_OPERATIONS
-from apps.priorities.jobs import MOST_JOBS
+from apps.priorities.job_cases import MOST_JOBS
 from apps.schedulers.share_orders import MOST_LINES
 from apps.usage.services import MOST_BODY_BYTES, MOST_BODY_VALUES
 

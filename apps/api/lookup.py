@@ -35,7 +35,7 @@ from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import readable_now
+from apps.priorities.visible_entries import readable_now
 
 # --- Visibility for tokens --------------------------------------------------------------------------------------------
 _CACHE_SIZE = 1_000

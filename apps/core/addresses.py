@@ -184,7 +184,6 @@ def _path(path: str, query: str) -> str:
     return (path or "/") + (f"?{query}" if query else "")
 
 
-# --- Allowed targets --------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 _BETWEEN = re.compile(r"[,\s]+")

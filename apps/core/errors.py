@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-# --- Errors of the domain ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
     """One wrong field of the input: its location, and what to do about it."""
@@ -98,7 +97,6 @@ class TooOften(DomainError):
     code = "too_often"
 
 
-# --- HTTP status ------------------------------------------------------------------------------------------------------
 _STATUS: dict[type[DomainError], int] = {
     Malformed: 400,
     Invalid: 422,

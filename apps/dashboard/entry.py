@@ -31,9 +31,9 @@ from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
-from apps.priorities import change_effects as previews
-from apps.priorities.change_effects import PreviewRow, SharesPreview
+from apps.priorities import shares_preview as previews
 from apps.priorities.pins import pinned_among
+from apps.priorities.shares_preview import PreviewRow, SharesPreview
 
 # --- Form -------------------------------------------------------------------------------------------------------------
 MOST = 1e15

@@ -14,12 +14,12 @@ from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority, unranked_messages
 from apps.explain.verdict import AccountFacts
 from apps.explain.walk import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
-from apps.priorities.records import Moment
+from apps.priorities.entry_order import json_number
+from apps.priorities.moments import Moment
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
 from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import instant
-from apps.priorities.snapshots import json_number
 
 
 def explain(

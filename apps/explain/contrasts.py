@@ -22,7 +22,7 @@ from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_sna
 from apps.priorities.sentences import Message, build_message, text_of, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
-from apps.priorities.visibility import own_queries
+from apps.priorities.visible_entries import own_queries
 
 _MOST_HITS = 20
 _MOST_NEAR = 5

@@ -13,7 +13,7 @@ from apps.accounts.actor import Actor
 from apps.explain.walk import why_unranked
 from apps.policies.selectors import last_change, last_revision_with
 from apps.policies.settings import PolicySettings
-from apps.priorities.records import LocalOnly, Moment
+from apps.priorities.moments import LocalOnly, Moment
 from apps.priorities.selectors.history import HistoryLine, history_lines
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset

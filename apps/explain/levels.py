@@ -14,7 +14,7 @@ from apps.engine.algorithms import Explanation, PriorityResult
 from apps.explain.rank_position import RankPosition
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import Values
+from apps.priorities.snapshot_values import Values
 
 # --- Siblings ahead ---------------------------------------------------------------------------------------------------
 I8 = npt.NDArray[np.int64]

@@ -34,14 +34,15 @@ from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
 from apps.policies.tree.stored import load_tree
 from apps.priorities.metering import HOUR_S
-from apps.priorities.records import Moment
+from apps.priorities.moments import Moment
+from apps.priorities.selectors.freshness import freshness
 from apps.priorities.selectors.rows import newest_or_none, open_view
-from apps.priorities.selectors.visible_snapshot import freshness, moment_of, open_past_snapshot, open_snapshot
+from apps.priorities.selectors.visible_snapshot import moment_of, open_past_snapshot, open_snapshot
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import job_hours, unit_of_metric
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import own_queries
+from apps.priorities.visible_entries import own_queries
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from apps.explain.levels import (
 from apps.explain.rank_position import standing_of
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
+from apps.priorities.entry_order import State, json_number, own_numbers, slack_of, state_of
 from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.sentences import Message, adjustment_sentence, build_message, text_of
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
-from apps.priorities.snapshots import State, json_number, own_numbers, slack_of, state_of
 
 _COMPARES: dict[Kind, Literal["level", "factor", "priority"]] = {
     "levels": "level",

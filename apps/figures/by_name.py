@@ -30,7 +30,7 @@ from apps.figures.my_priority.forecast import ForecastOptions, factor_figure, fo
 from apps.figures.my_priority.rank import RankOptions, places_figure, rank_figure, read_rank
 from apps.figures.my_priority.waits import WaitsOptions, read_waits, waits_figure
 from apps.figures.traces import MOST_SERIES
-from apps.priorities.records import CoreHourWeeks
+from apps.priorities.core_hour_weeks import CoreHourWeeks
 
 # --- Convergence ------------------------------------------------------------------------------------------------------
 _FOCUS = "focus"

@@ -16,7 +16,7 @@ from apps.gateway.services import NOTES
 from apps.gateway.shares import Groups, load_groups, solve
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visible_entries import numbers_visible_in
 
 MOST_OPEN = 200
 _SCOPES = (Token.Scope.SCHEDULERS, Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)

@@ -12,7 +12,7 @@ from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
 from apps.engine.jobs.benefits import read_benefit
 from apps.gateway.models import Ledger, Received
-from apps.priorities.jobs import groups_below
+from apps.priorities.sam_cases import groups_below
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot

@@ -306,7 +306,6 @@ def _with_places(
     return replace(known, places=found)
 
 
-# --- Moves by a changed tree ------------------------------------------------------------------------------------------
 def account_moves_of_tree(
     policy: Policy, before: TreeColumns, after: TreeColumns, actor: Actor, at: datetime
 ) -> AccountMoves:
@@ -328,7 +327,6 @@ def _accounts_beyond_reach(policy: Policy, before: TreeColumns, after: TreeColum
     return True, sum(resolver.leaves(key, new) for key in keys)
 
 
-# --- Accounts that a changed tree leaves unmapped ---------------------------------------------------------------------
 _NO_ENTRY = (UNMAPPED, 0)  # accounts at the root count as unmapped
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.accounts.models import User
 from apps.core import clock
-from apps.mapping.attachments import assign_own_accounts
+from apps.mapping.claims import assign_own_accounts
 
 
 def own_accounts_after_sign_in(sender: object, *, user: User, **_more: Any) -> None:

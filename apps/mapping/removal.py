@@ -43,7 +43,6 @@ _COMPUTED = {
 }
 
 
-# --- Preview ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Dependents:
     """Dependent rows: their kind and number."""
@@ -120,7 +119,6 @@ def _open(kind: str, slug: str, actor: Actor) -> Policy | Source:
     return source
 
 
-# --- Removing ---------------------------------------------------------------------------------------------------------
 def remove_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> None:
     """Remove a policy that never had an entry below its root, and that nothing else refers to.
 
@@ -156,7 +154,6 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
         transaction.on_commit(partial(_remove_files, names))
 
 
-# --- Archiving --------------------------------------------------------------------------------------------------------
 def archive_policy(*, slug: str, reason: str, at: datetime, actor: Actor) -> Policy:
     """Archive a policy: stop computing and serving it; its history stays readable. Archiving twice changes nothing."""
     return _switch_policy(slug, at, "policy.archived", reason, at, actor)
@@ -220,7 +217,6 @@ def _cancel_waiting(policy: Policy, at: datetime) -> None:
     )
 
 
-# --- Dependent rows ---------------------------------------------------------------------------------------------------
 def _dependents_of(row: Policy | Source) -> list[Dependents]:
     own = _of_policy(row) if isinstance(row, Policy) else _of_source(row)
     return [Dependents(what, n) for what, n in (*own, *_referring(row)) if n]

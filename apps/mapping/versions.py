@@ -25,7 +25,6 @@ from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute
 
 
-# --- State at an instant ----------------------------------------------------------------------------------------------
 class Placement(NamedTuple):
     """An attached, moved or detached (None) account, by id, because its names may be erased later."""
 
@@ -110,7 +109,6 @@ def _attached_of(policy: Policy, number: int) -> dict[int, UUID]:
     return found
 
 
-# --- Versions ---------------------------------------------------------------------------------------------------------
 def refuse_stale(policy: Policy, version: int | None) -> None:
     """Raise Stale if `version`, as loaded by the caller, isn't current; None skips the check."""
     now = version_of(policy)

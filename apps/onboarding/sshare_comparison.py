@@ -192,7 +192,7 @@ def _fitted(
     beginning: Beginning,
     source: Source,
     settings: PolicySettings,
-    rows: Sequence[OwnValue],
+    rows: list[OwnValue],
     tree: TreeColumns,
     at: datetime,
 ) -> tuple[_Log, PolicySettings]:

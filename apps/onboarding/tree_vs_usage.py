@@ -18,13 +18,13 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
-from apps.mapping.selectors import Suggester, Suggestion, find_neighbours, groups_of
+from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
 from apps.onboarding.first_policy_draft import require_setup, rules_of, tree_of
 from apps.onboarding.models import Beginning
 from apps.policies.formats.whole_shares import competitors
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.snapshots import State, out_of_tolerance, state_of
+from apps.priorities.entry_order import State, out_of_tolerance, state_of
 from apps.usage.models import Source
 
 F8 = npt.NDArray[np.float64]

@@ -19,14 +19,14 @@ from apps.policies.access.scope import Verb, rules_all
 from apps.policies.models import Adjustment
 from apps.policies.operations.tree_edits import read_adjustment
 from apps.policies.settings import tolerance_at
+from apps.priorities.entry_order import State, state_of
 from apps.priorities.metering import window_of
-from apps.priorities.recompute.inputs import Correction, correction_amounts
+from apps.priorities.recompute.corrections import Correction, correction_amounts
 from apps.priorities.recompute.reader_trials import totals_of_reader
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.selectors.trials import shown_to_reader
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import State, state_of
 
 _MOST = 200
 

@@ -33,10 +33,11 @@ from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.priorities.entry_order import ordering_of
 from apps.priorities.metering import window_of
 from apps.priorities.models import ChangeSetEffect
 from apps.priorities.recompute.comparison import ComputedTree, compare
-from apps.priorities.recompute.inputs import Correction, correction_amounts
+from apps.priorities.recompute.corrections import Correction, correction_amounts
 from apps.priorities.recompute.pipeline import Inputs, load_inputs, oldest_counted_at
 from apps.priorities.recompute.reader_trials import totals_of_reader
 from apps.priorities.recompute.simulation import DEMAND_DAYS, HORIZONS_DAYS, Changes, Projection, project
@@ -44,8 +45,7 @@ from apps.priorities.recompute.totals import Totals, simulate_totals, simulate_t
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import ordering_of
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visible_entries import numbers_visible_in
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 

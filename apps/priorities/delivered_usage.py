@@ -37,7 +37,6 @@ from apps.usage.account_sums import Piece, earliest_hour, first_full_hour
 from apps.usage.held_hours import NOT_HELD, OF_CURRENT
 from apps.usage.models import Source
 
-# --- By entry ---------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 
 _USED = f"""
@@ -158,7 +157,6 @@ def _entries_of_accounts(policy: Policy, tree: TreeColumns, account_ids: set[int
     return dict(zip((row[0] for row in accounts), entries.tolist(), strict=True))
 
 
-# --- By site ----------------------------------------------------------------------------------------------------------
 _MOST_BYTES = 128 * 1024**2
 
 

@@ -18,7 +18,6 @@ from apps.engine.slurm_charge import PeriodCharge
 from apps.usage.arrays import OpenRecords, UsageArrays
 from apps.usage.own_times import EndedRecords
 
-# --- Metric -----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 
@@ -127,7 +126,6 @@ def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mappin
     return of_code[code]
 
 
-# --- Usage ------------------------------------------------------------------------------------------------------------
 HOUR_S = decay.BUCKET_S
 
 APPROACHES = ("historical", "active", "predictive")  # each includes all usage of the one before

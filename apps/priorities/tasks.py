@@ -6,7 +6,7 @@ from celery import shared_task
 
 from apps.accounts.clock_watch import believed
 from apps.core import clock
-from apps.priorities import snapshots
+from apps.priorities import snapshot_retention
 from apps.priorities.recompute import staleness as recompute
 
 
@@ -19,4 +19,4 @@ def recompute_stale() -> int:
 @shared_task(name="apps.priorities.tasks.prune_snapshots")
 def prune_snapshots() -> int:
     """Delete old snapshots; return their number."""
-    return snapshots.prune_snapshots(at=believed(clock.now()))
+    return snapshot_retention.prune_snapshots(at=believed(clock.now()))

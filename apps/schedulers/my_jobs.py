@@ -19,7 +19,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import AccountFacts, QueueFacts
 from apps.mapping.permissions import own_keys
 from apps.policies.selectors import get_policy
-from apps.priorities.jobs import WaitingJob, WaitingJobs, list_pending_records
+from apps.priorities.waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
 from apps.schedulers.models import Scheduler
 from apps.schedulers.queue_table import STATES
 from apps.schedulers.selectors import VisibleQueue, open_queue

@@ -22,7 +22,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import readable_now, visible_in
+from apps.priorities.visible_entries import readable_now, visible_in
 from apps.schedulers.agreement import entries_of
 from apps.schedulers.models import AgentPass, Agreement, QueueListing, Scheduler, SchedulerValues, ShareOrder
 from apps.schedulers.orders import agent_orders_of

@@ -32,7 +32,7 @@ from apps.policies.changesets import quotas
 from apps.policies.formats import json_document
 from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.tree import names
-from apps.priorities.jobs import MOST_JOBS
+from apps.priorities.job_cases import MOST_JOBS
 from apps.usage.parsers import lines, records_json
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES
 from tests.api.conftest import Caller, refused

@@ -24,7 +24,7 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import values_of
+from apps.priorities.snapshot_values import values_of
 
 AS_OF = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -15,9 +15,9 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.rank_position import RankPosition
 from apps.explain.verdict import AccountFacts, Outlook, QueueFacts, better_account, decide
 from apps.explain.walk import WalkStep
-from apps.priorities.records import Moment
+from apps.priorities.entry_order import State
+from apps.priorities.moments import Moment
 from apps.priorities.sentences import Message
-from apps.priorities.snapshots import State
 from tests.instants import AT
 
 

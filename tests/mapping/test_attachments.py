@@ -12,7 +12,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound
-from apps.mapping import attachments
+from apps.mapping import claims
 from apps.mapping.attachments import attach_account, detach_account, list_attachments
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.permissions import rights_in
@@ -119,25 +119,25 @@ def test_sign_in_links_accounts_of_sources_with_login_names(site: Site) -> None:
 def test_a_claim_waits_for_a_manager_and_answers_alike_for_unknown_names(site: Site, lead: Actor) -> None:
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     for name in ("alice", "never-seen"):
-        assert not attachments.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
+        assert not claims.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
     rights = rights_in(site.slug, at=AS_OF, actor=lead)
-    (open_claim,) = attachments.list_claims(rights, rights.tree.subtree_mask(0))
+    (open_claim,) = claims.list_claims(rights, rights.tree.subtree_mask(0))
     assert [account.user_name for account in open_claim.accounts] == ["alice"]
-    attachments.decide_claim(rights, claim_id=open_claim.claim.pk, confirm=True, at=AS_OF, actor=lead)
+    claims.decide_claim(rights, claim_id=open_claim.claim.pk, confirm=True, at=AS_OF, actor=lead)
     assert Account.objects.get(user_name="alice").person == ann.user
-    assert attachments.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=ann), "settled"
-    assert [claim.user_name for claim in attachments.list_my_accounts(actor=ann).claims] == ["never-seen"]
+    assert claims.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=ann), "settled"
+    assert [claim.user_name for claim in claims.list_my_accounts(actor=ann).claims] == ["never-seen"]
 
 
 def test_a_rejected_claim_is_audited_and_final(site: Site, lead: Actor) -> None:
     ann = Actor(user=User.objects.create_user("ann"), via="page")
-    attachments.claim_account(namespace="c1", user_name="carol", at=AS_OF, actor=ann)
+    claims.claim_account(namespace="c1", user_name="carol", at=AS_OF, actor=ann)
     claim = Claim.objects.get()
     with pytest.raises(NotFound):
-        attachments.decide_claim(
+        claims.decide_claim(
             rights_in(site.slug, at=AS_OF, actor=lead), claim_id=claim.pk, confirm=True, at=AS_OF, actor=lead
         )
-    attachments.decide_claim(
+    claims.decide_claim(
         rights_in(site.slug, at=AS_OF, actor=COMMAND), claim_id=claim.pk, confirm=False, at=AS_OF, actor=COMMAND
     )
     assert not Claim.objects.exists()
@@ -146,27 +146,25 @@ def test_a_rejected_claim_is_audited_and_final(site: Site, lead: Actor) -> None:
 
 
 def test_users_cannot_confirm_own_claims_or_take_linked_accounts(site: Site, lead: Actor) -> None:
-    attachments.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=lead)
+    claims.claim_account(namespace="c1", user_name="alice", at=AS_OF, actor=lead)
     rights = rights_in(site.slug, at=AS_OF, actor=lead)
     with pytest.raises(NotAllowed):
-        attachments.decide_claim(rights, claim_id=Claim.objects.get().pk, confirm=True, at=AS_OF, actor=lead)
+        claims.decide_claim(rights, claim_id=Claim.objects.get().pk, confirm=True, at=AS_OF, actor=lead)
     Account.objects.filter(user_name="alice").update(person=User.objects.create_user("alice"))
-    assert attachments.list_claims(rights, rights.tree.subtree_mask(0)) == []
+    assert claims.list_claims(rights, rights.tree.subtree_mask(0)) == []
 
 
 def test_claims_are_limited_and_can_be_withdrawn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "MOST_CLAIMS", 2)
+    monkeypatch.setattr(claims, "MOST_CLAIMS", 2)
     ann = Actor(user=User.objects.create_user("ann"), via="page")
     for name in ("a", "b"):
-        attachments.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
+        claims.claim_account(namespace="c1", user_name=name, at=AS_OF, actor=ann)
     with pytest.raises(Conflict):
-        attachments.claim_account(namespace="c1", user_name="c", at=AS_OF, actor=ann)
+        claims.claim_account(namespace="c1", user_name="c", at=AS_OF, actor=ann)
     first = Claim.objects.order_by("pk")[0]
     with pytest.raises(NotFound):
-        attachments.cancel_claim(
-            claim_id=first.pk, at=AS_OF, actor=Actor(user=User.objects.create_user("x"), via="page")
-        )
-    attachments.cancel_claim(claim_id=first.pk, at=AS_OF, actor=ann)
+        claims.cancel_claim(claim_id=first.pk, at=AS_OF, actor=Actor(user=User.objects.create_user("x"), via="page"))
+    claims.cancel_claim(claim_id=first.pk, at=AS_OF, actor=ann)
     assert Claim.objects.count() == 1
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from apps.accounts.account_ids import AccountKey
-from apps.mapping.selectors import Suggester, find_neighbours, groups_of, normalise_name
+from apps.mapping.suggestions import Suggester, find_neighbours, groups_of, normalise_name
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
 

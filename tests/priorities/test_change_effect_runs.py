@@ -19,8 +19,8 @@ from apps.policies.records import ChangeSetEdit, NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities import change_effect_runs
 from apps.priorities.change_effect_runs import get_effect, request_effect
-from apps.priorities.change_effects import preview_shares
 from apps.priorities.serving import store
+from apps.priorities.shares_preview import preview_shares
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from tests.mapping.test_membership import uid_of

@@ -14,7 +14,8 @@ from apps.accounts.models import Account, User
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from apps.priorities.visibility import daily_snapshot_before, numbers_visible_in
+from apps.priorities.visibility import daily_snapshot_before
+from apps.priorities.visible_entries import numbers_visible_in
 from apps.runs.services import work_run_now
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, WINDOW, Site, children, finished, new_site

@@ -16,7 +16,7 @@ from apps.core import clock
 from apps.core.errors import NotFound
 from apps.engine.jobs import solve_job_case
 from apps.policies.services import change_settings
-from apps.priorities.jobs import sam_case
+from apps.priorities.sam_cases import sam_case
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read

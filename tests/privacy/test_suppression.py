@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
-from apps.priorities.visibility import LARGEST_PART, Amounts, shown_entries
+from apps.priorities.suppression import LARGEST_PART, Amounts, shown_entries
 from tests.examples import examples
 
 Mask = npt.NDArray[np.bool_]

@@ -25,8 +25,9 @@ from apps.accounts.request_cache import cache_for_request
 from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import DomainError
 from apps.mapping import changes as mapping_changes
-from apps.mapping.attachments import attach_account, claim_account, decide_claim, detach_account
+from apps.mapping.attachments import attach_account, detach_account
 from apps.mapping.changes import make_change, preview_change
+from apps.mapping.claims import claim_account, decide_claim
 from apps.mapping.membership_plan import apply_membership_rules
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS

@@ -45,10 +45,10 @@ from apps.analytics.series.visible_days import as_visible
 from apps.policies.models import Revision
 from apps.policies.selectors import READ, get_policy
 from apps.policies.settings import tolerance_at
-from apps.priorities.change_effects import RequestEvidence, Week
+from apps.priorities.entry_order import state_of
 from apps.priorities.local_only import list_local_only_entries
+from apps.priorities.request_evidence import RequestEvidence, Week
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.snapshots import state_of
 from apps.usage.quality.coverage import list_gaps
 
 

@@ -43,11 +43,11 @@ from apps.engine.explain import (
 )
 from apps.explain.levels import Numbers, effects_of
 from apps.policies.models import Policy
+from apps.priorities.entry_order import is_on_target
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import is_on_target
 
 # --- Return to target -------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

@@ -37,6 +37,7 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
+from apps.priorities.entry_order import slack_of
 from apps.priorities.metering import window_of
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
@@ -44,8 +45,7 @@ from apps.priorities.sentences.numbers import span
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountNames, AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import slack_of
-from apps.priorities.visibility import names_in, numbers_visible_in, own_queries
+from apps.priorities.visible_entries import names_in, numbers_visible_in, own_queries
 
 F8 = npt.NDArray[np.float64]
 HORIZON_S = HORIZON_DAYS * DAY_S

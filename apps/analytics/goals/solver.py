@@ -30,7 +30,7 @@ from apps.engine.analysis import goals
 from apps.engine.decay import bucket_weights, get_decay_function
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
-from apps.priorities.recompute.inputs import Correction
+from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.pipeline import Inputs, compute_from
 from apps.priorities.recompute.simulation import Changes, apply_changes, demand_of, simulate
 

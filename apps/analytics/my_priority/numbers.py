@@ -35,7 +35,7 @@ from apps.explain.walk import walk_to
 from apps.policies.tree.columns import Mask
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visible_entries import numbers_visible_in
 from apps.usage.models import Record
 
 MOST_JOBS = 50_000  # the newest ones

@@ -29,7 +29,7 @@ from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visible_entries import numbers_visible_in
 
 # --- When the deciding level returns ----------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]

@@ -32,8 +32,9 @@ from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import read_data, unpack_snapshot
-from apps.priorities.visibility import numbers_visible_in, own_queries
+from apps.priorities.snapshot_values import unpack_snapshot
+from apps.priorities.snapshots import read_data
+from apps.priorities.visible_entries import numbers_visible_in, own_queries
 
 MOST_DAYS = 365  # daily snapshots are stored for this long
 MOST_BYTES = 32_000_000  # of snapshots read in one request; above that only every n-th day is read

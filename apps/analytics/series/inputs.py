@@ -39,7 +39,7 @@ from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import TreeColumns, load_tree
 from apps.priorities.local_only import list_local_only_entries
 from apps.priorities.metering import AccountUsage, SourceRow, usage_of_scope, window_of
-from apps.priorities.recompute.inputs import Correction, apply_corrections, correction_amounts, load_corrections
+from apps.priorities.recompute.corrections import Correction, apply_corrections, correction_amounts, load_corrections
 from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 

@@ -20,7 +20,7 @@ from django.conf import settings
 from apps.analytics.series.daily_series import F8, DailySeries, Mask, SeriesDays
 from apps.analytics.series.stored_series import load_children, load_series
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.visibility import is_large_enough, members_below
+from apps.priorities.suppression import is_large_enough, members_below
 
 _TOLERANCE = 1e-9  # relative: a smaller own usage of the parent is rounding error
 _DELAY_S = 600.0  # after its end a day is hidden for this long

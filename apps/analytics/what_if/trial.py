@@ -37,7 +37,7 @@ from apps.priorities.recompute.totals import Totals, conflict_without_algorithm
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import names_in, numbers_visible_in, own_queries
+from apps.priorities.visible_entries import names_in, numbers_visible_in, own_queries
 
 __all__ = [
     "DEFAULT_DAYS",

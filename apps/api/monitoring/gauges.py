@@ -26,10 +26,10 @@ from apps.notices.mail import count_mails, failing_mail
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
 from apps.policies.settings import tolerances_of
+from apps.priorities.entry_order import out_of_tolerance
 from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.selectors import count_unmapped_by_source
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import out_of_tolerance
 from apps.runs.models import Run
 from apps.runs.workers import is_stalled, silent_workers
 from apps.runs.workers import last_contact_at as last_worker_contact_at

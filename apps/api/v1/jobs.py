@@ -17,7 +17,8 @@ from apps.api.parsing import StrictJSONParser
 from apps.api.views import APIView
 from apps.core import clock
 from apps.engine.jobs import all_job_algorithms
-from apps.priorities.jobs import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many, sam_case
+from apps.priorities.job_cases import MOST_CASES, MOST_JOBS, explain_jobs, refuse_many
+from apps.priorities.sam_cases import sam_case
 
 
 class SamCaseFilterSerializer(serializers.Serializer[Any]):

@@ -33,7 +33,7 @@ from apps.core import clock
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
-from apps.priorities.visibility import newest_for
+from apps.priorities.visible_entries import newest_for
 
 LOOK_UP: Scopes = {
     "GET": frozenset({PRIORITIES_READ, SELF_READ}),

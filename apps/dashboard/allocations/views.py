@@ -37,7 +37,7 @@ from apps.policies.allocations.conversion import ConversionQuery, preview_core_h
 from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
-from apps.priorities.records import CoreHourWeeks
+from apps.priorities.core_hour_weeks import CoreHourWeeks
 from apps.priorities.selectors.allocations import AllocationTable, get_allocation_table
 from apps.priorities.selectors.usage import get_core_hour_weeks
 

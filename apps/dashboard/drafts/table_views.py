@@ -31,8 +31,8 @@ from apps.policies.files.import_export import PastePlan, plan_paste
 from apps.policies.operations.apply import Operation
 from apps.policies.services import change_settings
 from apps.policies.settings import RESOURCES
+from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 from apps.priorities.selectors.draft import DraftView
-from apps.priorities.selectors.usage import factor_name, unmatched_class_factors
 
 _SHOWN = 200
 SAMPLE = "path\tshares\n/physics\t30\n/physics/alice\t2\n/physics/bob\tinherit\n"

@@ -17,7 +17,8 @@ from apps.dashboard.group.forms import GroupInput, MemberInput, may_boost, uncha
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.operations.apply import Operation
-from apps.priorities.change_effects import MOST_RANKED_AT_ONCE, simulate_operations
+from apps.priorities.change_effects import simulate_operations
+from apps.priorities.request_evidence import MOST_RANKED_AT_ONCE
 from apps.priorities.selectors.group import GroupPage, MemberRow
 
 # --- Members ----------------------------------------------------------------------------------------------------------

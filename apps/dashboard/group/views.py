@@ -43,7 +43,7 @@ from apps.policies.requests.group_division import (
     undo_division,
 )
 from apps.policies.requests.share_requests import RequestState, RequestTerms, plan_request, request_shares, requests_for
-from apps.priorities.change_effects import get_request_evidence, preview_request
+from apps.priorities.request_evidence import get_request_evidence, preview_request
 from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 
 __all__ = [

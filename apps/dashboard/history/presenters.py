@@ -31,7 +31,8 @@ from apps.policies.selectors import list_revisions
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import RevisionDiff
-from apps.priorities.selectors.history import PLACE, Correction, HistoryLine
+from apps.priorities.selectors.history import PLACE, HistoryLine
+from apps.priorities.selectors.revision_differences import Correction
 from apps.priorities.sentences import unit_of
 
 # --- Differences ------------------------------------------------------------------------------------------------------

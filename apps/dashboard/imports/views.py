@@ -29,7 +29,7 @@ from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, frag
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.selectors import list_policies
 from apps.priorities import selectors as priorities
-from apps.priorities.selectors.usage import ImportEffect, get_import_effect
+from apps.priorities.selectors.import_effect import ImportEffect, get_import_effect
 from apps.runs import services as runs
 from apps.usage import selectors, services
 from apps.usage.import_notes import note_lines

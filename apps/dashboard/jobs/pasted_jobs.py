@@ -44,7 +44,7 @@ from apps.engine.jobs.listing_check import (
     priorities,
 )
 from apps.engine.jobs.listings import ASIDE, PENDING, Printed, read_printed
-from apps.priorities.jobs import explain_jobs
+from apps.priorities.job_cases import explain_jobs
 
 MOST_JOBS = 2_000  # a page solves the case once for each variant
 MOST_VALUES = 40 * MOST_JOBS

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from apps.engine.jobs import get_job_algorithm
 from apps.engine.jobs.gridengine import term_weights
 from apps.engine.jobs.listings import PENDING
-from apps.priorities.jobs import explain_jobs
+from apps.priorities.job_cases import explain_jobs
 
 # --- Terms of jobs ----------------------------------------------------------------------------------------------------
 MOST_ROWS = 200  # shown on a page; all jobs are computed

@@ -41,7 +41,7 @@ from apps.engine.jobs import all_job_algorithms, get_job_algorithm
 from apps.engine.jobs.gridengine.config import AS_SHIPPED, MOST_FUNCTIONAL_JOBS, PRESETS
 from apps.engine.jobs.listing_check import TERMS
 from apps.policies.selectors import list_policies
-from apps.priorities.jobs import sam_case
+from apps.priorities.sam_cases import sam_case
 
 # --- Examples ---------------------------------------------------------------------------------------------------------
 _FOLDER = Path(__file__).with_name("examples")

@@ -21,7 +21,8 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import Rule
-from apps.mapping.selectors import MappingPage, OtherCaseRow, RuleRow, Suggestion, UnmappedRow
+from apps.mapping.selectors import MappingPage, OtherCaseRow, RuleRow, UnmappedRow
+from apps.mapping.suggestions import Suggestion
 from apps.mapping.versions import VersionRow
 
 MOST_MOVES = 50

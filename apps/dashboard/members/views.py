@@ -21,8 +21,8 @@ from apps.dashboard.members.presenters import AttachForm, RuleForm, seen_tag
 from apps.dashboard.shell import lines, publishing
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.mapping import attachments
 from apps.mapping import attachments as attaching
+from apps.mapping import claims
 from apps.mapping import permissions as map_rights
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
@@ -127,7 +127,7 @@ def decide_claim(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     claim_id, confirm = read_whole(request.POST.get("claim", "")) or 0, read_action(request).step == "confirm"
     rights = map_rights.rights_in(policy, at=now, actor=actor, scope=map_rights.WRITE)
     rights.sees.require(rights.tree.index_of_uid(uid))
-    attachments.decide_claim(rights, claim_id=claim_id, confirm=confirm, at=now, actor=actor)
+    claims.decide_claim(rights, claim_id=claim_id, confirm=confirm, at=now, actor=actor)
     messages.success(request, _("Confirmed") if confirm else _("Rejected"))
     return SeeOther(page_url(policy, uid))
 

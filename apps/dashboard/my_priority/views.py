@@ -43,10 +43,10 @@ from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_lea
 from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
 from apps.explain.walk import WalkStep
-from apps.mapping import attachments
+from apps.mapping import claims
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.jobs import WaitingJobs
 from apps.priorities.sentences import Message, text_of
+from apps.priorities.waiting_jobs import WaitingJobs
 from apps.schedulers.my_jobs import facts_about, list_my_waiting_jobs
 from apps.schedulers.selectors import has_queue
 
@@ -277,7 +277,7 @@ def claim(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _show(request, claim_form=form, status=422)
     try:
-        settled = attachments.claim_account(**form.cleaned_data, at=clock.now(), actor=actor_of(request))
+        settled = claims.claim_account(**form.cleaned_data, at=clock.now(), actor=actor_of(request))
     except (Conflict, Invalid) as error:
         form.add_error(None, error.message)
         return _show(request, claim_form=form, status=status_of(error))
@@ -290,7 +290,7 @@ def claim(request: HttpRequest) -> HttpResponse:
 def withdraw_claim(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("claim", "")
     claim_id = read_whole(text) or 0
-    attachments.cancel_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
+    claims.cancel_claim(claim_id=claim_id, at=clock.now(), actor=actor_of(request))
     messages.success(request, _("Withdrawn"))
     return SeeOther(reverse("dashboard:my-priority") + "#accounts")
 
@@ -300,7 +300,7 @@ def _show(request: HttpRequest, *, status: int = 200, claim_form: ClaimForm | No
     context = {
         **page,
         "live": bool(page.get("figures")),
-        "my_accounts": attachments.list_my_accounts(actor=actor_of(request)),
+        "my_accounts": claims.list_my_accounts(actor=actor_of(request)),
         "claim_form": claim_form or ClaimForm(),
         "crumbs": [{"label": _("My priority")}],
     }

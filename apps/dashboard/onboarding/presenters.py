@@ -19,7 +19,7 @@ from apps.dashboard.mapping.presenters import WHY
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.lines import bar_label, tolerance_of
 from apps.dashboard.shell.presentation import Balance
-from apps.mapping.selectors import Suggestion
+from apps.mapping.suggestions import Suggestion
 from apps.onboarding.tree_vs_usage import DAYS, TopEntry, TreeVsUsage, Unplaced
 from apps.policies.tree.columns import TreeColumns
 

@@ -26,7 +26,8 @@ from apps.dashboard.shell.lines import Line
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import Condition, age_of, condition_of
-from apps.mapping.attachments import key_of, list_claims
+from apps.mapping.attachments import key_of
+from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.notices.selectors import list_open_notices

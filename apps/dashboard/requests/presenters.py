@@ -21,7 +21,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestedShares, RequestState
-from apps.priorities.change_effects import Giver, RequestEvidence, Week
+from apps.priorities.request_evidence import Giver, RequestEvidence, Week
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),

@@ -51,7 +51,7 @@ from apps.policies.requests.share_requests import (
 from apps.policies.selectors import get_change_set
 from apps.policies.services import withdraw_change_set
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects import get_request_evidence
+from apps.priorities.request_evidence import get_request_evidence
 
 # --- Page -------------------------------------------------------------------------------------------------------------
 SHOWN = 20  # requests shown with their evidence; the others are listed by title

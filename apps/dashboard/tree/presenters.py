@@ -27,7 +27,7 @@ from apps.dashboard.shell.lines import draw_trends
 from apps.dashboard.shell.requests import actor_of
 from apps.explain.entry_page import EntryPage, get_entry_page
 from apps.policies.changesets import drafts
-from apps.priorities.records import LocalOnly
+from apps.priorities.moments import LocalOnly
 from apps.priorities.selectors import TreePage
 from apps.priorities.selectors.tree_listing import DEEPEST, SORTS, Arrangement, parts_of_children
 from apps.priorities.selectors.visible_snapshot import local_only_among

@@ -29,7 +29,8 @@ from apps.figures.tree_options import TreeOptions, read_tree_options
 from apps.priorities import selectors
 from apps.priorities.records import IciclePage
 from apps.priorities.selectors import open_view
-from apps.priorities.selectors.tree import get_icicle, get_tree_rows, iterate_rows, selectable
+from apps.priorities.selectors.icicle import get_icicle
+from apps.priorities.selectors.tree import get_tree_rows, iterate_rows, selectable
 
 # --- Tree -------------------------------------------------------------------------------------------------------------
 MOST_CURRENT = 100  # rows of one request

@@ -31,7 +31,8 @@ from apps.priorities.delivered_usage import BySite, load_by_site
 from apps.priorities.metering import window_of
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.priorities.visibility import Amounts, daily_snapshot_before, shown_entries
+from apps.priorities.suppression import Amounts, shown_entries
+from apps.priorities.visibility import daily_snapshot_before
 
 MOST_ROWS = 300
 MOST_LEVELS = 6

@@ -34,7 +34,7 @@ from apps.federation.usage_feeds.feed_sums import (
 from apps.federation.usage_feeds.stored_rows import NO_ROWS, HourRows
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
-from apps.priorities.recompute.inputs import read_fingerprint
+from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.usage.changed_hours import earliest_change
 from apps.usage.models import Bucket, Source
 

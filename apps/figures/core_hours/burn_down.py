@@ -14,7 +14,7 @@ from apps.figures import axes, traces
 from apps.figures.core_hours import labels
 from apps.figures.figure import Column, Control, EndLabel, Figure, Table
 from apps.policies.allocations.records import DAY, begins_at
-from apps.priorities.records import AllocationLeft, CoreHourWeeks
+from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks
 from apps.priorities.sentences.numbers import percent
 
 HIDE = "left_hide"  # query parameter of the page

@@ -15,7 +15,7 @@ from apps.figures import axes
 from apps.figures.figure import Choice, Figure, Table, with_changes
 from apps.figures.traces import MOST_SERIES, series_color
 from apps.policies.allocations.records import Period
-from apps.priorities.records import CoreHourWeeks
+from apps.priorities.core_hour_weeks import CoreHourWeeks
 from apps.priorities.sentences.numbers import number
 
 _MOST_HIDDEN = 16  # values of the parameter

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from apps.figures import axes, traces
 from apps.figures.core_hours import labels
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, read_choice, with_changes
-from apps.priorities.records import CoreHourWeeks, WeekAmounts
+from apps.priorities.core_hour_weeks import CoreHourWeeks, WeekAmounts
 from apps.priorities.sentences.numbers import percent
 
 BY, UNIT, HIDE = "usage_by", "usage_unit", "usage_hide"  # query parameters of the page

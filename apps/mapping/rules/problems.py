@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from apps.accounts.account_ids import AccountKey
-from apps.mapping.rules.resolver import Resolver, ambiguous_accounts
+from apps.mapping.rules.resolver import Resolver
 from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.slurm_accounts import ambiguous_accounts
 
 _MOST_NAMES = 5
 

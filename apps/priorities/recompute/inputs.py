@@ -1,127 +1,29 @@
-"""Inputs of a recompute: the policy's state at an instant, its adjustments of usage, and a fingerprint of it all."""
+"""Inputs of a recompute: the policy's state at an instant."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
-from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-from django.conf import settings as site_settings
 from django.db import connection
-from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from apps import engine
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.core.errors import FieldProblem, Invalid
-from apps.engine import decay
 from apps.mapping.models import MappingVersion
 from apps.mapping.rules.resolver import KnownAccounts
-from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set, people_digest
+from apps.mapping.rules.rule_set import RuleSet, build_rule_set, load_rule_set
 from apps.mapping.versions import MappingState, mapping_at_version, version_number_at, version_of
 from apps.policies.models import Adjustment, Policy, Revision
 from apps.policies.selectors import get_revision
 from apps.policies.tree.columns import TreeColumns
-from apps.policies.tree.stored import load_tree
-from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
 from apps.priorities.models import Snapshot
 from apps.usage.changed_hours import earliest_change
-from apps.usage.selectors import watermarks
-
-# --- Corrections ------------------------------------------------------------------------------------------------------
-F8 = npt.NDArray[np.float64]
-_HOUR_S = decay.BUCKET_S
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """One active adjustment: seconds of a resource (below 0: a refund), as if used in the hour of `at_s`."""
-
-    uid: UUID
-    entry_uid: UUID
-    resource: str
-    amount_s: float
-    at_s: float
-    note: str = ""
-
-
-def load_corrections(policy: Policy, revision: int) -> tuple[Correction, ...]:
-    """Adjustments active in a revision, sorted by uid so that the order doesn't depend on the database."""
-    rows = Adjustment.objects.filter(policy=policy, since__lte=revision).filter(Q(until=None) | Q(until__gt=revision))
-    found = rows.values_list("uid", "entry_uid", "resource", "amount_s", "at", "note")
-    ordered = sorted(found, key=lambda row: str(row[0]))
-    return tuple(
-        Correction(uid, entry, what, amount, at.timestamp(), note) for uid, entry, what, amount, at, note in ordered
-    )
-
-
-def correction_amounts(
-    corrections: Sequence[Correction], *, metric: Mapping[str, Any], window: decay.Window, as_of_s: float
-) -> F8:
-    """Amount of each correction at `as_of_s` in the metric's unit: amount × weight of its resource × decay.
-
-    0 before the instant of the correction.
-    """
-    if not corrections:
-        return np.zeros(0)
-    hour_s = np.array([each.at_s // _HOUR_S * _HOUR_S for each in corrections])
-    amount = np.array([metric["weights"].get(each.resource, 0.0) * each.amount_s for each in corrections])
-    amount[np.array([each.at_s for each in corrections]) > as_of_s] = 0.0
-    counted: F8 = amount * decay.bucket_weights(hour_s, as_of_s, window) + 0.0  # no −0
-    return counted
-
-
-def corrections_json(tree: TreeColumns, corrections: Sequence[Correction], counted: F8) -> list[dict[str, Any]]:
-    """Corrections with an amount other than 0, as the snapshot stores them; `counted` is in the metric's unit."""
-    return [
-        {
-            "uid": str(each.uid),
-            "entry": str(each.entry_uid),
-            "resource": each.resource,
-            "amount_s": each.amount_s,
-            "at_s": each.at_s,
-            "note": each.note,
-            "counted": amount,
-        }
-        for each, amount in zip(corrections, counted.tolist(), strict=True)
-        if amount and tree.index_of_uid(each.entry_uid) is not None
-    ]
-
-
-def apply_corrections(tree: TreeColumns, own: F8, corrections: Sequence[Correction], counted: F8) -> F8:
-    """Add corrections to the entries' own usage (n,); no usage falls below 0.
-
-    Added usage belongs to the entry itself, also if it is a group. A refund reduces the entry and all entries below in
-    proportion to their usage, so that their relative shares stay. Refunds of deeper entries are applied first.
-    """
-    net: dict[int, float] = {}
-    for each, amount in zip(corrections, counted.tolist(), strict=True):
-        at = tree.index_of_uid(each.entry_uid)
-        if at is not None and amount:
-            net[at] = net.get(at, 0.0) + amount
-    if not net:
-        return own
-    own = own.copy()
-    for at, amount in net.items():
-        own[at] += max(amount, 0.0)
-    for at in sorted((at for at, amount in net.items() if amount < 0), reverse=True):
-        below = tree.subtree(at)
-        total = sum(float(own[level.start : level.stop].sum()) for level in below)
-        left = max(total + net[at], 0.0)
-        for level in below:
-            own[level.start : level.stop] *= left / total if total > 0 else 1.0
-    return own
-
-
-# --- State at an instant --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class PolicyState:
     """Revision, settings and mapping that decide priorities besides usage. mapping: None for the current one."""
@@ -218,59 +120,3 @@ def _entries_of_attached(mapping: MappingState) -> dict[AccountKey, Any]:
     rows = Account.objects.filter(pk__in=list(mapping.attached)).order_by("pk").values_list("pk", *fields)
     entries = {AccountKey(*row[1:]): mapping.attached[row[0]] for row in rows}
     return entries | {canonical(key): uid for key, uid in entries.items() if canonical(key) not in entries}
-
-
-# --- Fingerprint ------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Fingerprint:
-    """Everything that decides the numbers of a snapshot; equal fingerprints give equal snapshots."""
-
-    policy_slug: str
-    revision: int
-    mapping_version: int
-    watermarks: Mapping[str, int]
-    settings: Mapping[str, Any]
-    engine_version: str
-    as_of: datetime
-    people: str = ""  # digest of the members of sign-in groups that membership rules name
-    local_only: tuple[LocalOnlyEntry, ...] = ()  # entries in local-only fallback
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **({"people": self.people} if self.people else {}),
-            **({"fallbacks": [one.to_json() for one in self.local_only]} if self.local_only else {}),
-            "policy": self.policy_slug,
-            "revision": self.revision,
-            "mapping_version": self.mapping_version,
-            "watermarks": dict(self.watermarks),
-            "settings": dict(self.settings),
-            "engine_version": self.engine_version,
-            "as_of": self.as_of.astimezone(UTC).isoformat(),
-        }
-
-    @cached_property
-    def digest(self) -> str:
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-
-def read_fingerprint(policy: Policy, *, as_of: datetime, state: PolicyState | None = None) -> Fingerprint:
-    """Fingerprint of what the database holds now. state: of a past instant; the current state by default."""
-    state = state or current_state(policy)
-    return Fingerprint(
-        policy_slug=policy.slug,
-        revision=state.revision,
-        mapping_version=state.mapping_version,
-        watermarks=watermarks(),
-        settings=state.settings,
-        engine_version=engine.VERSION,
-        as_of=as_of,
-        people=people_digest(load_tree(policy, state.revision)),
-        local_only=tuple(one for one in list_local_only_entries(policy) if tick_of(one.since) <= as_of),
-    )
-
-
-def tick_of(at: datetime) -> datetime:
-    """`at` rounded down to a whole tick: all workers compute priorities for the same instant."""
-    tick_s = site_settings.FAIRSHARE_TICK_S
-    return datetime.fromtimestamp(at.timestamp() // tick_s * tick_s, UTC)

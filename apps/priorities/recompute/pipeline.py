@@ -39,19 +39,17 @@ from apps.priorities.metering import (
 )
 from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.own_times import load_ended
-from apps.priorities.recompute.inputs import (
+from apps.priorities.recompute.corrections import (
     Correction,
-    Fingerprint,
     apply_corrections,
     correction_amounts,
     corrections_json,
-    current_state,
-    find_later_changes,
     load_corrections,
-    read_fingerprint,
-    state_at,
 )
-from apps.priorities.snapshots import pack_snapshot, values_of, write_data
+from apps.priorities.recompute.fingerprint import Fingerprint, read_fingerprint
+from apps.priorities.recompute.inputs import current_state, find_later_changes, state_at
+from apps.priorities.snapshot_values import pack_snapshot, values_of
+from apps.priorities.snapshots import write_data
 from apps.runs.models import Run
 from apps.usage.arrays import OpenRecords, UsageArrays, load_open_records, load_usage
 from apps.usage.models import JobClass, Source

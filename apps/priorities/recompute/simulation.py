@@ -35,7 +35,7 @@ from apps.priorities.metering import (
     window_of,
 )
 from apps.priorities.recompute.comparison import ComputedTree, Side, compare
-from apps.priorities.recompute.inputs import Correction
+from apps.priorities.recompute.corrections import Correction
 from apps.priorities.recompute.pipeline import Computed, Inputs, compute_from
 
 F8 = npt.NDArray[np.float64]
@@ -47,7 +47,6 @@ HORIZONS_DAYS = (0, 1, 7, 30)
 _NO_DECAY = decay.Window()
 
 
-# --- Changes ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Changes:
     """Hypothetical changes of a recompute's inputs; None: as in the inputs.
@@ -88,7 +87,6 @@ def _without_sources(inputs: Inputs, source_ids: Collection[int]) -> Inputs:
     )
 
 
-# --- Simulation -------------------------------------------------------------------------------------------------------
 def simulate(
     inputs: Inputs,
     variants: Sequence[Changes],
@@ -143,7 +141,6 @@ def _usage_without(accounts: AccountUsage, inputs: Inputs, remaining: Inputs) ->
     return accounts_with_demand(by_approach, remaining.opened, remaining.account_ids)
 
 
-# --- Usage some days ahead --------------------------------------------------------------------------------------------
 def demand_of(inputs: Inputs, settings: PolicySettings) -> AccountUsage:
     """What each account used a second, by source, in the buckets that began in the last 14 days, without decay.
 
@@ -194,7 +191,6 @@ def usage_ahead(
     return AccountUsage(ahead, known.has_demand, known.demand_core_s)
 
 
-# --- With and without a change ----------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Projection:
     """Leaves ranked before or after a change, with rank and factor at each horizon with and without it.

@@ -19,7 +19,8 @@ from apps.policies.recompute_runs import ATTEMPTS, KIND, queue_recompute, subjec
 from apps.policies.selectors import get_policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
-from apps.priorities.recompute.inputs import read_fingerprint, refuse_before_first, tick_of
+from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
+from apps.priorities.recompute.inputs import refuse_before_first
 from apps.runs.models import Run
 from apps.runs.services import Lease, enqueue_run
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from apps.policies.selectors import EntryChange
-from apps.priorities.records import Moment
-from apps.priorities.selectors.history import EntryHistory, HistoryLine, RevisionDiff, diff_revisions, get_entry_history
+from apps.priorities.moments import Moment
+from apps.priorities.selectors.freshness import Freshness, InputAge, freshness
+from apps.priorities.selectors.history import EntryHistory, HistoryLine, get_entry_history
 from apps.priorities.selectors.overview import Overview, Publish
+from apps.priorities.selectors.revision_differences import RevisionDiff, diff_revisions
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import MoreRow, TreePage, get_tree_page
 from apps.priorities.selectors.unmapped import (
@@ -15,7 +17,7 @@ from apps.priorities.selectors.unmapped import (
     count_unmapped_of_preview,
     list_other_case_of_import,
 )
-from apps.priorities.selectors.visible_snapshot import Freshness, InputAge, freshness, list_snapshots
+from apps.priorities.selectors.visible_snapshot import list_snapshots
 
 __all__ = [
     "EntryChange",

@@ -26,7 +26,7 @@ from apps.policies.tree.columns import Mask, Node, TreeColumns
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.selectors.tree import MOST_MATCHES, MOST_ROWS, PAGE, WINDOW, MoreRow, offset
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import numbers_visible_in
+from apps.priorities.visible_entries import numbers_visible_in
 
 _SAME = 1e-12
 

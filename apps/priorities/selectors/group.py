@@ -25,11 +25,11 @@ from apps.policies.settings import PolicySettings, refuse_unsuitable_tree, toler
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import TreeColumns
 from apps.policies.tree.terms import Dates
-from apps.priorities.records import LocalOnly
+from apps.priorities.entry_order import State, state_of
+from apps.priorities.moments import LocalOnly
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
 from apps.priorities.selectors.tree import offset
 from apps.priorities.selectors.visible_snapshot import local_only_among
-from apps.priorities.snapshots import State, state_of
 
 MOST_MEMBERS = 100
 

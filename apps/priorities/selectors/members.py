@@ -15,7 +15,8 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.core.errors import NotAllowed
-from apps.mapping.attachments import OpenClaim, list_attachments, list_claims
+from apps.mapping.attachments import list_attachments
+from apps.mapping.claims import OpenClaim, list_claims
 from apps.mapping.membership_activity import load_group_users
 from apps.mapping.membership_plan import MembershipState, plan_additions
 from apps.mapping.models import Attachment

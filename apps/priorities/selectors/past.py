@@ -13,12 +13,12 @@ from apps.core import clock
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
-from apps.priorities.recompute.inputs import first_usage_at, read_fingerprint, state_at
+from apps.priorities.recompute.fingerprint import read_fingerprint
+from apps.priorities.recompute.inputs import first_usage_at, state_at
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
-# --- Days -------------------------------------------------------------------------------------------------------------
 _MOST_REVISIONS = 400
 # Stored days: those with a snapshot in their last hour, which represents the end of the day.
 _PAST = """
@@ -73,7 +73,6 @@ def _day(at: datetime, zone: tzinfo) -> int:
     return at.astimezone(zone).date().toordinal()
 
 
-# --- Reconstruction ---------------------------------------------------------------------------------------------------
 CLOSE = timedelta(hours=1)  # a stored snapshot that is at most this much older is used for an instant
 _MOST_CACHED = 4
 _cache: LRUCache[tuple[int, str], ServedSnapshot] = LRUCache(_MOST_CACHED)

@@ -25,6 +25,7 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.policies.settings import PolicySettings, tolerance_at, tolerances_of
 from apps.policies.tree.columns import SCOPES
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.priorities.entry_order import out_of_tolerance, own_numbers, state_of
 from apps.priorities.metering import unit_of_usage
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.comparison import matching_indexes
@@ -32,14 +33,8 @@ from apps.priorities.records import EntryRow as EntryRow
 from apps.priorities.selectors.past import CLOSE, reconstruct
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import out_of_tolerance, own_numbers, state_of
-from apps.priorities.visibility import (
-    daily_snapshot_before,
-    numbers_visible_in,
-    own_queries,
-    reads_sums,
-    visible_numbers,
-)
+from apps.priorities.visibility import daily_snapshot_before, visible_numbers
+from apps.priorities.visible_entries import numbers_visible_in, own_queries, reads_sums
 
 F8 = npt.NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import Readable
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import Values
+from apps.priorities.snapshot_values import Values
 
 ENTRY_COLUMNS = (
     Column("path"),

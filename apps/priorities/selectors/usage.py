@@ -1,4 +1,4 @@
-"""Core-hours delivered by week, allocations that start or end soon, the effect of an import, unused class factors.
+"""Core-hours delivered by week, and allocations that start or end soon.
 
 Amounts of freely chosen periods are shown only for entries that the reader sees by name, as in the table of
 allocations: sums over any period could reveal one person's usage.
@@ -6,11 +6,10 @@ allocations: sums over any period could reveal one person's usage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -19,23 +18,19 @@ import numpy.typing as npt
 from django.conf import settings as site_settings
 from django.utils.translation import gettext as _
 
-from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
-from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.allocations.capacities import capacities_of
 from apps.policies.allocations.records import HOUR, Period, begins_at, day_of
 from apps.policies.allocations.services import allocation_permission, allocations_of
 from apps.policies.allocations.summary import Event, ending_soon, events_in
 from apps.policies.models import Allocation
-from apps.priorities.delivered_usage import DeliveredBySite, load_delivered, load_delivered_by_site
-from apps.priorities.metering import CLASS_NAMES, JobClassRow, unmatched_factors
-from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.priorities.delivered_usage import DeliveredBySite, load_delivered_by_site
 from apps.priorities.selectors.allocation_sums import TableSums
 from apps.priorities.selectors.allocations import listed_entries
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.usage.models import Import, JobClass, Source
+from apps.usage.models import Source
 
 LONGEST_DAYS = 5 * 366
 MOST_SERIES = 8
@@ -254,78 +249,3 @@ def _upcoming(view: PolicyView, today: date, events: list[Event], allocations: l
     names = {uid: tree.name[i] for uid, i in places.items() if i is not None and view.visibility.may_see(i)}
     shown = [each for each in allocations if each.entry_uid in names]
     return Upcoming(view.policy.slug, view.policy.name, today, view.now, events, may_allocate, shown, names)
-
-
-# --- Effect of an import ---------------------------------------------------------------------------
-_MOST_ROWS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class ImportEffectRow:
-    """One top-level entry; core-seconds as recorded."""
-
-    name: str
-    before: float
-    added: float
-
-    @property
-    def after(self) -> float:
-        return self.before + self.added
-
-
-@dataclass(frozen=True)
-class ImportEffect:
-    """Effect of an import. rows: the largest of `n_rows` top entries. unmapped: core-seconds of unmapped accounts."""
-
-    policy_name: str
-    rows: list[ImportEffectRow]
-    n_rows: int
-    unmapped: float
-
-
-def get_import_effect(usage_import: Import, *, policy_slug: str, actor: Actor) -> ImportEffect | None:
-    """Usage that a finished dry run would add; None without accepted records, or if the reader may not see all numbers.
-
-    Raw core-hours, without metric and decay. A corrected record counts in full, as in the sum of the file.
-    """
-    result: dict[str, Any] = usage_import.run.result
-    first_at, last_at = usage_import.first_start_at, usage_import.last_end_at
-    view = open_view(policy_slug=policy_slug, actor=actor)
-    if "core_s_of_names" not in result or first_at is None or last_at is None:
-        return None
-    if not view.visibility.outright.all():
-        return None
-    keys = [AccountKey(usage_import.source.namespace, *names) for names in result["names"]]
-    tree = view.tree
-    places = load_rule_set(view.policy, tree).on(tree).resolve_many(keys)
-    added, unmapped = np.zeros(len(tree)), 0.0
-    for place, core_s in zip(places.tolist(), result["core_s_of_names"], strict=True):
-        if place == UNMAPPED:
-            unmapped += core_s
-        else:
-            added[[*tree.ancestors(place), place][1]] += core_s
-    tops = np.flatnonzero(added).tolist()
-    edges = [_hour(first_at), _hour(last_at - timedelta(microseconds=1)) + timedelta(hours=1)]
-    known = load_delivered(policy=view.policy, tree=tree, entries=tops, edges=edges)
-    rows = [ImportEffectRow(tree.name[i], known.between(i, *edges), float(added[i])) for i in tops]
-    rows.sort(key=lambda row: (-row.added, row.name))
-    return ImportEffect(view.policy.name, rows[:_MOST_ROWS], len(rows), unmapped)
-
-
-def _hour(at: datetime) -> datetime:
-    return at.replace(minute=0, second=0, microsecond=0)
-
-
-# --- Class factors ----------------------------------------------------------------------------------------------------
-def unmatched_class_factors(metric: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Class factors of a metric that match no job of any source."""
-    factors = metric["class_factors"]
-    if not factors:
-        return []
-    rows = JobClass.objects.values_list("id", *CLASS_NAMES)
-    return unmatched_factors(factors, (JobClassRow(*row) for row in rows.iterator()))
-
-
-def factor_name(given: Mapping[str, Any]) -> str:
-    """`partition gpu, qos long`."""
-    return ", ".join(f"{name} {given[name]}" for name in CLASS_NAMES if given[name])

@@ -1,15 +1,14 @@
-"""Snapshots as one reader may see them, now or in the past: visible numbers, moment, fallbacks, and age."""
+"""Snapshots as one reader may see them, now or in the past: visible numbers, moment and fallbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.conf import settings
 from django.db.models import Max, Min
 from django.utils.translation import gettext as _
 
@@ -25,17 +24,14 @@ from apps.policies.tree.columns import Mask
 from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only import LocalOnlyEntry
 from apps.priorities.models import Snapshot
-from apps.priorities.records import LocalOnly, Moment
+from apps.priorities.moments import LocalOnly, Moment
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountNames, AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot, instant
-from apps.priorities.serving.store import SourceAge, State
-from apps.priorities.visibility import names_in, numbers_visible_in
-from apps.usage.timeliness import is_behind, last_contact_at, timeliness
+from apps.priorities.visible_entries import names_in, numbers_visible_in
 
 
-# --- Moments ----------------------------------------------------------------------------------------------------------
 def moment_of(view: PolicyView) -> Moment | None:
     """The revision and snapshot of a view of the past; None for the current state."""
     if view.asked is None:
@@ -60,7 +56,6 @@ def moment_of(view: PolicyView) -> Moment | None:
     )
 
 
-# --- Local-only fallbacks ---------------------------------------------------------------------------------------------
 def list_local_only(view: PolicyView) -> list[LocalOnly]:
     """Visible entries in local-only fallback in the view's snapshot, sorted by path."""
     tops = view.snapshot.local_only_tops if view.snapshot is not None else ()
@@ -89,7 +84,6 @@ def _visible_fallback(view: PolicyView, entry: LocalOnlyEntry) -> LocalOnly:
     return LocalOnly(entry.uid, view.tree.path(i), entry.since, entry.reason, was_then)
 
 
-# --- Snapshot ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class VisibleSnapshot:
     """A snapshot, and a mask of entries with visible numbers, which includes all their ancestors.
@@ -202,86 +196,3 @@ def _not_in_revision(view: PolicyView, uid: UUID) -> DomainError:
     else:
         message = _("Revision %(n)s has no entry %(name)s: revision %(last)d was the last with it.") % values
     return Invalid(message, code="entry_not_in_revision", fields=[FieldProblem("at", message)])
-
-
-# --- Freshness --------------------------------------------------------------------------------------------------------
-Health = Literal["ok", "warn", "bad"]
-_LATE_TICKS = 3  # age in ticks at which priorities are late
-_BAD_TICKS = 30
-
-
-@dataclass(frozen=True)
-class InputAge:
-    """Age of one input; None if unknown."""
-
-    label: str
-    state: Health
-    at: datetime | None
-    age_s: float | None
-
-
-@dataclass(frozen=True)
-class Freshness:
-    """Age and problems of priorities and inputs, shown on every page; of several policies the oldest snapshot."""
-
-    as_of: datetime | None
-    revision: int | None
-    computed_at: datetime | None
-    snapshot_age_s: float | None
-    state: Health
-    problems: list[str]
-    keys: list[str]  # keys of `problems`, in the same order
-    inputs: list[InputAge]
-
-
-def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> Freshness:
-    """Freshness of one policy or all. Never raises and never queries the database. Visible to every actor."""
-    state, now = store.state(), clock.now()
-    snapshots = _wanted(state, policy_slug, actor)
-    oldest = min(snapshots, key=lambda one: one.as_of, default=None)
-    age_s = oldest.age_s(now) if oldest else None
-    inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
-    inputs += [_source_age(source, now) for source in state.sources]
-    found = [] if state.has_database else [("no_database", _("the database is unavailable"))]
-    if oldest is None:
-        found.append(("nothing_computed", _("nothing computed yet")))
-    elif inputs[0].state != "ok":
-        found.append(("priorities_late", _("priorities are late")))
-    late = [one for one in inputs[1:] if one.state != "ok"]
-    found += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
-    return Freshness(
-        as_of=oldest.as_of if oldest else None,
-        revision=oldest.revision if oldest else None,
-        computed_at=oldest.computed_at if oldest else None,
-        snapshot_age_s=age_s,
-        state=_worst([*(one.state for one in inputs), "ok" if state.has_database else "warn"]),
-        problems=[text for _key, text in found],
-        keys=[key for key, _text in found],
-        inputs=inputs,
-    )
-
-
-def _wanted(state: State, policy_slug: str | None, actor: Actor | None) -> Sequence[ServedSnapshot]:
-    return [
-        snapshot
-        for slug, snapshot in state.snapshots.items()
-        if (policy_slug is None or slug == policy_slug) and (actor is None or actor.reaches_policy(slug))
-    ]
-
-
-def _health_of_snapshot(age_s: float | None) -> Health:
-    if age_s is None or age_s > _BAD_TICKS * settings.FAIRSHARE_TICK_S:
-        return "bad"
-    return "warn" if age_s > _LATE_TICKS * settings.FAIRSHARE_TICK_S else "ok"
-
-
-def _source_age(source: SourceAge, now: datetime) -> InputAge:
-    """The age of a source: the time since its last contact."""
-    health: Health = "warn" if is_behind(timeliness(source, now)) else "ok"
-    contact_at = last_contact_at(source)
-    age_s = None if contact_at is None else max((now - contact_at) / timedelta(seconds=1), 0.0)
-    return InputAge(source.name, health, contact_at, age_s)
-
-
-def _worst(states: Sequence[Health]) -> Health:
-    return "bad" if "bad" in states else "warn" if "warn" in states else "ok"

@@ -12,7 +12,6 @@ from django.utils.translation import ngettext_lazy
 
 from apps.priorities.sentences import numbers, walk
 
-# --- Used for several keys --------------------------------------------------------------------------------------------
 _IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
 _IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")
 _NOT_AT_THIS_PACE = _(
@@ -26,7 +25,6 @@ _IF_IN_BETWEEN = _(
 _IF_NOT = _("If %(name)s takes %(share)s of the usage of %(parent)s, it does not reach its target of %(target)s.")
 
 
-# --- Expected date and advice -----------------------------------------------------------------------------------------
 ANSWERS = {
     "when.first": _("Now: no account is ahead of you. Your rank falls as your jobs run."),
     "when.now": ngettext_lazy(
@@ -133,7 +131,6 @@ ANSWERS = {
 }
 
 
-# --- Audience ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Audience:
     """Who can see what: two translated texts, a label and its value."""
@@ -187,7 +184,6 @@ AUDIENCE: Mapping[str, Any] = {
 }
 
 
-# --- Forecasts --------------------------------------------------------------------------------------------------------
 FORECASTS = {
     "forecast.on_target": _("%(name)s is on target: it has %(actual)s of %(parent)s; target %(target)s."),
     "forecast.idle": _("%(name)s has no usage in the window; its target is %(target)s of %(parent)s."),
@@ -254,7 +250,6 @@ SCENARIOS = {
 }
 
 
-# --- The past ---------------------------------------------------------------------------------------------------------
 PAST = {
     "past.none": _("No stored numbers for that time: targets only."),
     "past.as_computed": _("Usage as of %(at)s, as computed at the time."),
@@ -276,7 +271,6 @@ PAST = {
 }
 
 
-# --- All sentences ----------------------------------------------------------------------------------------------------
 TEXTS: Mapping[str, Any] = {
     **walk.LEVELS,
     **walk.VERDICTS,
@@ -290,7 +284,6 @@ TEXTS: Mapping[str, Any] = {
 }
 
 
-# --- Messages ---------------------------------------------------------------------------------------------------------
 # The name of a value decides its format, so that a name has one meaning in all sentences.
 _PERCENT = ("target", "actual", "other_target", "other_actual", "limit", "share", "other_share")
 _FORMATS: Mapping[str, Callable[[Any], str]] = {

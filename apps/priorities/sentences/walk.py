@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-# --- Used for several keys --------------------------------------------------------------------------------------------
 _OVER = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: over by %(points)s.")
 _UNDER = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: under by %(points)s.")
 _ON = _("%(name)s used %(actual)s of %(parent)s; target %(target)s: on target.")
@@ -37,7 +36,6 @@ _FACTOR_CHANGES = _(
 )
 _NOT_RANKED = _("This entry is not ranked. Schedulers receive the factor %(factor)s.")
 
-# --- Levels -----------------------------------------------------------------------------------------------------------
 LEVELS = {
     "walk.over": _OVER,
     "walk.over_you": _OVER,
@@ -101,7 +99,6 @@ LEVELS = {
 }
 
 
-# --- Effects on the factor --------------------------------------------------------------------------------------------
 EFFECTS = {
     "effect.lowers": _FACTOR_CHANGES,
     "effect.raises": _FACTOR_CHANGES,
@@ -141,7 +138,6 @@ EFFECTS = {
 }
 
 
-# --- Contrasts --------------------------------------------------------------------------------------------------------
 CONTRASTS = {
     "contrast.ahead": _("%(ahead)s is ahead of %(behind)s: rank %(rank)s and rank %(other_rank)s of %(of)s."),
     "contrast.tie": _("%(ahead)s and %(behind)s are equal: both have rank %(rank)s of %(of)s."),
@@ -184,7 +180,6 @@ CONTRASTS = {
 }
 
 
-# --- Verdicts ---------------------------------------------------------------------------------------------------------
 _FALLBACK = _("Schedulers receive the fallback factor of the policy.")
 
 _UNRANKED = {

@@ -1,15 +1,14 @@
-"""Index from account names to entries, and hints for look-ups that find no entry or several.
+"""Index from account names to entries.
 
 An index is of one tree, one set of rules and one list of known accounts, and is reused by following snapshots while
-these are unchanged. Results are cached. Hints are made from rules only, never from entries, so that a missing entry and
-one that is hidden from the caller get the same hint.
+these are unchanged. Results are cached.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -321,75 +320,3 @@ def _query_of(key: AccountKey) -> AccountQuery:
 def _includes(one: AccountKey, other: AccountKey) -> bool:
     """Whether one account has all non-empty fields of the other."""
     return all(not text or text == has for has, text in zip(one, other, strict=True))
-
-
-# --- Hints ------------------------------------------------------------------------------------------------------------
-Json = dict[str, Any]
-_FIELDS = ("user", "group", "namespace", "dn", "fqan", "project")
-_MOST_NAMESPACES = 20
-_PLACES = (
-    "check the spelling, send other fields of the account, or attach it to an entry on the page Accounts "
-    "(POST /api/v1/policies/{policy}/mappings)"
-)
-_NO_RULES = (
-    "The policy has no mapping rule for such accounts: make one on the page Accounts, or with "
-    "manage.py import_policy --map."
-)
-
-
-class Hints:
-    """Hints for look-ups in one index."""
-
-    def __init__(self, index: LookupIndex, policy_slug: str) -> None:
-        self._index = index
-        self._places = _PLACES.format(policy=policy_slug)
-
-    def unmapped(self, query: Query, *, is_restricted: bool) -> Json:
-        """Fields `tried` (accounts that rules were applied to) and `hint`. is_restricted: leave out namespaces."""
-        fields = _given_fields(query)
-        names = () if is_restricted or "namespace" in fields else self._index.named.namespaces[:_MOST_NAMESPACES]
-        tried = [{**fields, "namespace": name} for name in names] or [fields]
-        if is_restricted:
-            hint = f"None of the entries that you see has this name: {self._places}."
-        elif not self._needed:
-            hint = _NO_RULES
-        elif (given := fields.get("namespace")) and not self._index.knows_namespace(given):
-            hint = f"No account and no mapping rule has the namespace {given[:80]!r}: {self._of_namespaces}."
-        elif missing := [name for name in self._needed if name not in fields and name not in ("user", "namespace")]:
-            hint = f"Send {' and '.join(missing)} too: mapping rules ask for it. Else {self._places}."
-        else:
-            hint = f"No mapping rule leads this account to an entry: {self._places}."
-        return {"tried": tried, "hint": hint}
-
-    def ambiguous(self, choices: list[Json]) -> Json:
-        names = list(dict.fromkeys(one["namespace"] for one in choices))
-        shown = " or ".join(names[:_MOST_NAMESPACES])
-        hint = f"This name has different entries in different namespaces. Send the namespace: {shown}."
-        return {"choices": choices, "hint": hint}
-
-    @cached_property
-    def _needed(self) -> tuple[str, ...]:
-        """Account fields that some rule reads."""
-        found: dict[str, None] = {}
-        for rule in self._index.places.rules:
-            found["user"] = None
-            if rule.group_pattern or rule.kind == "association" or "{group}" in rule.suffix:
-                found["group"] = None
-            if "{project}" in rule.suffix or rule.kind == "share_tree":
-                found["project"] = None
-            if rule.fqan_pattern:
-                found["fqan"] = None
-            if rule.namespace:
-                found["namespace"] = None
-        return tuple(found)
-
-    @cached_property
-    def _of_namespaces(self) -> str:
-        names = self._index.namespaces[:_MOST_NAMESPACES]
-        return f"send namespace {' or '.join(names)}, or none" if names else "send none"
-
-
-def _given_fields(query: Query) -> Json:
-    if isinstance(query, str):
-        return {"user": query}
-    return {name: text for name in _FIELDS if (text := getattr(query, name))}

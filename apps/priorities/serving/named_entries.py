@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.grid_names import is_dn
-from apps.mapping.rules.resolver import NameIndex, Resolver, account_of_entry
+from apps.mapping.rules.resolver import NameIndex, Resolver
 from apps.mapping.rules.rule import MOST_PARTS, Rule, entry_name, has_wildcard, text_of
 from apps.mapping.rules.share_tree import DEFAULT_LEAF
+from apps.mapping.rules.slurm_accounts import account_of_entry
 
 _FIELD_OF = {"{user}": "user_name", "{group}": "group_name", "{project}": "project"}
 _PLACEHOLDER = re.compile(r"\{(?:user|group|project)\}")

@@ -24,9 +24,10 @@ from apps.engine.codecs import lineage
 from apps.engine.errors import EngineError
 from apps.engine.tree import FairshareTree
 from apps.policies.tree.columns import TreeColumns
+from apps.priorities.entry_order import Ordering
 from apps.priorities.recompute.totals import compute_from_totals
 from apps.priorities.serving.lookup import LookupIndex
-from apps.priorities.snapshots import Ordering, Values
+from apps.priorities.snapshot_values import Values
 
 logger = logging.getLogger(__name__)
 

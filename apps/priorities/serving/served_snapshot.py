@@ -19,13 +19,14 @@ from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
+from apps.priorities.entry_order import Ordering, json_number, ordering_of
 from apps.priorities.local_only import LocalOnlyEntry, local_only_in
 from apps.priorities.recompute.totals import Totals
+from apps.priorities.serving.hints import Hints
 from apps.priorities.serving.lookup import (
     AccountNames,
     AccountQuery,
     Found,
-    Hints,
     LookupIndex,
     Query,
     group_names,
@@ -33,7 +34,7 @@ from apps.priorities.serving.lookup import (
     restrict_to,
 )
 from apps.priorities.serving.new_users import EntryNumbers, NewUsers, RankAndFactor, rank_among_leaves
-from apps.priorities.snapshots import Ordering, Values, json_number, ordering_of
+from apps.priorities.snapshot_values import Values
 
 Mask = npt.NDArray[np.bool_]
 I8 = npt.NDArray[np.int64]
@@ -58,7 +59,6 @@ class ServedSnapshot:
     _answers: dict[Query, bytes] = field(default_factory=dict, repr=False)
     _short_answers: dict[Query, tuple[Short, ...]] = field(default_factory=dict, repr=False)
 
-    # --- Metadata ------------------------------------------------------------------------------------
     @property
     def policy_slug(self) -> str:
         return str(self.meta["policy"])
@@ -145,7 +145,6 @@ class ServedSnapshot:
         at = self.tree.index_of_uid(uid)
         return np.zeros(len(self.tree), dtype=np.bool_) if at is None else self.tree.subtree_mask(at)
 
-    # --- Look-ups -----------------------------------------------------------------------------------------------------
     def lookup(
         self, queries: Sequence[Query], *, mask: Mask | None = None, names: AccountNames | None = None
     ) -> list[Json]:
@@ -281,7 +280,6 @@ class ServedSnapshot:
     def hints(self) -> Hints:
         return Hints(self.index, self.policy_slug)
 
-    # --- JSON of entries ----------------------------------------------------------------------------------------------
     def _described(self, entries: set[int]) -> dict[int, Json]:
         """The JSON fields of these entries. A copy: another thread may empty the cache."""
         found = {entry: kept for entry in entries if (kept := self._entries.get(entry)) is not None}
@@ -404,7 +402,6 @@ class ServedSnapshot:
         spread: npt.NDArray[np.float64] = product if is_whole else np.where(self.values.competes, product[seat], 0.0)
         return spread
 
-    # --- New users ----------------------------------------------------------------------------------------------------
     @cached_property
     def new_users(self) -> NewUsers:
         """Priorities of users who would join by an *each* rule, computed on demand."""

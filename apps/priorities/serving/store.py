@@ -33,7 +33,8 @@ from apps.priorities.models import Snapshot
 from apps.priorities.serving import disk_copies
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.served_snapshot import AccountQuery, Query, ServedSnapshot
-from apps.priorities.snapshots import read_data, unpack_snapshot
+from apps.priorities.snapshot_values import unpack_snapshot
+from apps.priorities.snapshots import read_data
 from apps.usage.models import Source, is_collected
 
 __all__ = ["AccountQuery", "PolicyRow", "Query", "ServedSnapshot", "cached_state", "load_stored", "newest", "state"]

@@ -29,11 +29,11 @@ from apps.analytics.forecast.selectors import level_sentences
 from apps.core.errors import Invalid, NotAllowed
 from apps.engine.decay import Window, bucket_weights
 from apps.engine.explain import History
+from apps.priorities.entry_order import state_of
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.priorities.sentences import Message
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.priorities.snapshots import state_of
 from tests.engine.explain.test_recovery import history
 from tests.examples import examples
 from tests.priority_site import AS_OF, PROJECTS, Site

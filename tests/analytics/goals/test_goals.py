@@ -22,7 +22,8 @@ from apps.policies.operations.apply import apply_operations
 from apps.policies.operations.tree_edits import AddedAdjustment
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow, window_of
-from apps.priorities.recompute.inputs import Correction, Fingerprint
+from apps.priorities.recompute.corrections import Correction
+from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.usage.arrays import OpenRecords, UsageArrays

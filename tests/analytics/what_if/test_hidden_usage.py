@@ -22,9 +22,10 @@ from apps.policies.changesets.review import open_review
 from apps.policies.models import Grant
 from apps.policies.records import NewChangeSet
 from apps.policies.services import change_settings, make_change_set
-from apps.priorities.change_effects import preview_shares, simulate_operations
+from apps.priorities.change_effects import simulate_operations
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
+from apps.priorities.shares_preview import preview_shares
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, Site, children
 from tests.worlds import forget_process

@@ -24,7 +24,7 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.models import Policy
 from apps.policies.services import make_policy
-from apps.priorities.selectors.usage import get_import_effect
+from apps.priorities.selectors.import_effect import get_import_effect
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage import services

@@ -19,8 +19,8 @@ from apps.mapping.moves import Move, ProposedMapping
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.resolver import UNMAPPED
 from apps.mapping.rules.rule import Rule
-from apps.mapping.selectors import Suggestion
 from apps.mapping.services import set_rules
+from apps.mapping.suggestions import Suggestion
 from apps.mapping.versions import list_version_rows
 from apps.policies import services
 from apps.policies.models import Policy

@@ -31,8 +31,8 @@ from apps.explain.verdict import AccountFacts
 from apps.explain.walk import walk_to
 from apps.figures.my_priority.forecast import ForecastOptions, forecast_figure
 from apps.policies.models import Policy
-from apps.priorities.jobs import WaitingJobs
 from apps.priorities.serving.lookup import AccountQuery
+from apps.priorities.waiting_jobs import WaitingJobs
 from apps.schedulers.models import Scheduler
 from apps.schedulers.my_jobs import queue_facts, with_queues
 from apps.schedulers.queue_table import QueueTable, read_queue

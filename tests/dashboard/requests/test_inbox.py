@@ -17,7 +17,7 @@ from apps.policies.changesets import lifecycle
 from apps.policies.models import ChangeSet, Comment, Grant
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.share_requests import RequestTerms, request_shares
-from apps.priorities.change_effects import get_request_evidence
+from apps.priorities.request_evidence import get_request_evidence
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.group.test_group import HTMX, active, give, head, lead, manager, note_of, page  # noqa: F401 - fixtures
 from tests.dashboard.page import read, text_of

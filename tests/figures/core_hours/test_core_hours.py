@@ -16,7 +16,7 @@ from apps.figures import Figure
 from apps.figures.by_name import draw_core_hour_figure
 from apps.figures.first_drawing import first_drawing
 from apps.policies.allocations.records import Period
-from apps.priorities.records import AllocationLeft, CoreHourWeeks, WeekAmounts
+from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
 from tests.figures.schema import check_schema
 
 JANUARY = Period(date(2026, 1, 1), date(2026, 1, 31))

@@ -21,7 +21,8 @@ from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex
+from apps.priorities.serving.hints import Hints
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 from tests.priority_site import AS_OF, Site, finished
 
 DUMP = b"""\

@@ -15,7 +15,8 @@ from apps.onboarding.services import default_rules
 from apps.policies.formats.registry import get_format, maps_by, read_file
 from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex
+from apps.priorities.serving.hints import Hints
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex
 
 # (name, project or not, children): users and a department outside of projects, a project with nodes, one without.
 NODES = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.engine import decay
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
-from apps.priorities.recompute.inputs import Correction, apply_corrections, correction_amounts
+from apps.priorities.recompute.corrections import Correction, apply_corrections, correction_amounts
 from tests.examples import new_uid
 
 HOUR_S = 3600.0

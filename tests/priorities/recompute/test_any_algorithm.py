@@ -21,10 +21,11 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects import preview_shares, simulate_change_set
+from apps.priorities.change_effects import simulate_change_set
 from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.serving import new_users, store
 from apps.priorities.serving.served_snapshot import AccountQuery, ServedSnapshot
+from apps.priorities.shares_preview import preview_shares
 from apps.usage.services import NewSource, make_source
 from tests.example_package.wheel import build_wheel
 from tests.priority_site import AS_OF, Site

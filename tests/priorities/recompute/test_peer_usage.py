@@ -23,8 +23,8 @@ from apps.analytics.series.builder import Builder
 from apps.analytics.series.daily_series import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
 from apps.explain.account_walk import explain
-from apps.mapping import attachments
 from apps.mapping import attachments as attaching
+from apps.mapping import claims
 from apps.mapping.changes import Assign, make_change
 from apps.mapping.rules import resolver as mapping
 from apps.mapping.rules.rule import Rule
@@ -34,7 +34,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.local_only import fall_back, load_fallbacks, recover
 from apps.priorities.models import UnmappedAccounts
 from apps.priorities.pseudonyms import pseudonymise_idle
-from apps.priorities.recompute.inputs import read_fingerprint
+from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.usage.models import Source
@@ -369,7 +369,7 @@ def test_peer_usage_cannot_be_mapped_by_rules_attachments_or_claims(
         )
     somebody = User.objects.create_user("somebody", password=None)
     with pytest.raises(Invalid):
-        attachments.claim_account(
+        claims.claim_account(
             namespace=ENTRY_NAMESPACE, user_name=str(a), at=AS_OF, actor=Actor(user=somebody, via="page")
         )
     site.recompute()

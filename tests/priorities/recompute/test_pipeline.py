@@ -19,7 +19,7 @@ from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow
-from apps.priorities.recompute.inputs import Fingerprint
+from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, pack_result
 from apps.usage.arrays import OpenRecords, UsageArrays
 from tests.examples import examples

@@ -16,9 +16,9 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot, UnmappedAccounts
 from apps.priorities.recompute import pipeline as assembly
 from apps.priorities.recompute import staleness as recompute
-from apps.priorities.recompute.inputs import read_fingerprint, tick_of
+from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.serving import store
-from apps.priorities.snapshots import prune_snapshots
+from apps.priorities.snapshot_retention import prune_snapshots
 from apps.runs.models import Run
 from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
 from tests.grants import make_grant

@@ -18,7 +18,7 @@ from apps.policies.operations.apply import tree_after
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.metering import APPROACHES, JobClassRow, SourceRow
-from apps.priorities.recompute.inputs import Fingerprint
+from apps.priorities.recompute.fingerprint import Fingerprint
 from apps.priorities.recompute.pipeline import Inputs, compute, load_inputs
 from apps.priorities.recompute.simulation import HORIZONS_DAYS, Changes, Projection, demand_of, project, usage_ahead
 from apps.priorities.serving import store

@@ -18,7 +18,6 @@ from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_messages, step_at
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
-from apps.priorities.change_effects import preview_shares
 from apps.priorities.selectors import (
     EntryRow,
     count_unmapped_by_source,
@@ -31,6 +30,7 @@ from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.tree_listing import Arrangement
 from apps.priorities.serving import store
 from apps.priorities.serving.store import newest
+from apps.priorities.shares_preview import preview_shares
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, NO_AGING, PROJECTS, Site, children
 

@@ -8,10 +8,10 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound
+from apps.priorities.entry_order import own_numbers
 from apps.priorities.selectors import open_view
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.selectors.tree_changes import changed, view_at
-from apps.priorities.snapshots import own_numbers
 from tests.priority_site import NO_AGING, PROJECTS, Site, children
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,7 @@ from apps.policies.tree.working_tree import columns_of
 from apps.priorities.serving.lookup import LookupIndex
 from apps.priorities.serving.new_users import rank_beside_entries
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.snapshots import pack_snapshot, unpack_snapshot, values_of
+from apps.priorities.snapshot_values import pack_snapshot, unpack_snapshot, values_of
 from tests.engine.random_cases import ALGORITHMS, Case, random_case, renamed
 from tests.instants import AT
 

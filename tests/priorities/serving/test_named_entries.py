@@ -14,7 +14,8 @@ from apps.mapping.rules.resolver import AccountPlaces, Resolver, unpack_places
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
 from apps.policies.tree.columns import TreeColumns
-from apps.priorities.serving.lookup import AccountQuery, Hints, LookupIndex, Query
+from apps.priorities.serving.hints import Hints
+from apps.priorities.serving.lookup import AccountQuery, LookupIndex, Query
 
 
 def _user(name: str) -> dict[str, Any]:

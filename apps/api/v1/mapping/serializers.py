@@ -18,7 +18,8 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.problems import problem_text
 from apps.mapping.rules.resolver import UNMAPPED, reach_of
 from apps.mapping.rules.rule import KINDS, LONGEST_SUFFIX, MOST_SHARES, Rule
-from apps.mapping.selectors import SURE, OtherCaseRow, RuleRow, Suggestion, UnmappedRow
+from apps.mapping.selectors import OtherCaseRow, RuleRow, UnmappedRow
+from apps.mapping.suggestions import SURE, Suggestion
 from apps.mapping.versions import VersionRow
 
 MOST_MOVES = 1_000

@@ -20,7 +20,7 @@ from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob
-from apps.priorities.jobs import WaitingJobs
+from apps.priorities.waiting_jobs import WaitingJobs
 from apps.schedulers.my_jobs import MOST_JOBS, facts_about, list_my_waiting_jobs
 
 # --- Walk -------------------------------------------------------------------------------------------------------------

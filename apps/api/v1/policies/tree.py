@@ -29,12 +29,12 @@ from apps.core import clock
 from apps.core.errors import NotFound, TooLarge
 from apps.explain.account_walk import moment_json
 from apps.federation.mounts.selectors import provenance_of_mount
+from apps.priorities.entry_order import json_number
 from apps.priorities.metering import CORE_S, UNITS
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
 from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of
 from apps.priorities.selectors.visible_snapshot import require_entry, require_path
-from apps.priorities.snapshots import json_number
 
 MOST_CHANGED = 20_000
 

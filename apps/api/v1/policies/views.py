@@ -38,9 +38,9 @@ from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
-from apps.priorities.selectors.history import Correction
+from apps.priorities.selectors.class_factors import unmatched_class_factors
+from apps.priorities.selectors.revision_differences import Correction
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.selectors.usage import unmatched_class_factors
 
 # --- Policies ---------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": frozenset({POLICIES_READ})}

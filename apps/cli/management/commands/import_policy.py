@@ -26,7 +26,7 @@ from apps.policies.selectors import list_policies
 from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
-from apps.priorities.selectors.usage import factor_name, unmatched_class_factors
+from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 
 DIFFERS = 3  # exit status of --exit-code if the file differs: not an error like 1 (refused) and 2 (bad input)
 _MOST_LINES = 50

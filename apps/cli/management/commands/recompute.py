@@ -14,8 +14,8 @@ from apps.accounts.actor import COMMAND
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.priorities.moments import notes_of
 from apps.priorities.recompute.staleness import request_recompute
-from apps.priorities.records import notes_of
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 

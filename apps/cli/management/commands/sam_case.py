@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
 from apps.core import clock
-from apps.priorities.jobs import sam_case
+from apps.priorities.sam_cases import sam_case
 from apps.priorities.serving import store
 
 

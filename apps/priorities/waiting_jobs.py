@@ -1,9 +1,4 @@
-"""Jobs: a user's waiting jobs and their positions, job cases solved by the engine, and cases of SAM's queue.
-
-A case of SAM's queue is made from a policy, so that a request needs only its jobs. Groups are the entries below one
-entry: their targets are the shares, and their usage in the newest snapshot is the benefit received. The benefit of a
-job is its amount in the policy's metric.
-"""
+"""A user's waiting jobs and their positions."""
 
 from __future__ import annotations
 
@@ -12,28 +7,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from django.db.models import Count, Exists, OuterRef, Q
-from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, Token
 from apps.accounts.selectors import list_accounts_of
-from apps.core.errors import FieldProblem, Invalid, NotFound, TooLarge
-from apps.engine.case_text import name_of
-from apps.engine.errors import EngineError
-from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.benefits import all_benefits
 from apps.policies.selectors import get_policy
-from apps.priorities.metering import weighted_resources
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.visibility import numbers_visible_in
 from apps.usage.models import Record, Source
 
-# --- Waiting jobs -----------------------------------------------------------------------------------------------------
 _PENDING = Record.State.PENDING
 _NAMES = ("user_name", "group_name", "namespace", "dn", "fqan", "project")
 
@@ -169,95 +155,3 @@ class _Queue:
         equal = [account for account, other in self._ranks.items() if other == rank]
         earlier = Q(submit_at__lt=job.submit_at) | Q(submit_at=job.submit_at, pk__lt=job.pk)
         return better + self._waiting.filter(earlier, account_id__in=equal).count() + 1
-
-
-# --- Job cases --------------------------------------------------------------------------------------------------------
-MOST_JOBS = 10_000
-MOST_CASES = 1_000
-
-
-def explain_jobs(cases: list[Any], *, most_jobs: int | None = None) -> list[dict[str, Any]]:
-    """Solve job cases, in order. No actor is needed: nothing is stored, and no data of the site is read.
-
-    Raises:
-        TooLarge: too many jobs or cases for one call.
-        Invalid: the first invalid case, with the location of the problem.
-    """
-    refuse_many(cases, most_jobs=most_jobs)
-    return [_solve(case, index) for index, case in enumerate(cases)]
-
-
-def refuse_many(cases: list[Any], *, most_jobs: int | None = None) -> None:
-    """Raise TooLarge for too many jobs or cases in one call."""
-    if len(cases) > MOST_CASES:
-        raise TooLarge(f"{len(cases)} cases in one call; the limit is {MOST_CASES}: send them in parts.")
-    n_jobs, limit = sum(_count(case) for case in cases), MOST_JOBS if most_jobs is None else most_jobs
-    if n_jobs > limit:
-        raise TooLarge(f"{n_jobs} jobs in one call; the limit is {limit}: send them in parts.")
-
-
-def _count(case: Any) -> int:
-    lists = (case.get("jobs"), case.get("hidden_jobs")) if isinstance(case, dict) else ()
-    return sum(len(jobs) for jobs in lists if isinstance(jobs, list))
-
-
-def _solve(case: Any, index: int) -> dict[str, Any]:
-    try:
-        return solve_job_case(case)
-    except EngineError as error:
-        where = error.place or "case"
-        message = f"Case {name_of(case, index)}: {where}: {error.message}."
-        raise Invalid(message, code=error.code, fields=[FieldProblem(where, error.message)]) from error
-
-
-# --- Cases of SAM's queue ---------------------------------------------------------------------------------------------
-_SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ)
-
-
-def sam_case(
-    *, policy_slug: str, path: str, actor: Actor, at: datetime, jobs: Sequence[dict[str, Any]] = ()
-) -> dict[str, Any]:
-    """A case of SAM's queue with the groups below an entry, and these jobs.
-
-    Raises:
-        NotFound: no such entry, nothing competes below it, or the actor may not see all usage there. A case with
-            part of the groups would give other decisions.
-    """
-    scope = next((scope for scope in _SCOPES if actor.has_scope(scope)), Token.Scope.POLICIES_READ)
-    policy = get_policy(slug=policy_slug, actor=actor, scope=scope)
-    snapshot = store.newest(policy.slug)
-    shown = numbers_visible_in(policy=policy, snapshot=snapshot, at=at, actor=actor)
-    entry = snapshot.tree.index_of_path(path)
-    groups = {} if entry is None else groups_below(snapshot, entry)
-    if entry is None or not groups or not shown[[entry, *groups]].all():
-        raise NotFound(_("No such entry with children whose usage is fully visible to you."))
-    values = snapshot.values
-    return {
-        "id": f"{policy.slug}{snapshot.index.path(entry)}@{snapshot.snapshot_id}",
-        "algorithm": {"name": "sam", **_benefit(snapshot)},
-        "shares": {name: float(values.target[i]) for i, name in groups.items()},
-        "benefit": {name: float(values.usage[i]) for i, name in groups.items()},
-        "jobs": list(jobs),
-    }
-
-
-def groups_below(snapshot: ServedSnapshot, entry: int) -> dict[int, str]:
-    """Entries that compete below an entry, with their paths relative to it; {} if it has *inherit* shares itself."""
-    tree = snapshot.tree
-    contest, entry_of, seat, _all_compete = tree.engine_tree().competition
-    at = int(seat[entry])
-    if int(entry_of[at]) != entry:
-        return {}  # its children compete one level up
-    first = int(contest.first_child[at])
-    group: list[int] = entry_of[first : first + int(contest.child_count[at])].tolist()
-    above = snapshot.index.path(entry).rstrip("/")
-    return {i: snapshot.index.path(i).removeprefix(f"{above}/") for i in group}
-
-
-def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:
-    """The metric's weights as a benefit function; {} if a resource has no benefit: then jobs must state theirs."""
-    metric = snapshot.settings.metric
-    names = weighted_resources(metric)
-    if not set(names) <= set(all_benefits()):
-        return {}
-    return {"benefit": {name: metric["weights"][name] for name in names}}

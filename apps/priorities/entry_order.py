@@ -1,0 +1,147 @@
+"""How entries compare with each other, and whether one is on target.
+
+The order depends on the fields that the algorithm declares. With `vector`, components are integers; with `value`, they
+are unrounded deviations. Any other algorithm has its own order, and only ranks show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.engine import codecs
+from apps.engine.algorithms import Explanation, explanation_of, get_algorithm
+from apps.engine.algorithms.gridwide import TIE_POINTS
+from apps.engine.errors import BadParameter
+from apps.priorities.snapshot_values import F8, Mask, Values
+
+_TIE_RELATIVE = 1e-12
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """How the entries of a snapshot compare under its algorithm.
+
+    explanation: the algorithm's own description. has_own_order: the algorithm orders leaves by rules of its own, so
+    that only ranks show the order; components explain it.
+    """
+
+    decides: Literal["vector", "deviations", "ranks"]
+    explanation: Explanation
+    resolution: int | None = None
+
+    @property
+    def has_own_order(self) -> bool:
+        return self.decides == "ranks"
+
+    @property
+    def fill(self) -> float:
+        """Component of a level that an entry doesn't have."""
+        return float(self.resolution // 2) if self.resolution else 0.0
+
+    def components(self, values: Values) -> npt.NDArray[Any]:
+        """The numbers by which siblings are compared, (n,): higher goes first."""
+        if self.decides == "vector":
+            return values.scalar
+        if self.explanation.kind == "ratio":
+            return values.factor
+        column = values.columns.get(self.explanation.component)
+        return values.priority if column is None else column.values
+
+    def ahead(self, theirs: npt.NDArray[Any], ours: float) -> Mask:
+        """Which of `theirs` are ahead of `ours`; components within the tolerance tie."""
+        found: Mask = theirs > ours
+        return found if self.decides == "vector" else found & ~self.ties(theirs, ours)
+
+    def ties(self, theirs: npt.NDArray[Any], ours: float) -> Mask:
+        same: Mask = theirs == ours  # infinity ties with infinity
+        if self.decides == "vector":
+            return same
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(theirs - ours)
+        if self.decides == "deviations":
+            return same | (gap <= TIE_POINTS)
+        near: Mask = np.isfinite(gap) & (gap <= _TIE_RELATIVE * np.maximum(np.abs(theirs), abs(ours)))
+        return same | near
+
+    def key(
+        self, *, vector: Sequence[int] | None, priorities: Sequence[float], depth: int, rank: int | None, n_ranked: int
+    ) -> str | None:
+        """A sortable string: a later string goes first; None for an entry without an order.
+
+        It holds the vector or the deviations in fixed width, with one number for deviations that tie. For an algorithm
+        with its own order it is the number of leaves that aren't ahead, itself included, zero-padded.
+        """
+        if self.decides == "vector" and vector is not None and self.resolution:
+            return codecs.key_string(vector, depth, self.resolution)
+        if self.decides == "deviations":
+            return codecs.grid_key(priorities, depth)
+        if rank is None:
+            return None
+        return f"{n_ranked - rank + 1:0{len(str(n_ranked + 1))}d}"
+
+
+def ordering_of(settings: Mapping[str, Any]) -> Ordering:
+    """The ordering of an algorithm; by stored ranks if its package is no longer installed."""
+    try:
+        fields = get_algorithm(str(settings["name"])).fields
+    except (BadParameter, KeyError):
+        fields = ()
+    explanation, resolution = explanation_of(settings), settings.get("resolution")
+    if "vector" in fields and resolution is not None:
+        return Ordering("vector", explanation, int(resolution))
+    return Ordering("deviations" if "value" in fields else "ranks", explanation)
+
+
+def json_number(value: float | None) -> float | str | None:
+    """A number for JSON: infinity as a string, None and NaN as null."""
+    if value is None or value != value:
+        return None
+    return "Infinity" if value == inf else "-Infinity" if value == -inf else value
+
+
+def own_numbers(values: Values, entry: int) -> dict[str, float | None]:
+    """Numbers of one entry that only this algorithm has, by the scheduler's names; None where one doesn't exist."""
+    return {
+        name: float(column.values[entry]) if column.exists is None or column.exists[entry] else None
+        for name, column in values.columns.items()
+    }
+
+
+State = Literal["over", "under", "on", "idle", "unknown"]
+_EDGE = 1 + 1e-9  # a difference equal to the tolerance is within it, in spite of rounding
+
+
+def slack_of(target: float, tolerance: Mapping[str, Any]) -> float:
+    """Half the width of the band around a target, as a fraction: max(relative · target, points)."""
+    return float(max(tolerance["relative"] * target, tolerance["points"] / 100))
+
+
+def is_on_target(actual: float, target: float, slack: float) -> bool:
+    """Whether a fraction is within the band around its target. States and forecasts mean this by "on target"."""
+    return abs(actual - target) <= slack * _EDGE
+
+
+def state_of(
+    *, target: float | None, actual: float | None, has_usage: bool, has_demand: bool, tolerance: Mapping[str, Any]
+) -> State:
+    """State of an entry: on target within max(relative · target, points); idle with a target but no usage or demand."""
+    if target is None or actual is None:
+        return "unknown"
+    if not has_usage and not has_demand and target > 0:
+        return "idle"
+    if is_on_target(actual, target, slack_of(target, tolerance)):
+        return "on"
+    return "over" if actual > target else "under"
+
+
+def out_of_tolerance(target: F8, actual: F8, *, is_idle: Mask, tolerance: Mapping[str, Any]) -> Mask:
+    """Which entries are over or under their target, (n,)."""
+    allowed = np.maximum(tolerance["relative"] * target, tolerance["points"] / 100)
+    outside: Mask = ~is_idle & (np.abs(actual - target) > allowed * _EDGE)
+    return outside
