@@ -34,7 +34,6 @@ from apps.mapping.services import set_rules
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
 from apps.notices.rules import Place, set_rule
-from apps.notices.watches import watch_entry
 from apps.notices.webhooks import make_webhook
 from apps.policies.access.delegation import tag_of
 from apps.policies.allocations.capacities import CapacityTerms, add_capacity
@@ -165,7 +164,6 @@ class World:
         self.makers |= {"division": self._division, "a_number": self._a_number}
         self.makers |= {"mount": self._mount}
         self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
-        self.makers |= {"watch": self._watch}
         self.makers |= {"scheduler": self._scheduler, "no_c2": self._no_c2}
         self._tell_others()
         self.makers |= {"subscription": self._subscription, "taken": self._taken, "publications": self._publications}
@@ -448,11 +446,6 @@ class World:
 
     def _no_c2(self) -> None:
         Scheduler.objects.filter(name="c2").delete()
-
-    def _watch(self) -> int:
-        """Of bob, by pia: no other user may know of it."""
-        pia = Actor(user=self.site.pia, via="page")
-        return watch_entry(policy_slug="grid", uid=self.site.uid("/physics/bob"), at=AT, actor=pia).pk
 
     def _tell_others(self) -> None:
         whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}

@@ -43,7 +43,6 @@ ABOUT = {
     # sign-in only
     r"\w+ tokens(/.+)?": "session",
     r"PATCH notices/{notice}": "session",
-    r"POST .+/watch": "session",
     # settings of sources are the site's; their records and numbers are the source's
     r"(PATCH|DELETE) usage/sources/{source}": "site",
     r"\w+ usage/sources/{source}/(archive|restore|removal|pause|resume)": "site",

@@ -91,7 +91,6 @@ SECTIONS: Mapping[str, Section] = {
     "federation.subscription": _section("usage feeds that they subscribed to", "policy__slug url issuer made_at"),
     "onboarding.beginning": _section("first policies that they drafted", "file_name created_at updated_at"),
     "notices.mark": _section("notices that they read or snoozed", "notice read_at snoozed_until"),
-    "notices.watch": _section("entries that they watch", "policy__slug entry_uid begins_at ends_at"),
     "notices.preference": _section("their mail settings", "interval hour muted statements_since"),
     "notices.mail": _section("mail to them; texts are not stored", "period state attempts error created_at sent_at"),
     "packs.sharedpack": _section("packs that they shared by a link", "entry_path created_at ends_at revoked_at"),

@@ -61,8 +61,20 @@ class RankMove:
 
     @property
     def sentence(self) -> str:
-        """The reason in words."""
-        return sentence_of(self.reason, self.step, self.targets, self.places)
+        """The deciding target before and after, or the other cause of the move."""
+        if self.targets is not None and self.step:
+            old, new = (percent(target) for target in self.targets)
+            values = {"name": self.step, "old": old, "new": new}
+            if self.reason in ("diluted", "enlarged"):
+                return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % values
+            return _("Target of %(name)s: %(old)s to %(new)s.") % values
+        if self.reason == "moved":
+            return _("%(name)s moved in the tree.") % {"name": self.step}
+        if self.reason == "settings":
+            return _("Settings of the policy changed.")
+        if self.places > 0:
+            return _("Others fell behind; its targets are unchanged.")
+        return _("Others moved ahead; its targets are unchanged.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,23 +211,6 @@ class Followup:
             step=self.page.review.after.name[step] if step >= 0 else "",
             targets=(float(moves.old[step]), float(moves.new[step])) if has_targets else None,
         )
-
-
-def sentence_of(reason: str, step: str, targets: tuple[float, float] | None, places: int) -> str:
-    """Describe the deciding target before and after, or the other cause of a move. places: ranks gained."""
-    if targets is not None and step:
-        old, new = (percent(target) for target in targets)
-        values = {"name": step, "old": old, "new": new}
-        if reason in ("diluted", "enlarged"):
-            return _("Target of %(name)s: %(old)s to %(new)s, because shares of its siblings changed.") % values
-        return _("Target of %(name)s: %(old)s to %(new)s.") % values
-    if reason == "moved":
-        return _("%(name)s moved in the tree.") % {"name": step}
-    if reason == "settings":
-        return _("Settings of the policy changed.")
-    if places > 0:
-        return _("Others fell behind; its targets are unchanged.")
-    return _("Others moved ahead; its targets are unchanged.")
 
 
 def followup_of(page: ReviewPage) -> Followup:

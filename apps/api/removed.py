@@ -22,10 +22,16 @@ class RemovedRoute(NamedTuple):
 
 _POLICY = "policies/<slug:policy>"
 _BOOKMARKS = "The address of a list carries its filter and its order: keep it as a bookmark."
+_CHANGE_SET = f"{_POLICY}/changesets/<int:change_set>"
+_FOLLOWUP = (
+    "Use GET /api/v1/policies/{policy}/changesets/{change_set}/followup for the ranks that the publication changed."
+)
 
 REMOVED_ROUTES: tuple[RemovedRoute, ...] = (
     RemovedRoute("me/views", _BOOKMARKS),
     RemovedRoute("me/views/<int:view>", _BOOKMARKS),
+    RemovedRoute(f"{_CHANGE_SET}/rank-notices", _FOLLOWUP),
+    RemovedRoute(f"{_CHANGE_SET}/watch", _FOLLOWUP),
     RemovedRoute(
         f"{_POLICY}/window/figures/decay",
         "Use GET /api/v1/decay-functions for the formula of each decay function, and GET /api/v1/policies/{policy} "

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from apps.dashboard.shell.errors import Refusal, refuse
 
@@ -25,7 +26,14 @@ class RemovedPage(NamedTuple):
     keeps: tuple[str, ...] = ()
 
 
-REMOVED_PAGES: tuple[RemovedPage, ...] = ()
+REMOVED_PAGES: tuple[RemovedPage, ...] = (
+    RemovedPage(
+        "changes/<int:change_set>/notify/",
+        gettext_lazy("The page of the change lists whose rank it moved."),
+        page="change",
+        keeps=("change_set",),
+    ),
+)
 
 
 def _view(removed: RemovedPage) -> Callable[..., HttpResponse]:

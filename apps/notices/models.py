@@ -1,4 +1,4 @@
-"""Notice rules and watches, notices, their marks, mail, webhooks with deliveries, and statements."""
+"""Notice rules, notices, their marks, mail, webhooks with deliveries, and statements."""
 
 from __future__ import annotations
 
@@ -40,27 +40,6 @@ class Rule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {'on' if self.is_on else 'off'}"
-
-
-class Watch(models.Model):
-    """A user's rule for one entry until a date: notices while it is off target, and a summary at the end."""
-
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="watches")
-    policy = models.ForeignKey("policies.Policy", on_delete=models.CASCADE, related_name="watches")
-    entry_uid = models.UUIDField()
-    begins_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
-    actual_before = models.FloatField(null=True)  # at the start, for the summary
-
-    class Meta:
-        verbose_name_plural = "watches"
-        constraints = [
-            models.UniqueConstraint(fields=["user", "policy", "entry_uid"], name="notices_watch_once"),
-            models.CheckConstraint(condition=Q(ends_at__gt=F("begins_at")), name="notices_watch_ends_after"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.user_id} watches {self.entry_uid}"
 
 
 class Notice(models.Model):

@@ -152,9 +152,6 @@ def test_a_publication_is_followed_to_its_recompute_and_undone(
     expect(page.locator("[data-testid=moved-person]").first).to_be_visible()
     window.look()
 
-    page.click("[popovertarget=watch-box]")
-    window.follow("#watch-box button[type=submit]")
-    expect(page.locator("#problem")).to_contain_text("Watched until 4 Dec")
     page.click("[popovertarget=undo-box]")
     window.follow("#undo-box button[type=submit]")
     expect(strip).to_have_attribute("data-state", "waiting")

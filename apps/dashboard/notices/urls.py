@@ -21,7 +21,6 @@ urlpatterns = [
     path("notices/rules/new/", notices.new_rule, name="notice-rule-new"),
     path("notices/rules/<int:rule>/", notices.rule, name="notice-rule"),
     path("notices/rules/<int:rule>/remove/", notices.remove_rule, name="notice-rule-remove"),
-    path("notices/watches/<int:watch>/stop/", notices.stop_watch, name="watch-stop"),
     path("notices/mail/", delivery.mail, name="notice-mail"),
     path("notices/unsubscribe/<str:token>/", delivery.unsubscribe, name="notice-unsubscribe"),
     path("notices/<int:notice>/", notices.follow, name="notice"),

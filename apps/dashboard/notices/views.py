@@ -29,7 +29,6 @@ from apps.notices import selectors
 from apps.notices.kinds import kind_of, kinds
 from apps.notices.kinds.base import Kind
 from apps.notices.rules import NEW, Place, RuleRow
-from apps.notices.watches import list_watches, stop_watching
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.stored import load_tree
 from apps.usage.selectors import list_source_names
@@ -164,8 +163,7 @@ def rules(request: HttpRequest) -> HttpResponse:
         own = [draw_rule(line) for line in lines if line.kind is kind]
         groups.append((kind, sorted(own, key=lambda row: (not row["is_site"], row["place"]))))
     places = divided_policies(actor)
-    watches = list_watches(at=now, actor=actor)
-    context = {"groups": groups, "watches": watches, "may_add": bool(places) or actor.is_admin, **_crumbs()}
+    context = {"groups": groups, "may_add": bool(places) or actor.is_admin, **_crumbs()}
     return render(request, "dashboard/notices/rules.html", context)
 
 
@@ -214,13 +212,6 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
     rule_services.remove_rule(id=rule, version=read_action(request).version, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Removed"))
-    return SeeOther(reverse("dashboard:notice-rules"))
-
-
-@require_POST
-def stop_watch(request: HttpRequest, watch: int) -> HttpResponse:
-    stop_watching(id=watch, actor=actor_of(request))
     messages.success(request, _("Removed"))
     return SeeOther(reverse("dashboard:notice-rules"))
 

@@ -7,21 +7,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from typing import Any
-from uuid import UUID
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of, sentence_of
+from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of
 from apps.analytics.review import ReviewPage
 from apps.core.errors import NotFound
 from apps.dashboard.shell import lines, presentation
-from apps.notices.rank_notices import sent_notices
-from apps.notices.watches import DAYS
 
 SHOWN = 8  # groups before "show all"
-MOST_WATCHABLE = 20
 MOST_PEOPLE = 100  # people listed in one group
 _TRACK = (4.0, 128.0)  # x of the first and the last rank, in pixels
 
@@ -51,19 +47,8 @@ def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
         "followup_tag": tag_of(found),
         "followup_url": reverse("dashboard:change-followup", kwargs={"change_set": page.review.change_set.pk}),
         "may_undo": page.review.why_not_publish(page.actor) is None,
-        "sent": sent_notices(found),
-        "watchable": watchable(page),
-        "watch_days": DAYS,
         **_rank_changes(found, show_all=show_all),
     }
-
-
-def watchable(page: ReviewPage) -> list[tuple[UUID, str]]:
-    """UID and path of each edited entry that the reader sees, and so may watch."""
-    found = {
-        edit.uid: edit.path for edit in page.edits if edit.uid is not None and edit.after is not None and edit.path
-    }
-    return list(found.items())[:MOST_WATCHABLE]
 
 
 def tag_of(found: Followup) -> str:
@@ -145,6 +130,7 @@ def _rank_changes(found: Followup, *, show_all: bool) -> dict[str, Any]:
     return {
         "moved_title": title % {"n": presentation.count(n)} if n else _("No rank changes"),
         "moved_is_expected": is_expected,
+        "moved_is_known": found.computed is not None,
         "moved_groups": shown,
         "n_more_groups": len(groups) - len(shown),
     }
@@ -165,7 +151,7 @@ def _groups(found: Followup) -> Iterator[dict[str, Any]]:
             "places": places_text(first.places),
             "is_up": first.places > 0,
             "slope": _slope(moves, found.n_ranked),
-            "why": why(first),
+            "why": first.sentence,
             "people": [_person(found, move) for move in moves[:MOST_PEOPLE]],
             "n_more": max(0, len(moves) - MOST_PEOPLE),
         }
@@ -181,12 +167,8 @@ def _person(found: Followup, move: RankMove) -> dict[str, Any]:
         "expected": "" if move.expected in (None, move.after) else presentation.count(move.expected or 0),
         "places": places_text(move.places),
         "is_up": move.places > 0,
-        "why": why(move),
+        "why": move.sentence,
     }
-
-
-def why(move: RankMove) -> str:
-    return sentence_of(move.reason, move.step, move.targets, move.places)
 
 
 def places_text(moved: int) -> str:

@@ -31,8 +31,6 @@ urlpatterns = [
     path(f"{_CHANGE}/comment/", changes.comment, name="change-comment"),
     path(f"{_CHANGE}/compute/", changes.compute, name="change-compute"),
     path(f"{_CHANGE}/_followup", followup.followup, name="change-followup"),
-    path(f"{_CHANGE}/notify/", followup.notify, name="change-notify"),
-    path(f"{_CHANGE}/watch/", followup.watch, name="change-watch"),
     path(f"{_CHANGE}/undo/", followup.undo, name="change-undo"),
     path(f"{_CHANGE}/_instant", changes.instant, name="change-instant"),
 ]

@@ -21,12 +21,12 @@ from tests.sign_in import sign_in
 
 # Files, figures, what is only sent by a form, and programs: no pages that somebody reads.
 NO_PAGES = {
-    *("statements-csv", "notices-read", "notices-snooze", "notice-rule-remove", "watch-stop", "webhook-act"),
+    *("statements-csv", "notices-read", "notices-snooze", "notice-rule-remove", "webhook-act"),
     *("notice-unsubscribe", "overview-deviation-csv", "pin", "oidc-start", "sign-out", "sessions-end", "theme"),
     *("my-figure", "claim-account", "withdraw-claim", "operators-figure", "algorithm-operator", "decay-figure"),
     *("policy-download", "member-detach", "member-claim", "terminal", "coverage", "source-pause", "source-resume"),
     *("source-collect", "data-quality-changed", "import-rejected-csv", "import-cancel", "import-confirm"),
-    *("change-operations", "change-comment", "change-compute", "change-watch", "audit-lines", "audit-table"),
+    *("change-operations", "change-comment", "change-compute", "audit-lines", "audit-table"),
     *("allocations-csv", "allocations-figure", "charges-table", "convergence-days", "convergence-figure"),
     *("entry-convergence-figure", "entry-convergence-days", "live", "tree-figure", "pack-file", "shared-pack-file"),
     *("federation-mount-act", "federation-grid-flow", "federation-grid-csv", "federation-subscription-act", "keys"),

@@ -11,9 +11,6 @@ from django.test import Client
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.core import clock
-from apps.notices.evaluation import evaluate
-from apps.notices.models import Notice, Watch
-from apps.notices.selectors import list_open_notices
 from apps.policies import services
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import publish_operations
@@ -23,7 +20,6 @@ from apps.runs.models import Run
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
 from tests.dashboard.page import text_of as text
-from tests.examples import first
 from tests.instants import AT
 from tests.sign_in import sign_in
 
@@ -174,7 +170,6 @@ def test_without_the_right_to_publish_no_undo_is_offered(grid: Grid, published: 
     assert client.post(f"/changes/{published.pk}/undo/", {"reason": "x"}).status_code in (403, 404)
 
 
-# --- Notify -----------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def recomputed(grid: Grid, published: ChangeSet, monkeypatch: pytest.MonkeyPatch) -> ChangeSet:
     carol = User.objects.create_user("carol", first_name="Carol")
@@ -184,98 +179,9 @@ def recomputed(grid: Grid, published: ChangeSet, monkeypatch: pytest.MonkeyPatch
     return published
 
 
-def test_notified_users_get_their_own_numbers_once(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
-    where = f"/changes/{recomputed.pk}/notify/"
-    preview = read(admin.get(where)).all('[data-testid="rank-notice"]')
-    assert [one.attributes["data-name"] for one in preview] == ["alice", "carol"]
-    result = {one.attributes["data-name"]: text(one) for one in preview}
-    assert "changed your rank from 4 to 6 of 6" in result["alice"]
-    assert "More for biomed." in result["alice"]
-    admin.post(where, {"who": "all"})
-    assert read(admin.get(where)).all('[data-testid="rank-notice"]') == []
-    admin.post(where, {"who": "all"})
-    assert Notice.objects.filter(kind="rank_moved").count() == 2
-    evaluate(at=clock.now())
-    alice = sign_in(Client(), grid.alice)
-    found = read(alice.get("/notices/")).text("#notices")
-    assert "your rank from 4 to 6 of 6" in found
-    assert "from 6 to 4" not in found, "the numbers of another person"
-    evaluate(at=clock.now() + timedelta(days=15))
-    assert not Notice.objects.filter(kind="rank_moved", closed_at=None).exists()
-
-
-def test_only_users_who_moved_down_can_be_notified(recomputed: ChangeSet, admin: Client) -> None:
-    admin.post(f"/changes/{recomputed.pk}/notify/", {"who": "down"})
-    assert [one.facts["name"] for one in Notice.objects.filter(kind="rank_moved")] == ["alice"]
-
-
-def test_users_of_one_group_can_be_notified(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
-    where, biomed = f"/changes/{recomputed.pk}/notify/", str(grid.uid("/biomed"))
-    page = read(admin.get(where, {"group": biomed}))
-    assert page.values("data-name", "ul") == ["carol"]
-    assert page.has(f"form[method=post] input[name=group][value='{biomed}']")
-    admin.post(where, {"who": "all", "group": biomed})
-    assert [one.facts["name"] for one in Notice.objects.filter(kind="rank_moved")] == ["carol"]
-    assert admin.get(where, {"group": "nothing"}).status_code in (400, 422)
-
-
-def test_rest_returns_moved_users_notices_and_watches(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
-    where = f"/api/v1/policies/{SLUG}/changesets/{recomputed.pk}"
-    found = admin.get(f"{where}/followup").json()
-    page = read(admin.get(f"/changes/{recomputed.pk}/?all=1"))
-    assert (found["state"], found["n_moved"], found["n_notified"]) == ("done", len(found["moves"]), 0)
+def test_rest_returns_moved_users(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
+    found = admin.get(f"/api/v1/policies/{SLUG}/changesets/{recomputed.pk}/followup").json()
+    assert (found["state"], found["n_moved"]) == ("done", len(found["moves"]))
     ranks = {move["path"]: (move["rank_before"], move["rank_after"]) for move in found["moves"]}
     assert ranks["/atlas/alice"] == (4, 6)
     assert all(move["reason"] for move in found["moves"])
-    assert page.text("#followup")
-    prepared = admin.get(f"{where}/rank-notices", {"only_down": "true"}).json()["results"]
-    assert [one["user"] for one in prepared] == ["alice"]
-    assert "changed your rank from 4 to 6 of 6" in prepared[0]["text"]
-    for n_notified in (1, 0):
-        sent = admin.post(f"{where}/rank-notices", {"only_down": True}, content_type="application/json").json()
-        assert sent == {"n_notified": n_notified}
-    entry = str(grid.uid("/biomed"))
-    made = admin.post(f"{where}/watch", {"entry": entry, "days": 3}, content_type="application/json")
-    assert (made.status_code, made.json()["entry"]) == (201, entry)
-    assert Watch.objects.get().ends_at == clock.now() + timedelta(days=3)
-
-
-def test_notices_need_a_recompute_and_the_right_to_publish(grid: Grid, published: ChangeSet, admin: Client) -> None:
-    assert admin.post(f"/changes/{published.pk}/notify/", {"who": "all"}).status_code == 409
-    assert sign_in(Client(), grid.alice).post(f"/changes/{published.pk}/notify/").status_code in (403, 404)
-    assert not Notice.objects.filter(kind="rank_moved").exists()
-
-
-# --- Watch ------------------------------------------------------------------------------------------------------------
-def test_a_watch_notifies_its_owner_and_ends_with_a_summary(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
-    biomed = grid.uid("/biomed")
-    admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(biomed), "days": "14"})
-    assert "/biomed" in read(admin.get("/notices/rules/")).text("#watches")
-    evaluate(at=clock.now())
-    shown = list_open_notices(Actor(user=grid.admin, via="page"), clock.now())
-    (found,) = [one.sentence for one in shown if one.kind.name == "watched"]
-    assert found.key == "watched.under"
-    assert all(part in found.text for part in ("/biomed", "56.5\xa0%", "92.8\xa0%", "4 Dec 2026"))
-    assert not [one for one in list_open_notices(Actor(user=grid.alice, via="page"), clock.now())]
-    later = clock.now() + timedelta(days=14, minutes=5)
-    evaluate(at=later)
-    open_now = Notice.objects.filter(kind="watched", closed_at=None)
-    assert [one.key.rpartition(":")[2] for one in open_now] == ["end"]
-    evaluate(at=later + timedelta(days=4))
-    assert not Notice.objects.filter(kind="watched", closed_at=None).exists()
-    assert not read(sign_in(Client(), grid.alice).get("/notices/rules/")).has("#watches")
-
-
-def test_only_its_owner_can_stop_a_watch(grid: Grid, recomputed: ChangeSet, admin: Client) -> None:
-    admin.post(f"/changes/{recomputed.pk}/watch/", {"entry": str(grid.uid("/biomed")), "days": "3"})
-    watch = Watch.objects.get()
-    assert sign_in(Client(), grid.alice).post(f"/notices/watches/{watch.pk}/stop/").status_code == 404
-    admin.post(f"/notices/watches/{watch.pk}/stop/")
-    assert not Watch.objects.exists()
-
-
-@pytest.mark.parametrize("days", first(2, ["0", "181", "two", ""]))
-def test_days_out_of_range_are_refused(grid: Grid, recomputed: ChangeSet, admin: Client, days: str) -> None:
-    sent = {"entry": str(grid.uid("/biomed")), "days": days}
-    assert admin.post(f"/changes/{recomputed.pk}/watch/", sent).status_code == 422
-    assert not Watch.objects.exists()

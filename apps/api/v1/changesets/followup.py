@@ -1,10 +1,10 @@
-"""Follow-up of a publication: changed ranks, notices to the people concerned, and watches of edited entries."""
+"""Follow-up of a publication: the recompute that activates it, and the ranks that it changed."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,15 +12,12 @@ from rest_framework.response import Response
 from apps.analytics.publish_followup import FOLLOWED_FOR, Followup, RankMove, followup_of
 from apps.analytics.review import get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.inputs import read_body
 from apps.api.records import record_serializer
-from apps.api.shapes import UtcTimeField, list_response, list_schema
+from apps.api.shapes import UtcTimeField
 from apps.api.v1.changesets.views import READ_WRITE, found_for
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.notices.rank_notices import RankNotice, preview_rank_notices, send_rank_notices, sent_notices
-from apps.notices.watches import DAYS, LONGEST_DAYS, watch_entry
 
 MOST_MOVES = 1_000
 
@@ -51,36 +48,6 @@ class FollowupSerializer(serializers.Serializer[Any]):
     n_compared = serializers.IntegerField(help_text="Number of visible leaves with a rank before and after")
     n_moved = serializers.IntegerField()
     moves = RankMoveSerializer(many=True, help_text="The 1,000 leaves that move furthest")
-    n_notified = serializers.IntegerField()
-
-
-class RankNoticeSerializer(serializers.Serializer[Any]):
-    user = serializers.CharField(source="user.username")
-    entry = serializers.UUIDField(source="move.uid")
-    text = serializers.CharField()
-
-
-class NewRankNoticesSerializer(serializers.Serializer[Any]):
-    only_down = serializers.BooleanField(required=False, default=False, help_text="Only people whose rank gets worse")
-    group = serializers.UUIDField(
-        required=False, default=None, allow_null=True, help_text="Only people below this entry of the first level"
-    )
-
-
-class SentSerializer(serializers.Serializer[Any]):
-    n_notified = serializers.IntegerField()
-
-
-class NewWatchSerializer(serializers.Serializer[Any]):
-    entry = serializers.UUIDField()
-    days = serializers.IntegerField(required=False, default=DAYS, min_value=1, max_value=LONGEST_DAYS)
-
-
-class WatchSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    entry = serializers.UUIDField(source="entry_uid")
-    begins_at = UtcTimeField()
-    ends_at = UtcTimeField()
 
 
 class FollowupView(APIView):
@@ -105,52 +72,9 @@ class FollowupView(APIView):
                     "n_compared": found.n_compared,
                     "n_moved": len(found.moves),
                     "moves": found.moves[:MOST_MOVES],
-                    "n_notified": sent_notices(found).n,
                 }
             ).data
         )
-
-
-class RankNoticesView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(
-        operation_id="preview_rank_notices",
-        parameters=[OpenApiParameter("only_down", bool), OpenApiParameter("group", str)],
-        responses={
-            200: list_schema(RankNoticeSerializer),
-            409: OpenApiResponse(description="Priorities are not recomputed yet (`not_recomputed`)"),
-        },
-    )
-    def get(self, request: Request, policy: str, change_set: int) -> Response:
-        """Preview the notice to each person whose rank changed, for callers who may publish the change set."""
-        found = _followup(request, policy, change_set)
-        given = NewRankNoticesSerializer(data=request.query_params)
-        given.is_valid(raise_exception=True)
-        prepared: list[RankNotice] = preview_rank_notices(found, **given.validated_data)
-        return list_response(RankNoticeSerializer(prepared, many=True).data)
-
-    @extend_schema(operation_id="send_rank_notices", request=NewRankNoticesSerializer, responses=SentSerializer)
-    def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Send notices to people whose rank changed. Each person gets at most one notice about a revision."""
-        found, given = _followup(request, policy, change_set), read_body(NewRankNoticesSerializer, request)
-        return Response({"n_notified": send_rank_notices(found, **given, at=found.now, actor=actor_of(request))})
-
-
-class FollowupWatchView(APIView):
-    scopes: ClassVar[Scopes] = {}  # sessions only: the watch is a rule of the person
-
-    @extend_schema(
-        operation_id="watch_entry_of_change_set", request=NewWatchSerializer, responses={201: WatchSerializer}
-    )
-    def post(self, request: Request, policy: str, change_set: int) -> Response:
-        """Watch an entry for some days: the caller gets a notice when it leaves or reaches its target."""
-        found_for(request, policy, change_set)
-        given = read_body(NewWatchSerializer, request)
-        made = watch_entry(
-            policy_slug=policy, uid=given["entry"], days=given["days"], at=clock.now(), actor=actor_of(request)
-        )
-        return Response(WatchSerializer(made).data, status=201)
 
 
 def _followup(request: Request, policy: str, change_set: int) -> Followup:
