@@ -23,13 +23,13 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
 from apps.api import errors
+from apps.api.inputs import refuse_unknown
 from apps.api.rendering import is_known
 from apps.api.transport import PARAMETER_SCHEMA
 from apps.core.errors import Unavailable
 from apps.core.release import schema_file
 
 
-# --- Completion of the document ---------------------------------------------------------------------------------------
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "apps.api.authentication.TokenAuthentication"
     name = "bearer"
@@ -117,12 +117,13 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
     return result
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 @login_not_required
 @require_safe
 @csp_update({"img-src": ["data:"]})  # Swagger UI's style sheet has images as data: URLs
 def docs(request: HttpRequest) -> HttpResponse:
     """Swagger UI. Open to all, like the document: it contains nothing about this site."""
+    if request.GET:
+        return _unknown_query(request)
     return render(request, "api/docs.html")
 
 
@@ -138,6 +139,15 @@ _tags: dict[Path, str] = {}  # digests of files that this process has read
 _making = threading.Lock()
 
 
+def _unknown_query(request: HttpRequest) -> HttpResponse:
+    """400: the document and its page have no parameters in the query string."""
+    try:
+        refuse_unknown(request.GET, ())
+    except errors.Refusal as refusal:
+        return errors.domain_problem(request, refusal)
+    raise AssertionError("every parameter is unknown")
+
+
 @login_not_required
 def schema(request: HttpRequest) -> HttpResponseBase:
     """The OpenAPI document as YAML or JSON, the same for all callers."""
@@ -145,6 +155,8 @@ def schema(request: HttpRequest) -> HttpResponseBase:
         return errors.problem(
             request, 405, "method_not_allowed", "Only GET is allowed.", headers={"Allow": "GET, HEAD"}
         )
+    if request.GET:
+        return _unknown_query(request)
     media_type = request.get_preferred_type(list(_SUFFIXES))
     if media_type is None:
         message = f"It is available as {' or '.join(_SUFFIXES)}."

@@ -43,7 +43,6 @@ from apps.priorities.adjustments import (
 )
 from apps.priorities.sentences import unit_of
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 RESOURCES = (
     ("cpu_s", gettext_lazy("core-hours")),
     ("gpu_s", gettext_lazy("GPU-hours")),
@@ -115,7 +114,6 @@ class AdjustmentForm(RefusableForm):
         return self.data.get("previewed") == self.stated
 
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class AdjustmentRow:
     """One adjustment as shown. `where`: here, above or below the entry of the page."""
@@ -217,7 +215,6 @@ def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> Adjustm
     )
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(policy: str, uid: UUID) -> str:
     return reverse("dashboard:adjustments", kwargs={"policy": policy, "uid": uid})
 

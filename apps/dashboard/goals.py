@@ -28,7 +28,6 @@ from apps.policies.changesets.drafts import may_edit
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences.numbers import MINUS, number, points_phrase
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 TITLES: dict[Lever, object] = {
     "shares": gettext_lazy("Change shares"),
     "unused": gettext_lazy("Siblings give what they leave unused"),
@@ -142,7 +141,6 @@ def _left_out(reason: str) -> str:
     return _("%(lever)s: its effect on entries that you may not see isn’t shown.")
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 _NAMES = ("by", "most_lost", "least_target", "most_target")
 _USUAL_DAYS = 21
 

@@ -22,7 +22,6 @@ from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import NBSP, compare_shares, count, percent
 
-# --- Colours ----------------------------------------------------------------------------------------------------------
 _SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # borders between the steps, as shares of the parent
 _SHARE_COLORS = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")  # text has enough contrast on each
 _N_LOW = 4  # the first four need the text colour for low amounts
@@ -84,7 +83,6 @@ def legend_of(options: TreeOptions, paints: list[Paint]) -> list[Swatch]:
     return [*(Swatch(color, text) for color, text in zip(_SHARE_COLORS, texts, strict=True)), *unknown]
 
 
-# --- Words ------------------------------------------------------------------------------------------------------------
 _STATES = {"idle": "no_demand"}  # names used by the convergence figures
 
 
@@ -190,7 +188,6 @@ def top_name(page: IciclePage) -> str:
     return page.top.row.name if page.top.row is not None else page.policy_name
 
 
-# --- Figure -----------------------------------------------------------------------------------------------------------
 HEADER = 20  # pixels, in a treemap above the children of a field
 GAP = 2  # pixels beside and below them
 _HATCH = {"size": 6, "solidity": 0.12, "fgcolor": "$line-strong", "bgcolor": "$surface"}

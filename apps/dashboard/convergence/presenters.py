@@ -261,7 +261,6 @@ def _extent(found: Convergence, maximum: float) -> dict[str, str]:
     return {"from": found.on[0].isoformat(), "step": step, "max": f"{maximum:g}"}
 
 
-# --- Tables -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class MemberRow:
     """A member in the table beside the panels. mean, inside: over complete days."""

@@ -36,7 +36,6 @@ from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow, DraftView
 
-# --- Bar --------------------------------------------------------------------------------------------------------------
 BULLET_WIDTH = 96
 _BAR_PX = 800  # about as wide as the script draws the bar
 _SMALL_PX, _FEWEST_SMALL = 26, 3  # the same constants as in static/js/shares_layout.js
@@ -191,7 +190,6 @@ def _when(found: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str
     return presentation.UNKNOWN if recovery is None else when_text(recovery, found.instant(recovery))
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(change_set: int, **_kwargs: Any) -> str:
     return draft_url(change_set, "group=")
 

@@ -19,7 +19,6 @@ from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
 
-# --- Edits as sentences -----------------------------------------------------------------------------------------------
 ICONS = {
     "set_shares": ("chg", "pencil"),
     "add": ("add", "plus"),
@@ -152,7 +151,6 @@ def _name(uid: object, tree: DraftTree) -> str:
     return node.name if node is not None else _("an archived entry")
 
 
-# --- Entries as lines -------------------------------------------------------------------------------------------------
 DRAFT_WIDTH = 136
 SHARES, PERCENT = "shares", "percent"
 

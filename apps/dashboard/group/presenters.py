@@ -21,7 +21,6 @@ from apps.priorities.change_effects import simulate_operations
 from apps.priorities.request_evidence import MOST_RANKED_AT_ONCE
 from apps.priorities.selectors.group import GroupPage, MemberRow
 
-# --- Members ----------------------------------------------------------------------------------------------------------
 WIDTH = 104
 
 
@@ -164,7 +163,6 @@ def _differ(before: float | None, after: float | None) -> bool:
     return abs(before - after) > 1e-9
 
 
-# --- Ranks ------------------------------------------------------------------------------------------------------------
 _MOST_SHOWN = 5
 
 

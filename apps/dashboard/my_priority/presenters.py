@@ -40,7 +40,6 @@ from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_fi
 from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.sentences.numbers import as_typed
 
-# --- Walk -------------------------------------------------------------------------------------------------------------
 WIDTH = 210
 
 
@@ -154,7 +153,6 @@ def balance_of(step: WalkStep, known: float | None) -> Balance:
     return Balance(State(step.state), amount, words[step.state])
 
 
-# --- Figures ----------------------------------------------------------------------------------------------------------
 def read_account(request: HttpRequest) -> tuple[str, UUID]:
     """Policy and entry in the query string. Raises NotFound."""
     try:
@@ -218,7 +216,6 @@ def _links(policy: str, entry: UUID) -> MyLinks:
     )
 
 
-# --- Trend ------------------------------------------------------------------------------------------------------------
 TREND_DAYS = 30
 TREND_WIDTH, TREND_HEIGHT = 340, 132
 _LEFT, _RIGHT, _TOP, _BOTTOM = 30.0, 326.0, 10.0, 104.0
@@ -314,7 +311,6 @@ def _sentences(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
     return sentences
 
 
-# --- Account to submit under ------------------------------------------------------------------------------------------
 _MOST_SHOWN = 8
 _MOST_TYPED = 40
 

@@ -23,7 +23,6 @@ from apps.schedulers.share_difference import ShareDifference
 from apps.schedulers.share_orders import SET
 from apps.schedulers.waiting import FROZEN, Waiting
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 KNOBS = (
     ("sitefactor", gettext_lazy("Site factor (Slurm)")),
     ("nice", format_lazy("{} (Slurm)", gettext_lazy("Nice value"))),
@@ -124,7 +123,6 @@ def default_values() -> dict[str, Any]:
     }
 
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 STATES: dict[str, tuple[str, Any]] = {
     "off": ("", gettext_lazy("off")),
     "new": ("", gettext_lazy("waits for the agent")),
@@ -229,7 +227,6 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
     return f"{_('Needs attention')}: {len(bad)}"
 
 
-# --- Shares -----------------------------------------------------------------------------------------------------------
 OUTCOMES = {
     "missing": gettext_lazy("not there"),
     "changed_meanwhile": gettext_lazy("changed meanwhile"),
@@ -305,7 +302,6 @@ def installing(site: str, scheduler: Scheduler) -> dict[str, str]:
     }
 
 
-# --- Why a job waits --------------------------------------------------------------------------------------------------
 _WIDTH = 160
 
 

@@ -47,7 +47,6 @@ from apps.search.selectors import (
     search_everything,
 )
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 MOST_LINES = 20  # in all groups together
 _BAR_WIDTH = 120
 
@@ -101,7 +100,6 @@ class AnswerRow:
     since: Any
 
 
-# --- Groups -----------------------------------------------------------------------------------------------------------
 def groups_of(found: SearchResult, here: SearchContext, *, only: str = "") -> list[ResultGroup]:
     """Result groups, the best match first, with at most MOST_LINES lines in all. only: the one group to return."""
     made = [(group.hits[0].match, _found_group(group, found.query, here, only)) for group in found.groups]
@@ -194,7 +192,6 @@ def _trimmed(groups: Sequence[ResultGroup]) -> list[ResultGroup]:
     ]
 
 
-# --- Lines ------------------------------------------------------------------------------------------------------------
 def _choice(hit: Hit) -> Choice:
     if isinstance(hit, EntryHit):
         return _entry(hit)
@@ -233,7 +230,6 @@ def _name(name: str) -> Choice:
     return Choice("search", name, url=f"{reverse('dashboard:search')}?{urlencode({'q': name})}", question=name)
 
 
-# --- Answers ----------------------------------------------------------------------------------------------------------
 def answer_rows(answer: SearchAnswer, tolerance: bars.Tolerance) -> list[AnswerRow]:
     pairs = [(row.actual, row.target) for row in answer.rows if row.actual is not None and row.target is not None]
     scale = bars.share_scale(pairs, tolerance)
@@ -296,7 +292,6 @@ def recent_refs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield slug, uid
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 _YEAR_S = 365 * 86400
 
 

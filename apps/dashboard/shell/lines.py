@@ -25,7 +25,6 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
 
 
-# --- Scope ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class ScopeBadge:
     """scope: `local` or `global`. short: text of the badge; words: its title and text alternative."""
@@ -58,7 +57,6 @@ def _short(scope: str, sources: Sequence[str]) -> str:
     return _("Global") if scope == "global" else _("Local")
 
 
-# --- Trends -----------------------------------------------------------------------------------------------------------
 MOST = 300  # sparklines on one page
 _COLOURED = ("over", "under")
 
@@ -94,7 +92,6 @@ def _words(trend: Trend) -> str:
     }
 
 
-# --- Lines ------------------------------------------------------------------------------------------------------------
 OF_PARENT = "parent"
 OF_TOTAL = "total"
 

@@ -34,7 +34,6 @@ from apps.priorities.sentences.numbers import unit_of_metric
 _TITLE_WIDTH = 80  # characters
 
 
-# --- Sentences with a key ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class KeyedText:
     """One sentence with its key; several are joined with their keys."""
@@ -77,7 +76,6 @@ def title_of(change_set: ChangeSet) -> str:
     return f"{_('Draft')} {change_set.pk}" if is_draft else _("Change set %(n)s") % {"n": change_set.pk}
 
 
-# --- Numbers ----------------------------------------------------------------------------------------------------------
 SECONDS_PER_HOUR = 3600.0
 
 

@@ -30,7 +30,6 @@ from apps.figures.convergence.labels import (
 from apps.figures.figure import Column, Figure, Table, Trace
 from apps.priorities.sentences.numbers import UNKNOWN, compare_shares
 
-# --- Sections ---------------------------------------------------------------------------------------------------------
 PAGE = 12  # panels
 SMALL = 0.05  # share of the parent; smaller subgroups have a section of their own
 STEPS = (0.01, 0.02, 0.04, 0.06, 0.10, 0.20, 0.40, 0.60, 1.0)  # their halves have few digits, too
@@ -95,7 +94,6 @@ def _largest(values: F8) -> F8:
     return found
 
 
-# --- Headings ---------------------------------------------------------------------------------------------------------
 Shape = Literal["on", "over", "under", "idle", "nodata"]
 _STATE_WORDS = {
     "on": gettext_noop("on target"),
@@ -165,7 +163,6 @@ def newest_text(found: Convergence) -> str:
     return text % {"at": at, "over": over}
 
 
-# --- Panels -----------------------------------------------------------------------------------------------------------
 OVERLAYS = ("band", "changes", "demand", "gaps")
 
 

@@ -248,7 +248,6 @@ def _names(tree: TreeColumns, entries: list[int], sees: Mask) -> str:
     return _("%(names)s and %(n)s more") % {"names": text, "n": more} if more else text
 
 
-# --- Look-alikes ------------------------------------------------------------------------------------------------------
 # Letters of other scripts, and digits, that most fonts draw like a Latin letter. The comparison folds case first, so
 # letters that look alike only as capitals are included.
 _LIKE = {

@@ -39,7 +39,6 @@ from apps.policies.tree.revision_diff import TargetChanges, compare_targets
 from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import Changes
 
-# --- Effects ----------------------------------------------------------------------------------------------------------
 _MOST = 200
 _SAME = 1e-12
 
@@ -133,7 +132,6 @@ def _targets(tree: TreeColumns, parent: UUID) -> dict[UUID, float | None]:
     return {tree.uuid(j): (float(tree.shares[j]) / total if total else 0.0) for j in children}
 
 
-# --- Review -----------------------------------------------------------------------------------------------------------
 # Users named in a review who may publish or approve it.
 MOST_PEOPLE = 4
 # Above this size, such users are not searched, because every operation is checked for each of them.
@@ -351,7 +349,6 @@ def _candidates(policy: Policy, verb: str, at: datetime) -> QuerySet[User]:
     return User.objects.filter(wanted, is_active=True).distinct().order_by("is_superuser", "username")
 
 
-# --- Lists ------------------------------------------------------------------------------------------------------------
 Which = Literal["open", "mine", "waiting", "published", "withdrawn"]
 WHICH: tuple[Which, ...] = get_args(Which)
 _REQUESTED = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)

@@ -66,13 +66,18 @@ FILE_KEYS: Keys = (
     *LIMITS,
     ("flags", 2),
 )
-ADD_ACCOUNT: Keys = (
+_OF_ACCOUNT: Keys = (
     ("accounts", 1),
     ("acct", 4),
     ("names", 1),
     ("clusters", 1),
     ("description", 1),
     ("organization", 1),
+)
+_DEFAULTS: Keys = (("defaultaccount", 8), ("defaultqos", 8), ("defaultwckey", 8))
+_OF_USER: Keys = (("acct", 4), ("adminlevel", 2), ("clusters", 1), *_DEFAULTS, ("names", 1), ("users", 1))
+ADD_ACCOUNT: Keys = (
+    *_OF_ACCOUNT,
     ("parent", 1),
     ("defaultqos", 8),
     ("flags", 2),
@@ -80,26 +85,14 @@ ADD_ACCOUNT: Keys = (
 )
 ADD_USER: Keys = (
     ("accounts", 3),
-    ("acct", 4),
-    ("adminlevel", 2),
-    ("clusters", 1),
-    ("defaultaccount", 8),
-    ("defaultqos", 8),
-    ("defaultwckey", 8),
-    ("names", 1),
-    ("users", 1),
+    *_OF_USER,
     ("partitions", 1),
     ("wckeys", 1),
     ("comment", 2),
     *LIMITS,
 )
 WHICH_ACCOUNTS: Keys = (
-    ("accounts", 1),
-    ("acct", 4),
-    ("names", 1),
-    ("clusters", 1),
-    ("description", 1),
-    ("organization", 1),
+    *_OF_ACCOUNT,
     ("parents", 4),
     ("defaultqos", 8),
     ("flags", 2),
@@ -107,14 +100,7 @@ WHICH_ACCOUNTS: Keys = (
 )
 WHICH_USERS: Keys = (
     ("accounts", 2),
-    ("acct", 4),
-    ("adminlevel", 2),
-    ("clusters", 1),
-    ("defaultaccount", 8),
-    ("defaultqos", 8),
-    ("defaultwckey", 8),
-    ("names", 1),
-    ("users", 1),
+    *_OF_USER,
     ("partitions", 3),
     ("parents", 4),
     ("qoslevel", 1),
@@ -132,9 +118,7 @@ SET_ACCOUNT: Keys = (
 SET_USER: Keys = (
     ("adminlevel", 2),
     ("comment", 2),
-    ("defaultaccount", 8),
-    ("defaultqos", 8),
-    ("defaultwckey", 8),
+    *_DEFAULTS,
     ("newname", 1),
     ("rawusage", 7),
     *LIMITS,
@@ -186,10 +170,10 @@ def names_in(text: str) -> list[str]:
     plain = text.replace("'", "").replace('"', "")
     if "[" not in plain:
         return [name for part in plain.split(",") if (name := part.strip())]
-    found: list[str] = []
+    names: list[str] = []
     for part in _NAME.findall(plain):
-        found += _expanded(part.strip(), MOST_ENTRIES - len(found))
-    return found
+        names += _expanded(part.strip(), MOST_ENTRIES - len(names))
+    return names
 
 
 def _expanded(name: str, most: int) -> Iterator[str]:

@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, TooLarge
 from apps.policies.files.document import entry_values, head_values, read_document, walk_document
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import WHOLE_TREE, Format, line_finder
+from apps.policies.formats.json_document import MOST_VALUES
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
-# --- YAML into plain objects ------------------------------------------------------------------------------------------
 _Parser: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _DEEPEST = 200  # 64 levels of entries need 130 of mappings and lists
 _STRING = "tag:yaml.org,2002:str"
@@ -32,12 +32,18 @@ _constructor: Any = yaml.constructor.SafeConstructor()
 def load_yaml(text: bytes | str) -> Any:
     """Parse one document of mappings, lists, text, numbers, true, false and null; dates stay text.
 
-    Raises Invalid with the line for aliases (*name), tags and repeated keys.
+    Raises:
+        Invalid: with the line, for aliases (*name), tags and repeated keys.
+        TooLarge: it has more values than a document may have.
     """
     stack: list[_Open] = []
     result: Any = None
-    n_documents = 0
+    n_documents = n_nodes = 0
     for event in yaml.parse(text, Loader=_Parser):
+        if isinstance(event, yaml.NodeEvent):
+            n_nodes += 1
+            if n_nodes > 2 * MOST_VALUES:  # each value of a mapping has a key
+                raise TooLarge(f"The document has more than {MOST_VALUES:,} values.")
         if isinstance(event, yaml.DocumentStartEvent):
             n_documents += 1
             if n_documents > 1:
@@ -143,7 +149,6 @@ def _refusal(event: yaml.Event, message: str) -> Invalid:
     return Invalid(f"The document is not supported YAML: line {line}: {message}.", code="bad_document")
 
 
-# --- The format -------------------------------------------------------------------------------------------------------
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:[. ][A-Za-z0-9_-]+)*")  # matches no number or date
 _WORDS = frozenset(["y", "n", "yes", "no", "true", "false", "on", "off", "null", "none", "inf", "nan"])
 _UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, TooLarge
+from apps.policies.formats import yaml_document
 from apps.policies.formats.yaml_document import _scalar
 from apps.policies.tree.columns import TreeColumns
 from tests.policies.formats.round_trip import read, text_of_tree
@@ -103,3 +104,12 @@ def test_unknown_fields_are_rejected(text: str, message: str) -> None:
     with pytest.raises(Invalid) as refusal:
         read("yaml", text)
     assert message in refusal.value.message
+
+
+@pytest.mark.parametrize("text", ["[{}]", "{{{}}}"])
+def test_a_document_has_a_limit_of_values(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(yaml_document, "MOST_VALUES", 100)
+    few, many = (", ".join(f"k{n}: 1" if "{{" in text else "1" for n in range(count)) for count in (90, 300))
+    yaml_document.load_yaml(text.format(few))
+    with pytest.raises(TooLarge, match="more than 100 values"):
+        yaml_document.load_yaml(text.format(many))
