@@ -839,6 +839,8 @@ ROWS = [
         {"step": "preview", "entry": "other:/vo-a-here", "url": "http://127.0.0.1:9/feed"}),
     Row(TAKEN, "/federation/usage/{taken}/", "302 404 404 404 404 200 302 302 302 302 302",
         word="Approve capacity", readers="admin"),
+    Row(TAKEN + "fetches/", "/federation/usage/{taken}/fetches/", "302 404 404 404 404 200 302 302 302 302 302",
+        word="Fetch log of site-b", readers="admin"),
     Row(TAKEN + "without/", "/federation/usage/{taken}/without/",
         "302 404 404 404 404 200 302 302 302 302 302", word="Priorities without site-b", readers="admin"),
     Row(TAKEN + "act/", "/federation/usage/{taken}/act/", "302 404 404 404 404 303 302 302 302 302 302", "post",

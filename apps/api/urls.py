@@ -28,7 +28,7 @@ from apps.api.v1.allocations import views as allocations
 from apps.api.v1.changesets import followup as changeset_followup
 from apps.api.v1.changesets import reviews as changeset_reviews
 from apps.api.v1.changesets import views as changesets
-from apps.api.v1.federation import mounts, overview, published, subscriptions
+from apps.api.v1.federation import mounts, overview, published, remotes, subscriptions
 from apps.api.v1.mapping import rules as mappings
 from apps.api.v1.my_priority import forecasts
 from apps.api.v1.my_priority import views as me
@@ -38,7 +38,7 @@ from apps.api.v1.schedulers import gateway, shadow, shares
 from apps.api.v1.schedulers import views as schedulers
 from apps.api.v1.usage import sources
 from apps.api.v1.usage import views as usage
-from apps.federation.control import Kind
+from apps.federation.fetch_requests import Kind
 
 # --- Schedulers -------------------------------------------------------------------------------------------------------
 _SCHEDULER = "schedulers/<slug:scheduler>"
@@ -70,16 +70,14 @@ _STEPS = ("pause", "resume", "freeze", "unfreeze", "reset-history")
 
 def _shared(kind: Kind, where: str) -> list[URLPattern]:
     """Routes that mounts and subscriptions share."""
-    found = [
-        path(f"{where}/{step}", subscriptions.step_view(kind, step).as_view(), name=f"{kind}-{step}") for step in _STEPS
-    ]
+    found = [path(f"{where}/{step}", remotes.step_view(kind, step).as_view(), name=f"{kind}-{step}") for step in _STEPS]
     end = "unmount" if kind == "mount" else "unsubscribe"
     return [
         *found,
-        path(f"{where}/trust-key", subscriptions.trust_key_view(kind).as_view(), name=f"{kind}-trust-key"),
-        path(f"{where}/fetch", subscriptions.fetch_view(kind).as_view(), name=f"{kind}-fetch"),
-        path(f"{where}/fetches", subscriptions.timeline_view(kind).as_view(), name=f"{kind}-fetches"),
-        path(f"{where}/{end}", subscriptions.end_view(kind).as_view(), name=f"{kind}-{end}"),
+        path(f"{where}/trust-key", remotes.trust_key_view(kind).as_view(), name=f"{kind}-trust-key"),
+        path(f"{where}/fetch", remotes.fetch_view(kind).as_view(), name=f"{kind}-fetch"),
+        path(f"{where}/fetches", remotes.timeline_view(kind).as_view(), name=f"{kind}-fetches"),
+        path(f"{where}/{end}", remotes.end_view(kind).as_view(), name=f"{kind}-{end}"),
     ]
 
 

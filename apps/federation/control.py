@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from django.db import transaction
 
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, FieldProblem, Invalid
 from apps.federation import staleness
-from apps.federation.fetch_requests import NOT_FETCHED, AnyRemote, sealed_token
+from apps.federation.fetch_requests import NOT_FETCHED, AnyRemote, Kind, sealed_token
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.mounts.services import clean_fingerprint, clean_settings, get_mount, unmount
 from apps.federation.usage_feeds.subscriptions import clean_cores, get_subscription, read_from_0, unsubscribe
 from apps.runs.models import Run
 
-Kind = Literal["mount", "subscription"]
 State = Remote.State
 
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from apps.accounts.sign_in.sealing import seal, unseal
@@ -88,6 +88,7 @@ _MOST_MESSAGE = 2_000
 _ETAG = re.compile(r"[\x21-\x7e]{1,256}")
 
 AnyRemote = Mount | Subscription
+Kind = Literal["mount", "subscription"]
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,9 @@ def record_fetch(remote: AnyRemote, fetched: FetchResult, at: datetime, duration
     remote.due_at = at if is_behind and is_good else at + timedelta(seconds=wait_s(remote, is_good=is_good))
     kept = set() if fetched.accepted is not None else {"document"}  # unchanged, and may have megabytes
     remote.save(update_fields=[field.name for field in remote._meta.concrete_fields if field.name not in {"id", *kept}])
-    mine = {kind_of(remote): remote}
+    owner: dict[str, Any] = {kind_of(remote): remote}
     Fetch.objects.create(
-        **mine,
+        **owner,
         at=at,
         outcome=fetched.outcome,
         version=fetched.version,
@@ -212,11 +213,11 @@ def record_fetch(remote: AnyRemote, fetched: FetchResult, at: datetime, duration
         code=fetched.code,
         message=fetched.message[:_MOST_MESSAGE],
     )
-    old = Fetch.objects.filter(**mine).order_by("-id").values_list("id", flat=True)[_KEPT : _KEPT + 1]
-    Fetch.objects.filter(**mine, id__lte=next(iter(old), 0)).delete()
+    old = Fetch.objects.filter(**owner).order_by("-id").values_list("id", flat=True)[_KEPT : _KEPT + 1]
+    Fetch.objects.filter(**owner, id__lte=next(iter(old), 0)).delete()
 
 
-def kind_of(remote: AnyRemote) -> str:
+def kind_of(remote: AnyRemote) -> Kind:
     """Name of its table, which is also the column of the fetch log."""
     return "mount" if isinstance(remote, Mount) else "subscription"
 

@@ -64,7 +64,7 @@ def request_due_fetches(*, at: datetime) -> int:
 def request_fetch(remote: AnyRemote, *, at: datetime) -> Run:
     """Enqueue a fetch, or return the pending run. Two fetches of the same mount or subscription never run at once."""
     place = "mount" if isinstance(remote, Mount) else "usage"
-    arguments = {fetch_requests.kind_of(remote): remote.pk}
+    arguments: dict[str, Any] = {fetch_requests.kind_of(remote): remote.pk}
     return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
 
 
@@ -100,8 +100,10 @@ def _begin(run: Run) -> PendingFetch:
     """
     remote = _load_remote(run)
     if remote.state in NOT_FETCHED:
-        message = f"{remote}: it isn't fetched, because it is {remote.get_state_display().lower()}."
-        raise Conflict(message, code=remote.state)
+        why = (
+            "it is paused." if remote.state == remote.State.PAUSED else "it is blocked until an administrator decides."
+        )
+        raise Conflict(f"{remote} isn't fetched: {why}", code=remote.state)
     try:
         question = mount_refresh.request_for(remote) if isinstance(remote, Mount) else usage_ingest.request_for(remote)
     except DomainError as error:

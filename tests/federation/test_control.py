@@ -14,7 +14,7 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.core.signing import SigningKey
 from apps.dashboard.audit import text as audit_text
 from apps.federation import control
-from apps.federation.control import Kind
+from apps.federation.fetch_requests import Kind
 from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.policies.models import Policy

@@ -69,11 +69,11 @@ FIELDS = {
     "federation.models: Subscription.url": "fetch_log.ask",
     "notices.models: Webhook.url": "webhook_calls._call",
     "dashboard.notices.forms: url": "make_webhook, change_webhook",
-    "dashboard.federation.forms: url": "preview, make_mount",
-    "dashboard.federation.subscriptions: url": "preview_feed, subscribe",
+    "dashboard.federation.forms: url": "preview, make_mount, preview_feed, subscribe",
     "api.v1.audit: address": "",
     "api.shapes: moment_url": "",  # an address of our own pages, in an answer
     "api.v1.notices: url": "",
+    "api.v1.federation.remotes: url": "",  # in an answer
     "api.v1.federation.mounts: url": "preview, make_mount",
     "api.v1.federation.subscriptions: url": "preview_feed, subscribe",
     "api.v1.packs: url": "",  # of a new link to a pack, in an answer

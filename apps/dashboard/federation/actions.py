@@ -1,4 +1,4 @@
-"""Actions on the page of a mount or a subscription: the form, the service and the message of each button."""
+"""What the pages of a mount and of a subscription share: the buttons, their forms, services and messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from django.utils.translation import gettext_lazy
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotFound, status_of
+from apps.dashboard.federation.fetch_log import log_context
 from apps.dashboard.federation.forms import ActionForm, ReasonForm, TrustForm
+from apps.dashboard.federation.publication_presenters import groups_of
 from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
-from apps.federation.control import Kind
+from apps.federation.fetch_requests import NOT_FETCHED, AnyRemote, Kind
 
 SAVED = gettext_lazy("Saved")
 FETCHING = gettext_lazy("Fetching now; the result appears here in a moment.")
@@ -53,6 +55,23 @@ def common_actions(*, when_fetching: Any, after_reset: Any) -> dict[str, RemoteA
             arguments=lambda form: {"fingerprint": form.cleaned_data["fingerprint"]},
         ),
     }
+
+
+def shared_context(remote: AnyRemote, forms: Mapping[str, RefusableForm]) -> dict[str, Any]:
+    """What both pages show: key, actions, and the newest fetches. forms: refused ones, by their name in the page."""
+    return {
+        "remote": remote,
+        "groups": groups_of(remote.fingerprint),
+        "is_fetched": remote.state not in NOT_FETCHED,
+        "action_form": forms.get("action_form") or ActionForm(),
+        "trust": forms.get("trust") or TrustForm(),
+        "is_trusting": "trust" in forms or remote.state == remote.State.BLOCKED,
+        **log_context(remote),
+    }
+
+
+def crumbs_of(label: str) -> list[dict[str, str]]:
+    return [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": label}]
 
 
 def run_action(

@@ -279,10 +279,10 @@ def _version(site: SiteColumn, at: datetime) -> tuple[str, str]:
         return version, ""
     if not site.is_behind:
         return version, _("Newest")
-    newest = str(site.published)
-    if site.published_at is not None:
-        newest += f" ({presentation.age(presentation.seconds_between(site.published_at, at))})"
-    return version, f"{_('Newest')}: {newest}"
+    if site.published_at is None:
+        return version, _("Newest: %(n)s") % {"n": site.published}
+    age = presentation.age(presentation.seconds_between(site.published_at, at))
+    return version, _("Newest: %(n)s, published %(age)s ago") % {"n": site.published, "age": age}
 
 
 def _held(site: SiteColumn) -> str:

@@ -18,7 +18,7 @@ from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.federation import grid_presenters as grid_lines
-from apps.dashboard.federation import subscriptions as subscription_lines
+from apps.dashboard.federation import subscription_presenters as subscription_lines
 from apps.dashboard.figures import moves
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed

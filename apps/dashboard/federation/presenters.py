@@ -48,8 +48,8 @@ STANDINGS: dict[Condition, StatusBadge] = {
 _BEHIND = StatusBadge("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
     Direction.MOUNT: ("arrow-down", gettext_lazy("Mounted")),
-    Direction.USAGE: ("arrow-down", gettext_lazy("usage received")),
-    Direction.READS: ("arrow-up", gettext_lazy("reads ours")),
+    Direction.USAGE: ("arrow-down", gettext_lazy("Usage received")),
+    Direction.READS: ("arrow-up", gettext_lazy("Reads ours")),
 }
 
 
@@ -107,7 +107,7 @@ def age_of_allowed(age_s: float | None, allowed_s: float) -> str:
     if age_s is None:
         return _("not yet")
     allowed = allowed_text(allowed_s)
-    return _("%(n)s of %(all)s") % {"n": presentation.age(age_s), "all": allowed}
+    return _("%(age)s of %(allowed)s") % {"age": presentation.age(age_s), "allowed": allowed}
 
 
 def allowed_text(seconds: float) -> str:
@@ -241,7 +241,7 @@ def _version_note(peer: Peer) -> str:
         return ""
     if peer.direction is Direction.USAGE or peer.theirs == peer.active_version:
         return ""
-    return f"{_('Newest')}: {presentation.count(peer.theirs)}"
+    return _("Newest: %(n)s") % {"n": presentation.count(peer.theirs)}
 
 
 def _url_of(peer: Peer) -> str:

@@ -77,7 +77,7 @@ def publication_line(row: Publication, now: datetime) -> PublishedLine:
     facts: tuple[str, ...] = ()
     if last is not None:
         n = ngettext("%(n)s entry", "%(n)s entries", last.n_entries) % {"n": presentation.count(last.n_entries)}
-        facts = (n, f"{_('Valid until')} {presentation.clock_time(last.expires_at, now)}")
+        facts = (n, _("Valid until %(time)s") % {"time": presentation.clock_time(last.expires_at, now)})
     return _line(
         row,
         now,

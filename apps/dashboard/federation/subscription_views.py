@@ -18,24 +18,33 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.federation import publication_presenters, subscriptions
-from apps.dashboard.federation.actions import FETCHING, RemoteAction, common_actions, run_action
-from apps.dashboard.federation.forms import ReasonForm, TrustForm
-from apps.dashboard.federation.presenters import allowed_text
-from apps.dashboard.federation.subscriptions import (
-    STALE_ACTIONS,
-    AddressForm,
-    CapacityForm,
-    SettingsForm,
-    TermsForm,
+from apps.dashboard.federation import publication_presenters, subscription_presenters
+from apps.dashboard.federation.actions import (
+    FETCHING,
+    RemoteAction,
+    common_actions,
+    crumbs_of,
+    run_action,
+    shared_context,
 )
+from apps.dashboard.federation.fetch_log import show_log
+from apps.dashboard.federation.forms import (
+    CapacityForm,
+    FeedAddressForm,
+    ReasonForm,
+    SubscriptionSettingsForm,
+    TermsForm,
+    TrustForm,
+)
+from apps.dashboard.federation.presenters import allowed_text
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of
 from apps.federation import control
+from apps.federation.fetch_requests import Kind
 from apps.federation.grid.peers import require_federation
 from apps.federation.grid.totals import GridChoice, list_grid_entries
-from apps.federation.models import Fetch, Subscription
+from apps.federation.models import Subscription
 from apps.federation.usage_feeds.quarantine import load_reported_usage
 from apps.federation.usage_feeds.subscriptions import (
     FeedPreview,
@@ -62,8 +71,8 @@ def new(request: HttpRequest) -> HttpResponse:
     entries = _entry_choices(actor, at)
     if request.method != "POST":
         entry = f"{request.GET.get('policy', '')}:{request.GET.get('entry', '')}"
-        return _address(request, AddressForm(entries=entries, initial={"entry": entry}))
-    address = AddressForm(request.POST, entries=entries)
+        return _address(request, FeedAddressForm(entries=entries, initial={"entry": entry}))
+    address = FeedAddressForm(request.POST, entries=entries)
     if not address.is_valid():
         return _address(request, address, status=422)
     policy, path = address.policy_and_path
@@ -75,7 +84,8 @@ def new(request: HttpRequest) -> HttpResponse:
         return _address(request, address, status=422)
     shown = seen.key.fingerprint
     if read_action(request).step != "terms":
-        first = TermsForm(shown=shown, initial={"capacity": seen.document.head.capacity_cores})
+        initial = {**TermsForm.initial_of(Subscription()), "capacity": seen.document.head.capacity_cores}
+        first = TermsForm(shown=shown, initial=initial)
         return _terms(request, address, first, seen)
     terms = TermsForm(request.POST, shown=shown)
     if terms.is_valid():
@@ -98,30 +108,38 @@ def new(request: HttpRequest) -> HttpResponse:
             terms.add_refusal(refusal)
         else:
             messages.success(request, _("Fetching now; the result appears here in a moment."))
-            return SeeOther(subscriptions.subscription_url(made))
+            return SeeOther(subscription_presenters.subscription_url(made))
     return _terms(request, address, terms, seen, status=422)
 
 
 @require_safe
 def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """State, fetches and hours of a subscription; visible to actors who may mount at its entry."""
-    return _page(request, _found(request, subscription_id))
+    return _page(request, _load(request, subscription_id))
+
+
+@require_safe
+def timeline(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Fetch log, newest first; `?before=` continues it."""
+    row = _load(request, subscription_id)
+    name, page_url = subscription_presenters.site_name(row), subscription_presenters.subscription_url(row)
+    return show_log(request, row, name=name, page_url=page_url)
 
 
 @sensitive_post_parameters("token")
 @require_POST
 def act(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """Run an action: fetch, pause, resume, freeze, unfreeze, settings, capacity, trust, reset or unsubscribe."""
-    row = _found(request, subscription_id)
+    row = _load(request, subscription_id)
 
     def show_refused(form: RefusableForm, status: int) -> HttpResponse:
         return _page(request, row, status=status, **{_FORM_OF.get(type(form), "action_form"): form})
 
-    page_url = subscriptions.subscription_url(row)
+    page_url = subscription_presenters.subscription_url(row)
     return run_action(request, "subscription", row.pk, _ACTIONS, page_url=page_url, show_refused=show_refused)
 
 
-def _agree_capacity(*, kind: control.Kind, remote_id: int, **more: Any) -> None:
+def _agree_capacity(*, kind: Kind, remote_id: int, **more: Any) -> None:
     control.agree_capacity(subscription=remote_id, **more)
 
 
@@ -129,7 +147,7 @@ _REREAD = gettext_lazy("All its usage is imported again.")
 _ACTIONS = {
     **common_actions(when_fetching=FETCHING, after_reset=_REREAD),
     "settings": RemoteAction(
-        SettingsForm,
+        SubscriptionSettingsForm,
         control.change_settings,
         arguments=lambda form: {"settings": form.settings(), "token": form.cleaned_data["token"] or None},
     ),
@@ -138,10 +156,14 @@ _ACTIONS = {
     ),
     "unsubscribe": RemoteAction(ReasonForm, control.remove, gettext_lazy("Its usage was removed.")),
 }
-_FORM_OF: dict[type[RefusableForm], str] = {SettingsForm: "settings", CapacityForm: "capacity", TrustForm: "trust"}
+_FORM_OF: dict[type[RefusableForm], str] = {
+    SubscriptionSettingsForm: "settings",
+    CapacityForm: "capacity",
+    TrustForm: "trust",
+}
 
 
-def _found(request: HttpRequest, subscription_id: int) -> Subscription:
+def _load(request: HttpRequest, subscription_id: int) -> Subscription:
     return get_subscription(subscription_id=subscription_id, actor=actor_of(request), at=clock.now())
 
 
@@ -158,13 +180,13 @@ def _entry_choices(actor: Actor, at: datetime) -> list[tuple[str, str]]:
     return [(f"{one.policy_slug}:{one.path}", label(one)) for one in found]
 
 
-def _address(request: HttpRequest, form: AddressForm, *, status: int = 200) -> HttpResponse:
-    context = {"form": form, "crumbs": crumbs(_("Subscribe")), "has_places": form.has_entries}
+def _address(request: HttpRequest, form: FeedAddressForm, *, status: int = 200) -> HttpResponse:
+    context = {"form": form, "crumbs": crumbs_of(_("Subscribe")), "has_places": form.has_entries}
     return render(request, "dashboard/federation/subscribe.html", context, status=status)
 
 
 def _terms(
-    request: HttpRequest, address: AddressForm, form: TermsForm, seen: FeedPreview, *, status: int = 200
+    request: HttpRequest, address: FeedAddressForm, form: TermsForm, seen: FeedPreview, *, status: int = 200
 ) -> HttpResponse:
     head = seen.document.head
     hours = seen.document.hours
@@ -178,18 +200,17 @@ def _terms(
         "n_entries": len(seen.document.entries),
         "n_running": None if seen.document.running is None else len(seen.document.running.entry),
         "groups": publication_presenters.groups_of(seen.key.fingerprint),
-        "interval_fields": [form["every"], form["max_age"]],
-        "stale_actions": STALE_ACTIONS,
-        "stale_chosen": form["stale_action"].value(),
         "place": address.policy_and_path,
-        "crumbs": crumbs(_("Subscribe")),
+        "crumbs": crumbs_of(_("Subscribe")),
     }
     return render(request, "dashboard/federation/subscribe_terms.html", context, status=status)
 
 
 def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms: RefusableForm) -> HttpResponse:
-    form = forms.get("settings") or SettingsForm(initial=SettingsForm.initial_of(row))
-    capacity = forms.get("capacity") or CapacityForm(initial={"capacity": f"{subscriptions.suggested_cores(row):g}"})
+    form = forms.get("settings") or SubscriptionSettingsForm(initial=SubscriptionSettingsForm.initial_of(row))
+    capacity = forms.get("capacity") or CapacityForm(
+        initial={"capacity": f"{subscription_presenters.suggested_cores(row):g}"}
+    )
     now, usage = clock.now(), load_reported_usage(row)
     tree = load_tree(row.policy)
     i = tree.index_of_uid(row.entry_uid)
@@ -197,40 +218,30 @@ def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms
     stored = Revision.objects.filter(policy=row.policy, number=row.policy.head_number).values_list(
         "settings", flat=True
     )
-    fetches = Fetch.objects.filter(subscription=row).order_by("-pk")[: subscriptions.FETCHES_SHOWN]
     request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # the policy that the navigation shows
     context = {
+        **shared_context(row, forms),
         "row": row,
-        "site": subscriptions.site_name(row),
+        "act_url": reverse("dashboard:federation-subscription-act", args=[row.pk]),
+        "site": subscription_presenters.site_name(row),
         "path": path,
         "entry_url": lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i]) if i is not None else "",
-        "summary": subscriptions.summary(row, usage, path or row.feed, now),
+        "summary": subscription_presenters.summary(row, usage, path or row.feed, now),
         "usage": usage,
-        "hours": subscriptions.hour_lines(usage),
-        "fetches": [subscriptions.fetch_line(fetch) for fetch in fetches],
+        "hours": subscription_presenters.hour_lines(usage),
         "agreed": presentation.cores_text(row.capacity_cores),
         "allowed": allowed_text(row.max_age_s),
-        "capacity_text": subscriptions.capacity_text(row, usage),
+        "capacity_text": subscription_presenters.capacity_text(row, usage),
         "running": presentation.cores_text(usage.running_cores),
         "speed": _speed(PolicySettings.from_stored(stored[0]), row.source.site) if stored else "1",
-        "groups": publication_presenters.groups_of(row.fingerprint),
         "form": form,
-        "interval_fields": [form["every"], form["max_age"]],
-        "stale_actions": STALE_ACTIONS,
-        "stale_chosen": form["stale_action"].value(),
         "capacity_form": capacity,
-        "trust": forms.get("trust") or TrustForm(),
-        "action_form": forms.get("action_form") or ReasonForm(),
         "grid_url": f"{reverse('dashboard:federation-grid')}?policy={row.policy.slug}&entry={path}" if path else "",
         "now": now,
-        "crumbs": crumbs(f"{subscriptions.site_name(row)}, {row.feed}"),
+        "crumbs": crumbs_of(f"{subscription_presenters.site_name(row)}, {row.feed}"),
     }
     return render(request, "dashboard/federation/subscription.html", context, status=status)
 
 
 def _speed(settings: PolicySettings, site: str) -> str:
     return f"{site_factor(site, settings.metric['site_factors']):g}"
-
-
-def crumbs(last: str) -> list[dict[str, str]]:
-    return [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": last}]

@@ -31,6 +31,7 @@ urlpatterns = [
     path("federation/grid/grid.csv", grid.grid_csv, name="federation-grid-csv"),
     path("federation/usage/new/", subscriptions.new, name="federation-subscription-new"),
     path(f"{_USAGE}/", subscriptions.subscription, name="federation-subscription"),
+    path(f"{_USAGE}/fetches/", subscriptions.timeline, name="federation-subscription-timeline"),
     path(f"{_USAGE}/act/", subscriptions.act, name="federation-subscription-act"),
     path(f"{_USAGE}/without/", grid.without, name="federation-subscription-without"),
     path(_PUBLISHED, published.published, name="federation-published"),

@@ -20,20 +20,14 @@ from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import clock
 from apps.core.errors import DomainError, NotAllowed, Unavailable
 from apps.dashboard.federation import presenters as federation_presenters
-from apps.dashboard.federation.forms import (
-    STALE_ACTIONS,
-    AddressForm,
-    EntryForm,
-    KeyForm,
-    MountForm,
-    default_limits,
-)
+from apps.dashboard.federation.forms import EntryForm, KeyForm, MountAddressForm
 from apps.dashboard.federation.publication_presenters import groups_of
-from apps.dashboard.shell.forms import read_action
+from apps.dashboard.shell.forms import RefusableForm, read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.federation.control import fetch_now
 from apps.federation.grid import peers as grid_peers
 from apps.federation.grid.peers import Direction, list_mountable, list_mountable_groups, require_federation
+from apps.federation.models import Mount
 from apps.federation.mounts.services import Preview, make_mount, preview
 from apps.mapping.moves import UnmappedUsage
 from apps.policies.models import Policy
@@ -158,7 +152,7 @@ def _submit_key(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
         "fingerprint": seen.key.fingerprint,
         "n_entries": seen.n_entries,
     }
-    return _choose_entry(request, EntryForm(initial=default_limits()), carried)
+    return _choose_entry(request, EntryForm(initial=EntryForm.initial_of(Mount())), carried)
 
 
 def _submit_entry(request: HttpRequest, policies: list[Policy]) -> HttpResponse:
@@ -226,16 +220,16 @@ def _unsealed(text: str) -> str:
         return ""
 
 
-def _address_form(request: HttpRequest, policies: list[Policy]) -> AddressForm:
+def _address_form(request: HttpRequest, policies: list[Policy]) -> MountAddressForm:
     choices = [(policy.slug, policy.name) for policy in policies]
     if request.method == "POST":
-        return AddressForm(request.POST, policies=choices)
+        return MountAddressForm(request.POST, policies=choices)
     slug = request.GET.get("policy", "")
     initial = {"policy": slug} if slug in dict(choices) else {}
-    return AddressForm(initial=initial, policies=choices)
+    return MountAddressForm(initial=initial, policies=choices)
 
 
-def _sealed_token(form: AddressForm) -> str:
+def _sealed_token(form: MountAddressForm) -> str:
     """The encrypted token that the next step carries."""
     typed = str(form.cleaned_data.get("token", "")).strip()
     return seal(_PURPOSE, typed) if typed else str(form.cleaned_data.get("sealed", ""))
@@ -277,14 +271,13 @@ def _choose_entry(
         "groups": groups_of(str(carried["fingerprint"])),
         "policy_name": policy.name,
         "places": list_mountable_groups(policy, most=_MOST_PLACES, at=now, actor=actor),
-        "actions": STALE_ACTIONS,
         "unmapped": unmapped,
         "unmapped_core_h": federation_presenters.unmapped_text(unmapped) if unmapped else "",
     }
     return _page(request, "place", form, status=status, **context)
 
 
-def _page(request: HttpRequest, step: str, form: MountForm, *, status: int = 200, **context: Any) -> HttpResponse:
+def _page(request: HttpRequest, step: str, form: RefusableForm, *, status: int = 200, **context: Any) -> HttpResponse:
     order = ("address", "key", "place")
     labels = {
         "address": (_("Address"), ""),

@@ -221,7 +221,8 @@ GUIDES = (
     Guide(
         "Federation",
         "federation federation-mount-new federation-mount federation-mount-timeline federation-mount-diff"
-        " federation-grid federation-subscription-new federation-subscription federation-subscription-without"
+        " federation-grid federation-subscription-new federation-subscription federation-subscription-timeline"
+        " federation-subscription-without"
         " federation-published federation-key-rotate federation-publication-new federation-feed-new"
         " federation-publication federation-publication-drop federation-feed federation-feed-drop",
         (("federation", "federation.md"),),

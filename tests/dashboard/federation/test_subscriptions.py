@@ -57,7 +57,7 @@ def test_reported_usage_is_shown_before_the_key_is_trusted(client: Client, feed:
     assert page.item("subscribe-step").attributes["data-key"] == "terms"
     assert "site-b.example" in text_of(page.item("subscribe-step"))
     assert re.findall(r"\d+", text_of(page.item("declared-capacity"))) == ["100"]
-    assert [text_of(page.item(name)) for name in ("n-hours", "n-running", "number")] == ["2", "1", "1"]
+    assert [text_of(page.item(name)) for name in ("n-hours", "n-running", "number")] == ["2 hours", "1", "1"]
     assert page.texts(".fp span") == [KEY.public.fingerprint[at : at + 4] for at in range(0, 64, 4)]
     assert feed.asked[-1]["authorization"] == "Bearer their-secret"
     assert "no-store" in answer["Cache-Control"]
@@ -281,7 +281,7 @@ def test_an_impossible_action_names_the_reason(with_usage: Subscription, client:
     answer = client.post(url(with_usage, "act/"), {"step": "fetch"})
     assert answer.status_code == 409
     assert codes_of(answer, "action_form") == {"__all__": {"paused"}}
-    assert read(answer, 409).text("[aria-labelledby=stop] [role=alert]")
+    assert read(answer, 409).text("#do [role=alert]")
 
 
 def test_a_button_that_the_page_lacks_changes_nothing(with_usage: Subscription, client: Client) -> None:
@@ -297,7 +297,7 @@ def test_valid_settings_are_saved_and_invalid_ones_marked(with_usage: Subscripti
     assert (with_usage.every_s, with_usage.max_age_s, with_usage.stale_action) == (900, 7_200, "freeze")
     answer = client.post(url(with_usage, "act/"), {**given, "every": "0"})
     assert answer.status_code == 422
-    assert codes_of(answer) == {"every": {"min_value"}}
+    assert codes_of(answer) == {"every": {"invalid"}}
 
 
 def test_trusting_another_key_needs_a_reason(with_usage: Subscription, client: Client) -> None:
@@ -347,3 +347,17 @@ def test_an_invalid_number_is_refused(with_usage: Subscription, client: Client) 
         assert client.post(url(with_usage, "act/"), given).status_code == 422, text
     with_usage.refresh_from_db()
     assert with_usage.capacity_cores == 100
+
+
+def test_the_fetch_log_says_what_became_of_each_report(with_usage: Subscription, client: Client) -> None:
+    for n in range(9):
+        with_usage.fetches.create(at=AT - n * HOUR, outcome="same", version=7, n_bytes=1_234, duration_s=0.25)
+    with_usage.fetches.create(at=AT, outcome="refused", version=7, code="forked", message="It was forked.")
+    page = read(client.get(url(with_usage)))
+    assert len(page.items("fetch")) == 8
+    assert f"{url(with_usage)}fetches/" in page.values("href")
+    log = read(client.get(url(with_usage, "fetches/")))
+    texts = [text_of(line) for line in log.items("fetch")]
+    assert texts[0].startswith("Rejected It was forked.")
+    assert texts[1].startswith("Report 7 is unchanged")
+    assert texts[1].endswith("1 kB in 250 ms")

@@ -1,128 +1,33 @@
-"""Mounts of other sites' policies: preview, list, mount, change; and serializers that subscriptions share."""
+"""Mounts of other sites' policies: preview, list, mount, change."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.api.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
 from apps.api.inputs import read_body
 from apps.api.records import record_serializer
-from apps.api.shapes import ProblemCodeSerializer, UtcTimeField, list_response, list_schema
+from apps.api.shapes import list_response, list_schema
+from apps.api.v1.federation.remotes import (
+    LONGEST_REASON,
+    MANAGE,
+    MountSerializer,
+    RemoteView,
+    SettingsSerializer,
+    split_settings,
+    token_field,
+)
 from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
-from apps.federation.control import Kind
-from apps.federation.fetch_requests import AnyRemote
-from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.mounts import services
 from apps.federation.mounts.services import MOST_PREVIEWED, Preview, PreviewEntry
-from apps.federation.staleness import age_of
 from apps.mapping.moves import UnmappedUsage
-from apps.policies.tree.stored import load_tree
-
-# --- Serializers of mounts and subscriptions --------------------------------------------------------------------
-# Tokens of peers have the scope `federation` only, which allows none of this.
-MANAGE: Scopes = {
-    "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
-    "POST": frozenset({POLICIES_WRITE}),
-    "PATCH": frozenset({POLICIES_WRITE}),
-    "DELETE": frozenset({POLICIES_WRITE}),
-}
-ADMINISTER: Scopes = {method: frozenset({ADMIN}) for method in ("GET", "POST", "DELETE")}
-LONGEST_REASON = 4000
-
-
-class RemoteSerializer(serializers.Serializer[Any]):
-    """Fields that mounts and subscriptions share. The token for the other site is never shown."""
-
-    id = serializers.IntegerField(source="pk")
-    policy = serializers.CharField(source="policy.slug")
-    entry = serializers.UUIDField(source="entry_uid")
-    path = serializers.SerializerMethodField(help_text='Current path of the entry; "": it is archived')
-    url = serializers.CharField()
-    issuer = serializers.CharField()
-    fingerprint = serializers.CharField(help_text="Fingerprint of the trusted key")
-    has_token = serializers.SerializerMethodField()
-    state = serializers.ChoiceField(Remote.State.choices)
-    issued_at = UtcTimeField(allow_null=True, help_text="Issue date of the newest valid document")
-    expires_at = UtcTimeField(allow_null=True, help_text="Until when that document is valid")
-    fetched_at = UtcTimeField(allow_null=True, help_text="Time of the last fetch")
-    good_at = UtcTimeField(allow_null=True, help_text="Time of the last successful fetch")
-    age_s = serializers.SerializerMethodField(help_text="Seconds since the last successful fetch; null: none yet")
-    due_at = UtcTimeField(allow_null=True, help_text="Time of the next fetch")
-    trouble = serializers.SerializerMethodField(help_text="Error of the last fetch; null: it succeeded")
-    n_failed = serializers.IntegerField(help_text="Number of failed fetches in a row")
-    every_s = serializers.IntegerField(help_text="Interval between fetches")
-    max_age_s = serializers.IntegerField(help_text="Age beyond which the data is stale")
-    stale_action = serializers.ChoiceField(Remote.StaleAction.choices, help_text="What happens when the data is stale")
-    most_bytes = serializers.IntegerField(help_text="Size limit of a document")
-    made_at = UtcTimeField()
-
-    def get_path(self, remote: Mount | Subscription) -> str:
-        tree = load_tree(remote.policy)
-        i = tree.index_of_uid(remote.entry_uid)
-        return "" if i is None else tree.path(i)
-
-    def get_has_token(self, remote: Remote) -> bool:
-        return bool(remote.sealed_token)
-
-    def get_age_s(self, remote: Remote) -> float | None:
-        at: datetime = self.context["at"]
-        return age_of(remote, at)
-
-    @extend_schema_field(ProblemCodeSerializer(allow_null=True))
-    def get_trouble(self, remote: Remote) -> dict[str, str] | None:
-        return {"code": remote.error_code, "message": remote.error} if remote.error_code else None
-
-
-class MountSerializer(RemoteSerializer):
-    publication = serializers.CharField()
-    version = serializers.IntegerField(help_text="Newest valid version; 0: none yet")
-    applied_version = serializers.IntegerField(help_text="Version that is published in this policy; 0: none yet")
-    held = serializers.IntegerField(
-        source="held_id", allow_null=True, help_text="Change set that is held for review; null: none"
-    )
-    issuers = serializers.ListField(
-        child=serializers.CharField(), help_text="Authorities whose publications are mounted in this one"
-    )
-    most_points = serializers.FloatField(help_text="Largest change of a target that is published without review")
-    most_entries = serializers.IntegerField(help_text="Greatest number of entries")
-    most_levels = serializers.IntegerField(help_text="Greatest number of levels")
-    keep_usage = serializers.BooleanField(help_text="Map accounts of removed entries to the mount's entry")
-
-
-class SubscriptionSerializer(RemoteSerializer):
-    feed = serializers.CharField()
-    number = serializers.IntegerField(help_text="Number of the last ingested document; 0: none yet")
-    source = serializers.CharField(source="source.slug")  # type: ignore[assignment]  # a name of ours
-    capacity_cores = serializers.FloatField(help_text="Agreed capacity; hours with more usage are held")
-    reported_capacity_cores = serializers.FloatField(allow_null=True, help_text="Capacity that the site declares now")
-    enforced_version = serializers.IntegerField(
-        allow_null=True, help_text="Version of our publication that is active at that site"
-    )
-    running_held = serializers.BooleanField(
-        help_text="Usage of running jobs does not count: they use more than the capacity"
-    )
-    is_left_behind = serializers.BooleanField(help_text="More documents are waiting to be fetched")
-    n_held_hours = serializers.SerializerMethodField(help_text="Number of hours held for usage above the capacity")
-
-    def get_n_held_hours(self, remote: Subscription) -> int:
-        return remote.held_hours.count()
-
-
-class SettingsSerializer(serializers.Serializer[Any]):
-    """Checks types; `apps.federation` checks ranges."""
-
-    every_s = serializers.IntegerField(required=False)
-    max_age_s = serializers.IntegerField(required=False)
-    stale_action = serializers.ChoiceField(Remote.StaleAction.choices, required=False)
-    most_bytes = serializers.IntegerField(required=False)
 
 
 class MountSettingsSerializer(SettingsSerializer):
@@ -132,71 +37,6 @@ class MountSettingsSerializer(SettingsSerializer):
     keep_usage = serializers.BooleanField(
         required=False, help_text="Map accounts of removed entries to the mount's entry, so that their usage counts"
     )
-
-
-class ActionSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=LONGEST_REASON)
-
-
-class FetchSerializer(serializers.Serializer[Any]):
-    id = serializers.IntegerField(source="pk")
-    at = UtcTimeField()
-    outcome = serializers.ChoiceField(Fetch.Outcome.choices)
-    version = serializers.IntegerField(allow_null=True, help_text="Version of the document, or number in the feed")
-    n_bytes = serializers.IntegerField()
-    duration_s = serializers.FloatField()
-    code = serializers.CharField()
-    message = serializers.CharField()
-
-
-class PageSerializer(serializers.Serializer[Any]):
-    cursor = serializers.CharField(max_length=200, required=False)
-    limit = serializers.IntegerField(min_value=1, max_value=200, required=False, default=50)
-
-
-def split_settings(given: dict[str, Any], kind: type[SettingsSerializer]) -> dict[str, Any]:
-    """Move the settings out of `given` into a new dict."""
-    names: list[str] = list(kind().get_fields())
-    return {name: given.pop(name) for name in names if name in given}
-
-
-def token_field() -> serializers.CharField:
-    return serializers.CharField(
-        max_length=4000,
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="Token issued by the other site; stored encrypted, never shown again",
-    )
-
-
-# --- Views of both ----------------------------------------------------------------------------------------------------
-SHAPES: dict[Kind, type[serializers.Serializer[Any]]] = {
-    "mount": MountSerializer,
-    "subscription": SubscriptionSerializer,
-}
-
-
-class RemoteView(APIView):
-    """A view of a mount or a subscription. The route names its id like the kind."""
-
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
-    kind: ClassVar[Kind]
-
-    def named(self, request: Request) -> dict[str, Any]:
-        return {"kind": self.kind, "remote_id": self.kwargs[self.kind], "at": clock.now(), "actor": actor_of(request)}
-
-    def change(self, request: Request, body: type[serializers.Serializer[Any]]) -> Response:
-        given = read_body(body, request)
-        reason, token = given.pop("reason"), given.pop("token", None)
-        return self.answer(control.change_settings(settings=given, token=token, reason=reason, **self.named(request)))
-
-    def answer(self, remote: AnyRemote) -> Response:
-        return Response(SHAPES[self.kind](remote, context={"at": clock.now()}).data)
-
-
-# --- Routes -----------------------------------------------------------------------------------------------------------
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):

@@ -13,7 +13,7 @@ from apps.api.authentication import POLICIES_READ, Scopes, actor_of
 from apps.api.inputs import read_query
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import list_response, list_schema
-from apps.api.v1.federation.mounts import MANAGE
+from apps.api.v1.federation.remotes import MANAGE
 from apps.api.views import APIView
 from apps.core import clock
 from apps.federation.grid.peers import Peer, list_peers

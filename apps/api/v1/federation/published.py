@@ -20,7 +20,7 @@ from apps.api.errors import Refusal
 from apps.api.inputs import read_body, read_query
 from apps.api.rendering import JSONRenderer, is_known, known_tags, not_modified, packed_response
 from apps.api.shapes import UtcTimeField, list_response, list_schema
-from apps.api.v1.federation.mounts import ADMINISTER, ActionSerializer
+from apps.api.v1.federation.remotes import ADMINISTER, ActionSerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, Unavailable

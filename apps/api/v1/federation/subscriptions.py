@@ -1,8 +1,7 @@
-"""Subscriptions to usage feeds of other sites, and the actions that mounts and subscriptions share."""
+"""Subscriptions to usage feeds of other sites: preview, list, subscribe, change, held hours, capacity."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
@@ -11,27 +10,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import read_body, read_cursor, read_query
+from apps.api.inputs import read_body
 from apps.api.records import record_serializer
-from apps.api.shapes import UtcTimeField, first_page, list_response, list_schema
-from apps.api.v1.federation.mounts import (
+from apps.api.shapes import UtcTimeField, list_response, list_schema
+from apps.api.v1.federation.remotes import (
     LONGEST_REASON,
     MANAGE,
-    SHAPES,
-    ActionSerializer,
-    FetchSerializer,
-    PageSerializer,
     RemoteView,
     SettingsSerializer,
     SubscriptionSerializer,
     split_settings,
     token_field,
 )
-from apps.api.v1.runs import RunSerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.federation import control
-from apps.federation.control import Kind
 from apps.federation.usage_feeds import subscriptions
 from apps.federation.usage_feeds.subscriptions import FeedPreview
 
@@ -173,103 +166,3 @@ class CapacityAgreementView(RemoteView):
         given = read_body(CapacityAgreementSerializer, request)
         row = control.agree_capacity(subscription=subscription, **given, at=clock.now(), actor=actor_of(request))
         return self.answer(row)
-
-
-# --- Actions on a mount or a subscription -----------------------------------------------------------------------------
-# By step: the service, and the description in OpenAPI. Each needs a reason for the audit log.
-_STEPS: dict[str, tuple[Callable[..., Any], str]] = {
-    "pause": (control.pause, "Stop fetching until it is resumed. The current content stays."),
-    "resume": (control.resume, "Resume fetching at once. The trusted key stays."),
-    "freeze": (control.freeze, "Keep fetching and checking, but apply nothing until it is unfrozen (`unfreeze`)."),
-    "unfreeze": (control.unfreeze, "Apply documents again. The next fetch is due at once."),
-    "reset-history": (
-        control.reset_history,
-        "Accept the current document as a new history, after a fork or a restore from backup at the other site.",
-    ),
-}
-
-
-class TrustKeySerializer(serializers.Serializer[Any]):
-    fingerprint = serializers.CharField(
-        max_length=200, help_text="Fingerprint, after a comparison through another channel"
-    )
-    reason = serializers.CharField(max_length=LONGEST_REASON)
-
-
-class NoteSerializer(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=LONGEST_REASON, required=False, default="", allow_blank=True)
-
-
-_FETCHES = list_schema(FetchSerializer)
-
-
-def step_view(kind: Kind, step: str) -> type[RemoteView]:
-    action, meaning = _STEPS[step]
-
-    def post(self: RemoteView, request: Request, **_: int) -> Response:
-        return self.answer(action(reason=read_body(ActionSerializer, request)["reason"], **self.named(request)))
-
-    post.__doc__ = meaning
-    described = extend_schema(
-        operation_id=f"{step.replace('-', '_')}_{kind}", request=ActionSerializer, responses=SHAPES[kind]
-    )(post)
-    return _named_view(f"{step.title().replace('-', '')}View", kind, {"post": described})
-
-
-def trust_key_view(kind: Kind) -> type[RemoteView]:
-    def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """Trust another key, after a comparison through another channel."""
-        return self.answer(control.trust_key(**read_body(TrustKeySerializer, request), **self.named(request)))
-
-    described = extend_schema(operation_id=f"trust_key_of_{kind}", request=TrustKeySerializer, responses=SHAPES[kind])(
-        post
-    )
-    return _named_view("TrustKeyView", kind, {"post": described})
-
-
-def fetch_view(kind: Kind) -> type[RemoteView]:
-    def post(self: RemoteView, request: Request, **_: int) -> Response:
-        """Fetch now, ahead of the interval. Returns the background run."""
-        given = read_body(NoteSerializer, request)
-        run = control.fetch_now(reason=given["reason"], **self.named(request))
-        return Response(RunSerializer(run).data, status=202)
-
-    described = extend_schema(operation_id=f"fetch_{kind}", request=NoteSerializer, responses={202: RunSerializer})(
-        post
-    )
-    return _named_view("FetchNowView", kind, {"post": described})
-
-
-def timeline_view(kind: Kind) -> type[RemoteView]:
-    def get(self: RemoteView, request: Request, **_: int) -> Response:
-        """Results of its fetches, newest first; the last 500 are stored."""
-        given = read_query(PageSerializer, request)
-        fetches = control.get_remote(**self.named(request)).fetches.order_by("-id")
-        before = read_cursor(given)
-        if before is not None:
-            fetches = fetches.filter(id__lt=before)
-        page, last = first_page(list(fetches[: given["limit"] + 1]), given["limit"], lambda fetch: fetch.pk)
-        return list_response(FetchSerializer(page, many=True).data, last)
-
-    described = extend_schema(operation_id=f"list_fetches_of_{kind}", parameters=[PageSerializer], responses=_FETCHES)(
-        get
-    )
-    return _named_view("TimelineView", kind, {"get": described, "scopes": MANAGE})
-
-
-def end_view(kind: Kind) -> type[RemoteView]:
-    def post(self: RemoteView, request: Request, **_: int) -> Response:
-        control.remove(reason=read_body(ActionSerializer, request)["reason"], **self.named(request))
-        return Response(status=204)
-
-    name, meaning = {
-        "mount": ("unmount", "Remove a mount. Its entries stay, under local control."),
-        "subscription": ("unsubscribe", "Remove a subscription and all its usage: sums, running jobs and the source."),
-    }[kind]
-    post.__doc__ = meaning
-    described = extend_schema(operation_id=name, request=ActionSerializer, responses={204: None})(post)
-    return _named_view("EndView", kind, {"post": described})
-
-
-def _named_view(name: str, kind: Kind, members: dict[str, Any]) -> type[RemoteView]:
-    return type(f"{kind.title()}{name}", (RemoteView,), {"kind": kind, "__module__": __name__, **members})

@@ -1,178 +1,22 @@
-"""Subscriptions to usage of other sites: their forms, and their state, fetches and hours in words."""
+"""The state and the hours of a subscription to usage of another site, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from django import forms
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
-from apps.core.errors import Invalid
 from apps.dashboard.federation import presenters as federation_presenters
-from apps.dashboard.federation.forms import MAX_REASON, fingerprint_field, plain_reason, typed_number
 from apps.dashboard.federation.grid_presenters import METER
 from apps.dashboard.federation.presenters import STANDINGS
 from apps.dashboard.shell import presentation
-from apps.dashboard.shell.forms import NumberField, RefusableForm, choice_field, name_field, number_field, reason_field
 from apps.dashboard.shell.presentation import KeyedText, StatusBadge, joined
-from apps.federation.models import Fetch, Subscription
-from apps.federation.mounts.services import clean_fingerprint
+from apps.federation.models import Subscription
 from apps.federation.staleness import Condition, condition_of, is_held, is_stale
 from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
-
-_MINUTE_S, _HOUR_S = 60, 3_600
-# --- Forms ------------------------------------------------------------------------------------------------------------
-STALE_ACTIONS = (
-    (
-        Subscription.StaleAction.KEEP,
-        gettext_lazy("Keep reported usage"),
-        gettext_lazy("Earlier usage keeps counting, and decays."),
-    ),
-    (
-        Subscription.StaleAction.FREEZE,
-        gettext_lazy("Freeze"),
-        gettext_lazy("New usage counts only after you unfreeze it."),
-    ),
-    (
-        Subscription.StaleAction.LOCAL,
-        gettext_lazy("Use local usage only"),
-        gettext_lazy("Until contact returns, only local usage counts there."),
-    ),
-)
-_CAPACITY_FIELD = {"capacity_cores": "capacity"}
-_IN_UNITS = {"every": ("every_s", _MINUTE_S), "max_age": ("max_age_s", _HOUR_S)}
-
-
-def _token(help_text: Any) -> forms.CharField:
-    widget = forms.PasswordInput(attrs={"class": "input mono", "autocomplete": "off"}, render_value=True)
-    return forms.CharField(
-        label=gettext_lazy("Access token"), max_length=512, required=False, widget=widget, help_text=help_text
-    )
-
-
-def _capacity(help_text: Any = "") -> NumberField:
-    return number_field(gettext_lazy("Capacity (cores)"), help_text, min_value=1e-3, max_value=1e9)
-
-
-class _FetchForm(RefusableForm):
-    """Fetch interval, maximum age of the usage, and the action beyond that age."""
-
-    field_names = {setting: name for name, (setting, _unit) in _IN_UNITS.items()} | _CAPACITY_FIELD
-    every = number_field(gettext_lazy("Interval (minutes)"), min_value=0.2, max_value=43_200, initial=5)
-    max_age = number_field(gettext_lazy("Maximum age (hours)"), min_value=0.02, max_value=8_784, initial=24)
-    stale_action = forms.ChoiceField(
-        label=gettext_lazy("If older"),
-        choices=[(value, label) for value, label, _text in STALE_ACTIONS],
-        initial=Subscription.StaleAction.KEEP,
-    )
-
-    def settings(self) -> dict[str, Any]:
-        """Settings in the units of the federation services: seconds."""
-        given = self.cleaned_data
-        found = {setting: round(given[name] * unit) for name, (setting, unit) in _IN_UNITS.items()}
-        return {**found, "stale_action": given["stale_action"]}
-
-
-class AddressForm(RefusableForm):
-    """Address of the feed, and the entry of our tree whose usage it reports."""
-
-    entry = choice_field(
-        gettext_lazy("Entry"), (), gettext_lazy("One of our mounts, or a subtree that this site publishes.")
-    )
-    url = name_field(
-        gettext_lazy("Feed address"),
-        2_048,
-        gettext_lazy("Example: https://east.example/api/v1/feeds/vo-a"),
-        inputmode="url",
-    )
-    token = _token(gettext_lazy("Stored encrypted; leave empty if none is needed."))
-
-    def __init__(self, *args: Any, entries: Sequence[tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.offer("entry", list(entries))
-        self.has_entries = bool(entries)
-
-    @property
-    def policy_and_path(self) -> tuple[str, str]:
-        policy, _colon, path = str(self.cleaned_data["entry"]).partition(":")
-        return policy, path
-
-
-class TermsForm(_FetchForm):
-    """Fingerprint that the peer gave over a separate channel, approved capacity, fetch settings and reason.
-
-    shown: fingerprint of the key at the address.
-    """
-
-    fingerprint = fingerprint_field(200)
-    capacity = _capacity(gettext_lazy("Held hours exceed a site’s capacity and don’t count."))
-    reason = reason_field(MAX_REASON)
-    field_order = ("fingerprint", "capacity", "every", "max_age", "stale_action", "reason")
-
-    def __init__(self, *args: Any, shown: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.shown = shown
-
-    def clean_fingerprint(self) -> str:
-        try:
-            typed = clean_fingerprint(self.cleaned_data["fingerprint"])
-        except Invalid as error:
-            raise forms.ValidationError(error.fields[0].message, "no_fingerprint") from error
-        if typed != self.shown:
-            raise forms.ValidationError(
-                gettext_lazy(
-                    "They differ: another server may answer at this address. Don’t continue; ask the other site again."
-                ),
-                "key_differs",
-            )
-        return typed
-
-
-class SettingsForm(_FetchForm):
-    """Fetch settings of a subscription, and a token that replaces the stored one."""
-
-    token = _token(gettext_lazy("Leave empty to keep the present one."))
-    reason = plain_reason("settings")
-
-    @staticmethod
-    def initial_of(row: Subscription) -> dict[str, Any]:
-        found = {name: typed_number(getattr(row, setting) / unit) for name, (setting, unit) in _IN_UNITS.items()}
-        return {**found, "stale_action": row.stale_action}
-
-
-class CapacityForm(RefusableForm):
-    """The number of cores that a site may report, and the reason for changing it."""
-
-    field_names = _CAPACITY_FIELD
-    capacity = _capacity()
-    reason = plain_reason("capacity")
-
-
-# --- In words ---------------------------------------------------------------------------------------------------------
-FETCHES_SHOWN = 30
-_OUTCOMES = {
-    Fetch.Outcome.SAME: ("", "off"),
-    Fetch.Outcome.APPLIED: ("ok", "ok"),
-    Fetch.Outcome.HELD: ("warn", "warn"),
-    Fetch.Outcome.FROZEN: ("remote", "off"),
-    Fetch.Outcome.REFUSED: ("bad", "bad"),
-    Fetch.Outcome.UNREACHABLE: ("warn", "warn"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FetchLine:
-    fetch: Fetch
-    badge: str
-    dot: str
-    outcome: str
-    took: str
-    size: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,21 +190,6 @@ def suggested_cores(row: Subscription) -> float:
 
 def subscription_url(row: Subscription) -> str:
     return reverse("dashboard:federation-subscription", args=[row.pk])
-
-
-def fetch_line(row: Fetch) -> FetchLine:
-    badge, dot = _OUTCOMES[Fetch.Outcome(row.outcome)]
-    words = {
-        Fetch.Outcome.SAME: _("Unchanged"),
-        Fetch.Outcome.APPLIED: _("Counted"),
-        Fetch.Outcome.HELD: _("held"),
-        Fetch.Outcome.FROZEN: _("Not counted"),
-        Fetch.Outcome.REFUSED: _("refused"),
-        Fetch.Outcome.UNREACHABLE: _("No answer"),
-    }[Fetch.Outcome(row.outcome)]
-    kb = row.n_bytes / 1024
-    size = "" if not row.n_bytes else _("%(n)s kB") % {"n": presentation.count(round(kb)) if kb >= 1 else "<1"}
-    return FetchLine(row, badge, dot, words, federation_presenters.took(row.duration_s), size)
 
 
 def _hour(hour: ReportedHour) -> HourLine:
