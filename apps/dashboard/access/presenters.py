@@ -204,10 +204,11 @@ def _given(grant: Grant, now: datetime) -> str:
         "until": ends,
         "reason": grant.reason,
     }
-    given = _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
     if not grant.people:
-        return given
-    return f"{_('all signed-in users') if grant.people == EVERYBODY else grant.people}: {given}"
+        return _("assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”") % words
+    people = _("all signed-in users") if grant.people == EVERYBODY else grant.people
+    text = _("%(people)s: assigned by %(by)s on %(on)s, %(until)s: “%(reason)s”")
+    return text % {**words, "people": people}
 
 
 def _role_of(grant: Grant) -> str:
@@ -230,7 +231,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
         grant.role,
         _is_adapted(grant),
         _role_of(grant),
-        ", ".join(str(Verb(verb).label).lower() for verb in grant.verbs),
+        ", ".join(str(Verb(verb).label) for verb in grant.verbs),
         tuple(grant.verbs),
         line.entry_name or _("a removed entry"),
         "" if archived else lines.entry_url(policy, grant.entry_uid, line.entry_name),
@@ -249,7 +250,7 @@ def grant_row(policy: str, line: GrantLine, now: datetime) -> GrantRow:
 def _end_text(line: GrantLine, now: datetime) -> tuple[str, str]:
     ends = line.grant.expires_at
     if line.state is GrantState.EXPIRED and ends is not None:
-        return "bad", f"{_('expired')} {presentation.day(ends, now)}"
+        return "bad", _("expired %(day)s") % {"day": presentation.day(ends, now)}
     if line.state is GrantState.DORMANT:
         return "", _("an archived entry")
     if ends is None:

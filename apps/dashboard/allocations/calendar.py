@@ -208,12 +208,9 @@ def _spans(allocations: Sequence[Allocation], now: datetime) -> list[Span]:
     return [
         Span(
             period_of(each),
-            f"{allocation_presenters.core_h(each.core_h)} {_('core-h')}, {_until(each, now)}",
+            _("%(n)s core-h, until %(day)s")
+            % {"n": allocation_presenters.core_h(each.core_h), "day": day_text(each.ends_on, now)},
             successor_of(each, allocations) is not None,
         )
         for each in allocations
     ]
-
-
-def _until(allocation: Allocation, now: datetime) -> str:
-    return _("until %(day)s") % {"day": day_text(allocation.ends_on, now)}

@@ -204,13 +204,13 @@ def _facts(found: Conversion) -> list[tuple[str, str]]:
     """Labels and core-hours of the steps from the group's allocation to the sum of shares."""
     facts = [(_("Sub-allocated"), found.allocated_core_h)]
     if found.has_core_h is not None:
-        facts.insert(0, (f"{_('Allocated')}: {found.parent_name}", found.has_core_h))
+        facts.insert(0, (_("Allocated: %(name)s") % {"name": found.parent_name}, found.has_core_h))
         if found.over_committed_core_h:
             facts.append((_("Over-allocated"), found.over_committed_core_h))
         else:
             facts.append((_("Remainder"), found.rest_core_h))
     facts.append((_("Distributed"), found.divided_core_h))
-    amounts = [(label, f"{allocation_presenters.core_h(amount)} {_('core-h')}") for label, amount in facts]
+    amounts = [(label, _("%(n)s core-h") % {"n": allocation_presenters.core_h(amount)}) for label, amount in facts]
     return [*amounts, (_("Shares"), presentation.shares_short(found.sum_of_shares))]
 
 

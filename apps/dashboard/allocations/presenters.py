@@ -118,7 +118,7 @@ def _sub_allocated(row: AllocationRow) -> str:
     own = row.allocated_core_h
     if own:
         return presentation.percent(row.sub_allocated_core_h / own, 0)
-    return f"{core_h(row.sub_allocated_core_h)} {_('core-h')}"
+    return _("%(n)s core-h") % {"n": core_h(row.sub_allocated_core_h)}
 
 
 def _period(table: AllocationTable, row: AllocationRow) -> str:
@@ -132,7 +132,7 @@ def _ended(table: AllocationTable, row: AllocationRow) -> str:
     """Last day of an allocation that has ended; empty otherwise."""
     if row.days is None or row.days.instants(table.zone)[1] > table.now:
         return ""
-    return f"{_('Ended')} {day_text(row.days.ends_on, table.now)}"
+    return _("Ended %(day)s") % {"day": day_text(row.days.ends_on, table.now)}
 
 
 def _bar(row: AllocationRow) -> Bullet | None:
@@ -246,19 +246,19 @@ def kpis(table: AllocationTable) -> list[dict[str, str]]:
     own, out, due = group.allocated_core_h, group.sub_allocated_core_h, group.due_core_h
     label = _("Allocated") if table.above else _("Capacity")
     note = _("core-h") if own is not None else "–"
-    part = f" · {presentation.percent(out / own, 0)}" if out is not None and own else ""
+    part = _("core-h · %(part)s") % {"part": presentation.percent(out / own, 0)} if out is not None and own else ""
     has_capacity = table.capacity_core_h is not None and not table.above
     url = reverse("dashboard:capacities", kwargs={"policy": table.policy_slug}) if has_capacity else ""
     found = [
         {"label": f"{label}, {period_text(table.period)}", "value": core_h(own), "note": note, "url": url},
-        {"label": _("Sub-allocated"), "value": core_h(out), "note": _("core-h") + part},
+        {"label": _("Sub-allocated"), "value": core_h(out), "note": part or _("core-h")},
     ]
     if on is None or (table.above and due is not None):
         found.append({"label": _("Expected"), "value": core_h(due), "note": _("core-h")})
         delivered = {"label": _("Delivered"), "value": core_h(group.delivered_core_h), "note": _delivered_note(group)}
         return [*found, delivered]
     pace = pace_of(on)
-    total = f"{core_h(group.delivered_core_h)} {_('core-h')} {_('in total')}"
+    total = _("%(n)s core-h in total") % {"n": core_h(group.delivered_core_h)}
     notes = [_("core-h"), pace.text, total]
     found.append({"label": _("Expected on allocations"), "value": core_h(on.due_core_h), "note": _("core-h")})
     found.append(

@@ -288,7 +288,11 @@ def _trial_lines(trial: Any, table: AllocationTable) -> list[tuple[str, str]]:
 
 
 def _group_label(name: str, own: float | None) -> str:
-    return f"{name}: {allocation_presenters.core_h(own)} {_('core-h')}" if own is not None else name
+    return (
+        _("%(name)s: %(n)s core-h") % {"name": name, "n": allocation_presenters.core_h(own)}
+        if own is not None
+        else name
+    )
 
 
 def _entry(request: HttpRequest, policy: str, text: str) -> UUID:

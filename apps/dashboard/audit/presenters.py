@@ -9,7 +9,6 @@ from itertools import pairwise
 from uuid import UUID
 
 from django.urls import NoReverseMatch, reverse
-from django.utils.text import capfirst
 from django.utils.timezone import localdate
 from django.utils.translation import gettext as _
 
@@ -76,7 +75,7 @@ class SentenceFormatter:
             url=self._url(event, has_entry=bool(name)),
             after=after.strip(),
             note=event.reason.strip().split("\n", 1)[0][:200],
-            via=capfirst(str(VIAS.get(event.via, event.via))),
+            via=str(VIAS.get(event.via, event.via)),
             outcome="" if event.outcome == "done" else str(OUTCOMES.get(event.outcome, event.outcome)),
             undo_url=self._undo_url(event),
         )

@@ -208,10 +208,10 @@ TOPICS = {
     "request": gettext_lazy("Refused requests"),
 }
 VIAS = {
-    "page": gettext_lazy("web"),
+    "page": gettext_lazy("Web"),
     "api": gettext_lazy("API"),
     "command": gettext_lazy("Command"),
-    "worker": gettext_lazy("worker"),
+    "worker": gettext_lazy("Worker"),
     "admin": gettext_lazy("Administration"),
 }
 OUTCOMES = {
@@ -248,11 +248,12 @@ def sentence_of(event: AuditEvent, *, what: str) -> str:
         sentence = "%(what)s"
     elif known in _OF_A_TOPIC and topic not in _NAMED_IN_SUBJECT:
         sentence += f" ({TOPICS[topic]})"
+    action = sentence % {"what": what, "role": _role(event)}
     if event.outcome == AuditEvent.Outcome.REFUSED:
-        sentence = _("was refused: ") + sentence
+        return _("was refused: %(action)s") % {"action": action}
     if event.outcome == AuditEvent.Outcome.FAILED and event.verb not in _SUCCEEDED:
-        sentence = f"{_('failed')}: {sentence}"
-    return sentence % {"what": what, "role": _role(event)}
+        return _("failed: %(action)s") % {"action": action}
+    return action
 
 
 def revision_of(event: AuditEvent) -> int:
@@ -304,5 +305,9 @@ def _role(event: AuditEvent) -> str:
 def count_text(found: AuditCount) -> str:
     """Summary such as 41 events in the last 7 days, 1 refused."""
     shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
-    text = ngettext("%(n)s event in the last 7 days", "%(n)s events in the last 7 days", found.n) % {"n": shown}
-    return text + _(", %(n)s refused") % {"n": presentation.count(found.n_refused)}
+    text = ngettext(
+        "%(n)s event in the last 7 days, %(refused)s refused",
+        "%(n)s events in the last 7 days, %(refused)s refused",
+        found.n,
+    )
+    return text % {"n": shown, "refused": presentation.count(found.n_refused)}

@@ -242,7 +242,7 @@ def _announcement(view: DraftView, kind: str) -> str:
         last = view.draft.operations[-1]
         text = draft_text.words_of(last, view.tree)
         if last["op"] == "set_shares" and last["shares"] == 0:
-            text += ": " + _("target is 0")
+            return _("%(edit)s: its target is 0") % {"edit": text}
         return text
     n = len(view.draft.operations)
     return ngettext("%(n)s edit in this draft", "%(n)s edits in this draft", n) % {"n": n}

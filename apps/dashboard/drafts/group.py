@@ -10,7 +10,6 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
@@ -90,7 +89,7 @@ def words() -> Mapping[str, str]:
         "share_many": _("{n} shares"),
         "was": _("was {target}, {shares}"),
         "used": _("used {part}"),
-        "target_of": _("Target") + ": {name}",
+        "target_of": _("Target: {name}"),
         "bar": _("Bar"),
         "enlarged": _("Enlarged"),
         "map": _("Treemap"),
@@ -99,10 +98,10 @@ def words() -> Mapping[str, str]:
         "smaller_entries": _("{n} smaller, enlarged"),
         "together": _("together {part}"),
         "elsewhere": _("others"),
-        "all": _("All") + " {n}",
+        "all": _("All {n}"),
         "previous": _("Previous"),
         "next": _("Next"),
-        "restored": _("Restored") + ": {name}, {target}",
+        "restored": _("Restored: {name}, {target}"),
         "escape": _("Esc restores it"),
         "diluted": _("{n} diluted"),
         "diluted_each": _("{n}, each by {part}"),
@@ -121,10 +120,10 @@ def words() -> Mapping[str, str]:
         "picked": _("Used {part}. {when}"),
         "only_own": _("Its siblings keep their shares."),
         "gives": _("{name} gives or takes the difference."),
-        "when_now": f"{capfirst(_('on target'))}.",
+        "when_now": _("On target."),
         "when_day": _("On target on {day} at present demand."),
-        "when_not": capfirst(_("on target")) + ": {why}.",
-        "when_idle": f"{capfirst(_('no demand'))}.",
+        "when_not": _("On target: {why}."),
+        "when_idle": _("No demand."),
         "take": _("Take {n} points"),
         "give": _("Give {n} points"),
         "over": _("over"),

@@ -202,19 +202,18 @@ def order(request: HttpRequest, policy: str) -> HttpResponse:
         return SeeOther(page_url(policy) + "#rules")
     at, way = _number(request.POST.get("rule", "")), read_action(request, "way").step
     edits: dict[str, tuple[Edit, str]] = {
-        "up": (MoveRule(at, at - 1), _("Move up")),
-        "down": (MoveRule(at, at + 1), _("Move down")),
-        "remove": (RemoveRule(at), _("Remove")),
+        "up": (MoveRule(at, at - 1), _("Move rule %(n)s up")),
+        "down": (MoveRule(at, at + 1), _("Move rule %(n)s down")),
+        "remove": (RemoveRule(at), _("Remove rule %(n)s")),
     }
     if way not in edits:
         raise NotFound(_("Reload the page and try again."))
-    edit, step = edits[way]
+    edit, question = edits[way]
     rights = _rights(request, policy)
     rule = get_rule_at(rights, current_mapping(rights.policy).rules, at)
     words = mapping_lines.rule_text(rule, source_names(request))
     fields = [("rule", str(at)), ("way", way)]
-    question = f"{step}: {_('Rule %(n)s') % {'n': at + 1}}"
-    return _confirm(request, policy, edit, question, words, fields)
+    return _confirm(request, policy, edit, question % {"n": at + 1}, words, fields)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -252,7 +251,7 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
     rights = _rights(request, policy)
     line = get_version_row(rights, number)
     if request.method == "POST":
-        question = f"{_('Restore')}: {_('Version %(n)s') % {'n': number}}"
+        question = _("Restore version %(n)s") % {"n": number}
         words = _("Creates a new version.")
         return _confirm(request, policy, Restore(number), question, words, [])
     sources = source_names(request)
@@ -269,7 +268,7 @@ def version(request: HttpRequest, policy: str, number: int) -> HttpResponse:
             "crumbs": [
                 *crumbs_of(rights.policy),
                 {"label": _("Versions"), "url": f"{page_url(policy)}versions/"},
-                {"label": f"{_('Version')} {number}"},
+                {"label": _("Version %(n)s") % {"n": number}},
             ],
         },
     )

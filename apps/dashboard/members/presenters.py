@@ -181,7 +181,7 @@ def draw(page: MembersPage) -> dict[str, Any]:
 
 
 def rule_text(rule: MembershipRule) -> str:
-    """A rule as a sentence, such as “Group nbis-*, source hpc2n: each gets 1 share as user, archived after …”."""
+    """A rule as a sentence: “Accounts of group nbis-*, source hpc2n: each gets 1 share as user, archived after …”."""
     conditions = []
     if rule.group:
         conditions.append(_("group %(group)s") % {"group": rule.group})
@@ -190,18 +190,19 @@ def rule_text(rule: MembershipRule) -> str:
     if rule.source:
         conditions.append(_("source %(name)s") % {"name": rule.source})
     if rule.people:
-        conditions.append(_("users of %(people)s") % {"people": rule.people})
+        conditions.append(_("people %(people)s") % {"people": rule.people})
     shares = presentation.shares(rule.shares)
-    words = _("%(who)s: each gets %(shares)s as %(kind)s") % {
+    words = _("Accounts of %(who)s: each gets %(shares)s as %(kind)s") % {
         "who": ", ".join(conditions),
         "kind": rule.kind,
         "shares": ngettext("%(n)s share", "%(n)s shares", 1 if rule.shares == 1 else 2) % {"n": shares},
     }
-    words = words[:1].upper() + words[1:]
     if rule.archive_after_days is None:
         return words
-    idle = ngettext("archived after %(n)s idle day", "archived after %(n)s idle days", rule.archive_after_days)
-    return f"{words}, {idle % {'n': rule.archive_after_days}}"
+    archived = ngettext(
+        "%(rule)s, archived after %(n)s idle day", "%(rule)s, archived after %(n)s idle days", rule.archive_after_days
+    )
+    return archived % {"rule": words, "n": rule.archive_after_days}
 
 
 def reach_text(path: str | None) -> str:
@@ -211,21 +212,29 @@ def reach_text(path: str | None) -> str:
     return _("Matches accounts below %(path)s, and unmapped accounts.") % {"path": path}
 
 
+def _added_text(found: MembersPreview) -> str:
+    """Which users a rule would add, the first ones by name."""
+    words = {"n": presentation.count(found.n_joined), "names": ", ".join(found.names)}
+    if not found.names:
+        return ngettext("Would add %(n)s user now.", "Would add %(n)s users now.", found.n_joined) % words
+    rest = found.n_joined - len(found.names)
+    if rest > 0:
+        words["names"] = _("%(names)s and %(n)s more") % {"names": words["names"], "n": rest}
+    return (
+        ngettext("Would add %(n)s user now: %(names)s.", "Would add %(n)s users now: %(names)s.", found.n_joined)
+        % words
+    )
+
+
 def preview_text(found: MembersPreview) -> str:
-    """Preview of a rule, such as “Would add 12 users now: a, b, …; 3 restored. 40 known accounts match. …”."""
+    """Preview of a rule: “Would add 12 users now: a, b and 10 more. 3 users would be restored. 40 known …”."""
     if not found.n_joined and not found.n_back:
         parts = [_("Would add no user.")]
     else:
-        added = ngettext("Would add %(n)s user now", "Would add %(n)s users now", found.n_joined)
-        first = added % {"n": presentation.count(found.n_joined)}
-        if found.names:
-            rest = found.n_joined - len(found.names)
-            named = ", ".join(found.names) + (_(" and %(n)s more") % {"n": rest} if rest > 0 else "")
-            first += f": {named}"
+        parts = [_added_text(found)]
         if found.n_back:
-            back = ngettext("%(n)s restored", "%(n)s restored", found.n_back)
-            first += f"; {back % {'n': presentation.count(found.n_back)}}"
-        parts = [first + "."]
+            back = ngettext("%(n)s user would be restored.", "%(n)s users would be restored.", found.n_back)
+            parts.append(back % {"n": presentation.count(found.n_back)})
     matched = ngettext("%(n)s known account matches.", "%(n)s known accounts match.", found.n_matched)
     parts.append(matched % {"n": presentation.count(found.n_matched)})
     if found.n_taken:

@@ -79,7 +79,8 @@ def tree_text(tree: TreeColumns) -> str:
     n_leaves, n_groups = _counts(tree)
     users = ngettext("%(n)s user", "%(n)s users", n_leaves) % {"n": presentation.count(n_leaves)}
     groups = ngettext("%(n)s group", "%(n)s groups", n_groups) % {"n": presentation.count(n_groups)}
-    return _("%(name)s in %(parent)s") % {"name": users, "parent": groups}
+    # Translators: the size of a tree, such as “94 users in 6 groups”
+    return _("%(users)s in %(groups)s") % {"users": users, "groups": groups}
 
 
 def tree_facts(tree: TreeColumns, ignored: Sequence[str]) -> list[Fact]:

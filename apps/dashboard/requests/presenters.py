@@ -9,7 +9,6 @@ from typing import Any
 
 from django import forms
 from django.urls import reverse
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -134,7 +133,7 @@ def wish_text(wish: RequestedShares) -> str:
     if not amount:
         return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
     words = amount if amount.endswith("%") else ngettext("%(n)s share", "%(n)s shares", 2) % {"n": amount}
-    return f"{words} {_('until %(day)s') % {'day': long_day(wish.until)}}" if wish.until else words
+    return _("%(shares)s until %(day)s") % {"shares": words, "day": long_day(wish.until)} if wish.until else words
 
 
 def shares_text(shares: Any) -> str:
@@ -160,10 +159,10 @@ def ranks_text(story: RequestEvidence) -> tuple[str, str]:
 
 def _title(story: RequestEvidence, name: str) -> str:
     now = story.entry.shares if story.entry else None
-    text = _("%(name)s requests %(wish)s") % {"name": name, "wish": wish_text(story.wish)}
+    words = {"name": name, "wish": wish_text(story.wish)}
     if story.state is RequestState.OPEN and now is not None and shares_text(story.wish.shares):
-        return f"{text} ({_('now')}: {presentation.shares(now)})"
-    return text
+        return _("%(name)s requests %(wish)s (now: %(now)s)") % {**words, "now": presentation.shares(now)}
+    return _("%(name)s requests %(wish)s") % words
 
 
 def _points(giver: Giver) -> str:
@@ -187,14 +186,18 @@ def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
     """Key and sentence: the most frequent state of the group, and in how many of the known weeks it had it."""
     if not weeks:
         return "unknown", _("No usage data.")
-    words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
-    counts = {state: sum(week.state == state for week in weeks) for state in words}
-    state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
     if len(weeks) == 1:
-        word = words.get(weeks[0].state, _("no data"))
-        return f"now.{weeks[0].state}", f"{capfirst(word)} {_('now')}"
-    numbers = {"word": words[state][:1].upper() + words[state][1:], "n": counts[state], "all": len(weeks)}
-    return f"weeks.{state}", _("%(word)s in %(n)s of the last %(all)s weeks.") % numbers
+        now = {"over": _("Over now"), "under": _("Under now"), "on": _("On target now"), "idle": _("No demand now")}
+        return f"now.{weeks[0].state}", now.get(weeks[0].state, _("No data now"))
+    texts = {
+        "over": _("Over in %(n)s of the last %(all)s weeks."),
+        "under": _("Under in %(n)s of the last %(all)s weeks."),
+        "on": _("On target in %(n)s of the last %(all)s weeks."),
+        "idle": _("No demand in %(n)s of the last %(all)s weeks."),
+    }
+    counts = {state: sum(week.state == state for week in weeks) for state in texts}
+    state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
+    return f"weeks.{state}", texts[state] % {"n": counts[state], "all": len(weeks)}
 
 
 def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:

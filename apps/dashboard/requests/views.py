@@ -284,7 +284,7 @@ def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
         }
     day = long_day(dates.ends_on) if dates.ends_on else ""
     text = f"{ending.policy.name} {ending.path}: {then}"
-    title = f"{ending.name}: {_('until %(day)s') % {'day': day}}"
+    title = _("%(name)s: until %(day)s") % {"name": ending.name, "day": day}
     url = lines.entry_url(ending.policy.slug, ending.uid, ending.name)
     return EndLine("shares", title, text, url, short_day(dates.ends_on) if dates.ends_on else "", is_over)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -18,7 +17,7 @@ from apps.priorities.sentences import unit_of
 # By operation: CSS class, icon, and text for screen readers.
 MARKS = {
     "set_shares": ("chg", "pencil", gettext_lazy("Changed")),
-    "add": ("add", "plus", gettext_lazy("added")),
+    "add": ("add", "plus", gettext_lazy("Added")),
     "rename": ("chg", "pencil", gettext_lazy("Changed")),
     "move": ("mov", "arrows-move", gettext_lazy("Moved")),
     "archive": ("del", "archive", gettext_lazy("Archived")),
@@ -144,7 +143,7 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
         "key": key_of(edit.operation),
         "css": css,
         "icon": icon,
-        "label": capfirst(str(label)),
+        "label": str(label),
         "uid": edit.uid,
     }
     if edit.operation["op"] == "set_policy":
@@ -250,7 +249,9 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
     else:
         names = [_name(page, UUID(str(uid))) for uid in source[:3]]
         more = len(source) - len(names)
-        giver = ", ".join(names) + (" " + _("and %(n)s more") % {"n": more} if more else "")
+        giver = ", ".join(names)
+        if more:
+            giver = _("%(names)s and %(n)s more") % {"names": giver, "n": more}
     return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**words, "giver": giver}
 
 
@@ -296,14 +297,22 @@ def date_text(dates: Mapping[str, Any] | None) -> str:
     """First day, shares and last day of an entry's dates."""
     if not dates:
         return _("none")
-    parts = []
-    if dates.get("starts_on"):
-        parts.append(_("from %(name)s") % {"name": presentation.calendar_day(dates["starts_on"])})
-    if dates.get("shares") is not None:
-        parts.append(amount(float(dates["shares"])))
-    if dates.get("ends_on"):
-        parts.append(_("until %(day)s") % {"day": presentation.calendar_day(dates["ends_on"])})
-    return " ".join(parts)
+    stated = bool(dates.get("starts_on")), dates.get("shares") is not None, bool(dates.get("ends_on"))
+    text = {
+        (True, True, True): _("from %(first)s %(shares)s until %(last)s"),
+        (True, True, False): _("from %(first)s %(shares)s"),
+        (True, False, True): _("from %(first)s until %(last)s"),
+        (True, False, False): _("from %(first)s"),
+        (False, True, True): _("%(shares)s until %(last)s"),
+        (False, True, False): "%(shares)s",
+        (False, False, True): _("until %(last)s"),
+        (False, False, False): "",
+    }[stated]
+    return text % {
+        "first": presentation.calendar_day(dates["starts_on"]) if stated[0] else "",
+        "shares": amount(float(dates["shares"])) if stated[1] else "",
+        "last": presentation.calendar_day(dates["ends_on"]) if stated[2] else "",
+    }
 
 
 def _rules(n: int) -> str:

@@ -12,7 +12,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
@@ -317,7 +316,7 @@ def _context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "mine": _("Mine"),
         "waiting": _("Waiting for me"),
         "published": _("Published"),
-        "withdrawn": capfirst(_("withdrawn")),
+        "withdrawn": _("Withdrawn"),
     }
     return {
         "found": found,

@@ -151,7 +151,7 @@ def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
     sentences = []
     for line in behind[:3]:
         age = _span(_contact_s(line, now))
-        sentences.append(f"{line.source.name}: {_('Last contact %(age)s ago.') % {'age': age}}")
+        sentences.append(_("%(source)s: last contact %(age)s ago.") % {"source": line.source.name, "age": age})
     return sentences
 
 
@@ -195,7 +195,8 @@ def gaps(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[str]:
         missing = [formats.date_format(day.on, "j M") for day in days if day.state is Coverage.HOLE]
         if missing:
             shown = ", ".join(missing[:5])
-            shown += _(" and %(n)s more") % {"n": len(missing) - 5} if len(missing) > 5 else ""
+            if len(missing) > 5:
+                shown = _("%(names)s and %(n)s more") % {"names": shown, "n": len(missing) - 5}
             lines.append(f"{name}: {shown}")
     return lines
 
@@ -204,17 +205,20 @@ def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> st
     """Text alternative of the coverage figure."""
     recent = [(name, days[-n_days:]) for name, days in rows]
     missing = gaps(recent)
-    text = f"{_('Coverage')}, {ngettext('%(n)s day', '%(n)s days', n_days) % {'n': n_days}}."
     if not missing:
-        return f"{text} {_('No missing days.')}"
-    return f"{text} {_('Missing days:')} {'; '.join(missing)}."
+        text = ngettext("Coverage, %(n)s day. No missing days.", "Coverage, %(n)s days. No missing days.", n_days)
+        return text % {"n": n_days}
+    text = ngettext(
+        "Coverage, %(n)s day. Missing days: %(days)s.", "Coverage, %(n)s days. Missing days: %(days)s.", n_days
+    )
+    return text % {"n": n_days, "days": "; ".join(missing)}
 
 
 def _incomplete_day(day: Day) -> str:
     on = formats.date_format(day.on, "j M")
     if day.state is Coverage.HOLE:
-        return f"{on} ({_('none')})"
-    return f"{on} ({day.n_missing} h {_('missing')})"
+        return _("%(day)s (none)") % {"day": on}
+    return _("%(day)s (%(n)s h missing)") % {"day": on, "n": day.n_missing}
 
 
 def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) -> CoverageFigure:
@@ -239,7 +243,7 @@ def _note(source: Source) -> str:
     every_s = interval_s(source)
     if every_s is None:
         return kind
-    return f"{kind}, {_('every %(time)s') % {'time': presentation.duration(every_s)}}"
+    return _("%(kind)s, every %(time)s") % {"kind": kind, "time": presentation.duration(every_s)}
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
@@ -258,8 +262,7 @@ def _lag(source: Source, now: datetime) -> str:
     if every_s is None:
         return _ago(contact_at, now)
     lag = _span(presentation.seconds_between(contact_at, now))
-    every = _("every %(time)s") % {"time": presentation.duration(every_s)}
-    return f"{_('%(age)s ago') % {'age': lag}} ({every})"
+    return _("%(age)s ago (every %(time)s)") % {"age": lag, "time": presentation.duration(every_s)}
 
 
 def _span(seconds: float) -> str:

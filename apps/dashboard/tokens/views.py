@@ -177,11 +177,11 @@ def _state(token: Token, now: datetime) -> tuple[str, str, str, str]:
 def _place(token: Token) -> str:
     parts = []
     if token.policy_slug:
-        parts.append(f"{_('Policy')} {token.policy_slug}")
+        parts.append(_("Policy %(slug)s") % {"slug": token.policy_slug})
         if token.subtree_uid:
             parts.append(_("Subtree"))
     if token.source_slug:
-        parts.append(f"{_('Source')} {token.source_slug}")
+        parts.append(_("Source %(slug)s") % {"slug": token.source_slug})
     return ", ".join(parts) or _("All policies")
 
 

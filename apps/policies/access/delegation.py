@@ -254,8 +254,7 @@ def _refuse_open_grant(setting: GrantContext, grant: Grant) -> None:
     if not setting.rules:
         raise NotAllowed("Only an administrator can open a part of a policy to all signed-in users.", code="site_only")
     if more := [verb for verb in grant.verbs if verb not in _SEES_NAMES]:
-        label = Verb(more[0]).label.lower()
-        raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {label}")
+        raise _invalid("verbs", f"may only let all users see it (view_aggregate, view_members), not {more[0]}")
 
 
 _SEES_NAMES = (Verb.VIEW_AGGREGATE, Verb.VIEW_MEMBERS)
@@ -292,8 +291,8 @@ def _refuse_missing(missing: Collection[str]) -> None:
     if Verb.DELEGATE in missing:
         raise NotAllowed("You may not give roles at this entry: it takes the right to delegate, there or above.")
     if missing:
-        labels = ", ".join(Verb(verb).label.lower() for verb in missing)
-        raise NotAllowed(f"You can't grant more than you hold; you lack at this entry: {labels}.", code="more_than_own")
+        rights = ", ".join(f"“{Verb(verb).label}”" for verb in missing)
+        raise NotAllowed(f"You can't grant more than you hold; you lack at this entry: {rights}.", code="more_than_own")
 
 
 def _refuse_duplicate(grant: Grant) -> None:
