@@ -26,7 +26,6 @@ from apps.policies.tree.columns import Mask, TreeColumns
 from apps.policies.tree.stored import load_tree
 
 
-# --- Reach ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Part:
     """A set of entries of one tree, closed under descendants."""
@@ -123,7 +122,6 @@ class Reach:
         return bool(parents) and all(parent is not None and self._covers(parent) for parent in parents)
 
 
-# --- Reading ----------------------------------------------------------------------------------------------------------
 _CHUNK = 200
 # Rows checked for one page; after that, the page is returned even if it isn't full.
 _MOST_CHECKED = 2_000
@@ -223,7 +221,6 @@ class AuditReader:
     def is_own(self, event: AuditEvent) -> bool:
         return self._actor.user is not None and event.actor_id == self._actor.user.pk
 
-    # --- Queries ------------------------------------------------------------------------------------------------------
     def _visible(
         self, wanted: AuditFilter, before: int | None, most: int | None
     ) -> Iterator[tuple[int | None, list[AuditEvent]]]:

@@ -25,7 +25,6 @@ from apps.policies.tree.document_merge import indexes_of
 from apps.policies.tree.stored import node_of
 
 
-# --- A moment of a policy ---------------------------------------------------------------------------------------------
 def read_moment(text: str | None) -> int | datetime | None:
     """Parse a revision number (up to nine digits) or an instant; None if empty, which means now."""
     if text is None or text == "":
@@ -61,7 +60,6 @@ def past_visibility_mask(then: Visibility, now: Visibility) -> Mask:
     return mask
 
 
-# --- Policies and revisions -------------------------------------------------------------------------------------------
 READ = "policies:read"
 
 

@@ -332,7 +332,6 @@ def _review(checked: _Reader, review: Json) -> Json:
     }
 
 
-# --- Tree and algorithm together --------------------------------------------------------------------------------------
 # Computes a tree with the policy's current usage; raises Invalid if a package fails.
 Trial = Callable[[Policy, TreeColumns, Mapping[str, Any]], object]
 _trials: list[Trial] = []

@@ -166,7 +166,6 @@ def entry_uid(request: HttpRequest, policy: Policy, text: str) -> UUID:
     raise Invalid(message, fields=[FieldProblem("entry", message)])
 
 
-# --- Changes of grants ------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, NotAllowed, Conflict, NotFound, Stale)
 
 

@@ -139,7 +139,6 @@ def end_text(shares: float | None, dates: Dates) -> str:
     return _("Its %(n)s shares become %(after)s on the next day.") % {"n": own, "after": after}
 
 
-# --- Month ------------------------------------------------------------------------------------------------------------
 def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     month = month_from_query(request, clock.now())
     found = get_calendar(policy_slug=policy, period=month, zone=zone(), actor=actor_of(request))
@@ -186,7 +185,6 @@ def _agenda(days: dict[date, list[EventLine]]) -> list[tuple[CalendarDay, list[E
     return [(CalendarDay(day, True, False), lines) for day, lines in sorted(days.items())]
 
 
-# --- Plan -------------------------------------------------------------------------------------------------------------
 def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:
     """Allocations over fifteen months; if there are very many, those that end first."""
     now_on = today(clock.now())

@@ -55,7 +55,6 @@ from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
 
-# --- Allocations ------------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, Conflict, Stale)
 
 
@@ -242,7 +241,6 @@ def _line(found: Conversion, line: ConvertedLine) -> dict[str, Any]:
     }
 
 
-# --- Capacity ---------------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "HEAD", "POST"])
 def capacities(request: HttpRequest, policy: str) -> HttpResponse:
     """List all capacities, with a form to add one."""

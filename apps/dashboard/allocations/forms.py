@@ -26,7 +26,6 @@ from apps.policies.allocations.records import DAY, FIRST_DAY, LAST_DAY, LONGEST_
 from apps.policies.allocations.services import MOST_CORE_H
 
 
-# --- Forms ------------------------------------------------------------------------------------------------------------
 def typed_amount(value: float) -> str:
     """Text that `read_amount` reads as the same number; three decimals would look like a group of digits."""
     text = f"{Decimal(repr(value)):f}".removesuffix(".0")
@@ -209,7 +208,6 @@ class DraftForm(_AllocationsForm):
     reason = reason_field(LONGEST_TEXT)
 
 
-# --- Periods in a page's query ----------------------------------------------------------------------------------------
 def zone() -> ZoneInfo:
     """Time zone of the days of allocations."""
     return ZoneInfo(settings.TIME_ZONE)

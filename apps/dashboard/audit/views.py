@@ -34,7 +34,6 @@ from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
 from apps.policies.selectors import get_policy, list_policies
 from apps.priorities.selectors import diff_revisions
 
-# --- Filter -----------------------------------------------------------------------------------------------------------
 _MOST_TEXT = 128
 _MOST_PATH = 4_096
 _NAMES = ("q", "who", "verb", "policy", "entry", "via", "outcome", "since", "until")
@@ -117,7 +116,6 @@ def _address(request: HttpRequest) -> str:
     return f"?{state.urlencode()}" if state else ""
 
 
-# --- Files ------------------------------------------------------------------------------------------------------------
 _COLUMNS = (
     "id",
     "at",
@@ -192,7 +190,6 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     return ["" if row.get(name) is None else row[name] for name in _COLUMNS]
 
 
-# --- Pages ------------------------------------------------------------------------------------------------------------
 PAGE = 50
 _WEEK = timedelta(days=7)
 _OVERDUE = timedelta(hours=2)  # the chain is checked every hour

@@ -17,7 +17,6 @@ from apps.dashboard.entry import read_shares
 from apps.policies.operations.apply import Operation
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
 
-# --- Edits ------------------------------------------------------------------------------------------------------------
 _FIELD_PATH = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
 
 
@@ -159,7 +158,6 @@ def _wrong(field: str, code: str | None, message: str) -> Invalid:
     return Invalid(message, code=code, fields=[FieldProblem(field, message)])
 
 
-# --- Settings ---------------------------------------------------------------------------------------------------------
 _CLASS = ("queue", "partition", "qos")
 QUOTE = '"'
 _SPECIAL = set(',;"\t')

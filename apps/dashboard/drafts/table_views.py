@@ -216,7 +216,6 @@ def _around(view: DraftView, title: str) -> dict[str, Any]:
     }
 
 
-# --- Choice of settings -----------------------------------------------------------------------------------------------
 _MAX_REASON = 2_000
 
 

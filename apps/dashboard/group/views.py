@@ -65,7 +65,6 @@ __all__ = [
     "undo",
 ]
 
-# --- Page -------------------------------------------------------------------------------------------------------------
 _MOST_REQUESTS = 3
 
 
@@ -216,7 +215,6 @@ def _cursor(request: HttpRequest) -> str | None:
     return request.POST.get("cursor") or request.GET.get("cursor") or None
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def my_group(request: HttpRequest) -> HttpResponse:
     """Redirect to the first group that the actor leads, else to the group of their first account.

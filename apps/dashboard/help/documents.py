@@ -102,7 +102,6 @@ def contents() -> tuple[Contents, ...]:
     return tuple(parts)
 
 
-# --- What a page of this site needs beside the HTML of the text -------------------------------------------------------
 class _SiteLinks(Extension):  # type: ignore[misc]  # the library has no types
     def extendMarkdown(self, md: Markdown) -> None:
         md.treeprocessors.register(_LinkRewriter(md), "places", 5)

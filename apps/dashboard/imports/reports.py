@@ -14,7 +14,6 @@ from apps.dashboard.shell import presentation
 from apps.runs.models import Run
 from apps.usage.models import Import
 
-# --- Report -----------------------------------------------------------------------------------------------------------
 UNFINISHED = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 _BAR = 640
 _ANNOUNCED_EVERY = 25

@@ -42,7 +42,6 @@ from apps.mapping.versions import current_mapping, get_version_row, list_version
 from apps.policies.models import Policy
 from apps.usage.selectors import list_source_names
 
-# --- Current mapping --------------------------------------------------------------------------------------------------
 _MOST_PATHS = 500
 
 
@@ -161,7 +160,6 @@ def _base(page: MappingPage) -> dict[str, Any]:
     }
 
 
-# --- Changes ----------------------------------------------------------------------------------------------------------
 _MOST = 10_000
 Fields = Sequence[tuple[str, str]]
 

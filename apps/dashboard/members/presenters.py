@@ -29,7 +29,6 @@ from apps.policies.tree.terms import MembershipRule, read_members
 from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
 
 
-# --- Forms ------------------------------------------------------------------------------------------------------------
 class RuleForm(RefusableForm):
     """A membership rule: an account matches if all conditions that are not empty match."""
 
@@ -133,7 +132,6 @@ class AttachForm(ClaimForm):
         )
 
 
-# --- Rows and texts ---------------------------------------------------------------------------------------------------
 def draw(page: MembersPage) -> dict[str, Any]:
     """Context of the page of members and of the card on the entry's page."""
     slug, tree = page.view.policy.slug, page.view.tree

@@ -265,7 +265,6 @@ def _part(some: float, whole: float) -> str:
     return presentation.percent(some / whole if whole else 0.0)
 
 
-# --- The scheduler's own sshare ---------------------------------------------------------------------------------------
 def sshare_context(found: SshareComparison) -> dict[str, Any]:
     usage = found.usage
     return {

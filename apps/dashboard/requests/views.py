@@ -53,7 +53,6 @@ from apps.policies.services import withdraw_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.request_evidence import get_request_evidence
 
-# --- Page -------------------------------------------------------------------------------------------------------------
 SHOWN = 20  # requests shown with their evidence; the others are listed by title
 
 
@@ -289,7 +288,6 @@ def _shares_end(ending: EndingShares, at: datetime) -> EndLine:
     return EndLine("shares", title, text, url, short_day(dates.ends_on) if dates.ends_on else "", is_over)
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:inbox")
 

@@ -117,7 +117,6 @@ def _result(found: Followup) -> str:
     return f"{text} {more % {'n': presentation.count(differ)}}"
 
 
-# --- Rank changes -----------------------------------------------------------------------------------------------------
 def _rank_changes(found: Followup, *, show_all: bool) -> dict[str, Any]:
     groups = list(_groups(found))
     shown = groups if show_all else groups[:SHOWN]

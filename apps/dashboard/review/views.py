@@ -37,7 +37,6 @@ from apps.policies.selectors import get_policy
 from apps.priorities import change_effect_runs
 
 
-# --- One change set ---------------------------------------------------------------------------------------------------
 def page_url(change_set: int, tab: str = "diff", **_kwargs: Any) -> str:
     return tab_url(change_set, tab)
 
@@ -285,7 +284,6 @@ def _show(
     return render(request, "dashboard/review/review.html", context, status=status)
 
 
-# --- Lists ------------------------------------------------------------------------------------------------------------
 def list_url(policy: str, **_kwargs: Any) -> str:
     return reverse("dashboard:changes", kwargs={"policy": policy})
 

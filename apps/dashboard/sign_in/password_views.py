@@ -39,7 +39,6 @@ _BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome
 _SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS X", "Linux")
 
 
-# --- Forms ------------------------------------------------------------------------------------------------------------
 def _dress(form: forms.Form) -> None:
     for field in form.fields.values():
         field.widget.attrs["class"] = "input"
@@ -69,7 +68,6 @@ class AskForm(forms.Form):
     )
 
 
-# --- Password and sessions --------------------------------------------------------------------------------------------
 class ChangePassword(PasswordChangeView):
     """Django's view; a wrong current password counts for the lockout, so that a stolen session can't guess it."""
 
@@ -162,7 +160,6 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
     return SeeOther(reverse("dashboard:password"))
 
 
-# --- New password by mail ---------------------------------------------------------------------------------------------
 def _require_mail() -> None:
     if not passwords.resets_by_mail():
         raise NotFound(_("This site sends no mail for passwords: ask its support."))

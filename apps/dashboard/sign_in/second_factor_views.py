@@ -35,7 +35,6 @@ from apps.dashboard.sign_in import session
 from apps.dashboard.sign_in.session import PendingSecondFactor, asks_password
 
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 class CodeForm(RefusableForm):
     """A one-time or recovery code; it may contain spaces, as apps show it."""
 
@@ -55,7 +54,6 @@ class CodeForm(RefusableForm):
             self.fields["code"].widget.attrs["aria-invalid"] = "true"
 
 
-# --- QR code ----------------------------------------------------------------------------------------------------------
 QUIET = 4  # width of the white border that QR readers need, in modules
 
 
@@ -89,7 +87,6 @@ def _runs(y: int, row: list[bool]) -> list[str]:
     return parts
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 @login_not_required
 @never_cache
 @sensitive_post_parameters("code", "ticket")

@@ -29,7 +29,6 @@ from apps.dashboard.shell.requests import SeeOther, is_htmx
 from apps.dashboard.sign_in import oidc, session
 from apps.dashboard.sign_in.session import url_after_sign_in
 
-# --- Attempts ---------------------------------------------------------------------------------------------------------
 MOST_A_MINUTE = 30
 _MOST_ADDRESSES = 10_000
 _V6_SITE = 64  # prefix length of the IPv6 network of one customer
@@ -72,7 +71,6 @@ def _network(address: str) -> str:
     return address
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 class SignIn(LoginView):
     """Django's view with our page; htmx requests whose session has ended get a short note instead."""
 

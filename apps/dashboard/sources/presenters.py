@@ -42,7 +42,6 @@ from apps.usage.timeliness import (
     timeliness,
 )
 
-# --- One source -------------------------------------------------------------------------------------------------------
 _METER, _TICK = 74.0, 48.0
 _INCOMPLETE_SHOWN = 12
 
@@ -281,7 +280,6 @@ def _meter(source: Source, now: datetime) -> Meter | None:
     return Meter(f"{max(1.5, min(allowed * _TICK, _METER)):.1f}", is_late=allowed > 1)
 
 
-# --- Lines and days ---------------------------------------------------------------------------------------------------
 def lines_of(actor: Actor) -> list[SourceLine]:
     """Rows of all sources that the actor may see."""
     unmapped = _unmapped(actor)

@@ -40,7 +40,6 @@ from apps.usage.sources import services
 from apps.usage.sources.services import newest_collection
 
 
-# --- List and page ----------------------------------------------------------------------------------------------------
 @require_safe
 def sources(request: HttpRequest) -> HttpResponse:
     """List sources with their lag and coverage, and the newest imports."""
@@ -103,7 +102,6 @@ def _import_lines(actor: Actor, slug: str | None = None) -> list[dict[str, Any]]
     return lines
 
 
-# --- Collection in words ----------------------------------------------------------------------------------------------
 KINDS: Sequence[tuple[str, Any, Any, str]] = (
     (
         Source.Kind.PUSH,
@@ -209,7 +207,6 @@ def _next(source: Source, now: datetime) -> str:
     return _("at once") if seconds <= 0 else _("in %(name)s") % {"name": presentation.age(seconds)}
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, Conflict, Stale)
 
 

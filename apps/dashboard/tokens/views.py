@@ -36,7 +36,6 @@ from apps.policies import selectors as policies
 from apps.policies.tree.stored import load_tree
 from apps.usage import selectors as usage
 
-# --- Tickets: a form takes effect once --------------------------------------------------------------------------------
 _SALT = "dashboard.once"
 _SPENT = "spent_tickets"
 _MOST_SPENT = 50
@@ -61,7 +60,6 @@ def spend_ticket(request: HttpRequest, ticket: str) -> bool:
     return True
 
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 SOON = timedelta(days=14)
 
 
@@ -209,7 +207,6 @@ def _scope_text() -> dict[str, tuple[str, str]]:
     }
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 @never_cache
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -31,7 +31,6 @@ from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree
 
-# --- Roles ------------------------------------------------------------------------------------------------------------
 _SEES = (Grant.Verb.VIEW_AGGREGATE,)
 _LEADS = (*_SEES, Grant.Verb.VIEW_MEMBERS, Grant.Verb.EDIT_SHARES, Grant.Verb.MAP_ACCOUNTS, Grant.Verb.PUBLISH)
 _MANAGES = (*_LEADS, Grant.Verb.EDIT_STRUCTURE, Grant.Verb.APPROVE, Grant.Verb.DELEGATE, Grant.Verb.MANAGE_USAGE)
@@ -72,7 +71,6 @@ class GrantChange:
     expires_at: datetime | None = UNSET
 
 
-# --- Rights held ------------------------------------------------------------------------------------------------------
 FOREVER = datetime.max.replace(tzinfo=UTC)
 _DEEPEST = 64
 
@@ -195,7 +193,6 @@ class GrantDependencies:
         return {person: frozenset(names) for person, names in found.items()}
 
 
-# --- Authority of an actor --------------------------------------------------------------------------------------------
 _PROPOSE = "Propose the change instead."
 # Verbs of operations that change targets; locks apply to them.
 _OF_THE_TREE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE)

@@ -32,7 +32,6 @@ from apps.policies.tree.names import RESERVE
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import AT_END, Dates
 
-# --- Arithmetic -------------------------------------------------------------------------------------------------------
 Basis = Literal["allocated", "rest", "none"]
 RESTS = ("spread", "reserve")
 _DIGITS = 6
@@ -229,7 +228,6 @@ def _free_name(taken: set[str]) -> str:
     return next(name for name in names if name not in taken)
 
 
-# --- Drafts -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class ConversionQuery:
     """The group and period of a conversion. zone: in which days are counted. rest: see `convert`."""

@@ -20,7 +20,6 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_text
 
-# --- Periods ----------------------------------------------------------------------------------------------------------
 FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2999, 12, 31)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -87,7 +86,6 @@ def uncovered(period: Period, parts: Sequence[Period]) -> list[Period]:
     return left
 
 
-# --- Changes ----------------------------------------------------------------------------------------------------------
 LONGEST_TEXT = 512
 # Rooms above, which know accounts, pass a function that adds users' own entries.
 VisibilityOf = Callable[..., Visibility]

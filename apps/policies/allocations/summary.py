@@ -28,7 +28,6 @@ from apps.policies.models import Allocation
 from apps.policies.tree.columns import F8, Mask, TreeColumns
 from apps.policies.tree.terms import Dates
 
-# --- Sums at every entry ----------------------------------------------------------------------------------------------
 # Relative tolerance, so that rounding errors of sums aren't reported as over-allocated.
 _SLACK = 1e-9
 
@@ -96,7 +95,6 @@ def add_up(tree: TreeColumns, allocated: Mapping[UUID, float], capacity_core_h: 
     )
 
 
-# --- Beginnings and ends ----------------------------------------------------------------------------------------------
 SOON_DAYS = (7, 30, 90)
 # How long an ended allocation is listed.
 _LISTED_AFTERWARDS = timedelta(days=30)

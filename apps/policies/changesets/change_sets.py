@@ -44,7 +44,6 @@ from apps.policies.tree.stored import load_archived, load_tree
 from apps.policies.tree.working_tree import WorkingTree
 
 
-# --- Account moves ----------------------------------------------------------------------------------------------------
 class AccountMoves(NamedTuple):
     """Effects of a change on accounts. refusal: why this actor may not publish it, "" if they may.
 
@@ -99,7 +98,6 @@ def _places(before: Node | None, after: Node | None) -> bool:
     return any(getattr(before, name) != getattr(after, name) for name in _PLACES)
 
 
-# --- Comments ---------------------------------------------------------------------------------------------------------
 Operations = Sequence[Mapping[str, Any]]
 
 
@@ -179,7 +177,6 @@ def _givers(operation: Mapping[str, Any]) -> list[Any]:
     return source if isinstance(source, list) else []
 
 
-# --- Change sets ------------------------------------------------------------------------------------------------------
 _LONGEST_REASON = 4_000
 _DECIDE = (Verb.EDIT_SHARES, Verb.EDIT_STRUCTURE, Verb.APPROVE)
 

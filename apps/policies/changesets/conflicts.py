@@ -20,7 +20,6 @@ from apps.policies.operations.tree_edits import Archived, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import FIELDS, Node, TreeColumns
 
-# --- Conflicts --------------------------------------------------------------------------------------------------------
 _ARCHIVED = "archived"
 _BACK = "restored"
 
@@ -227,7 +226,6 @@ def _words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# --- Visibility -------------------------------------------------------------------------------------------------------
 HIDDEN = FieldConflict(None, "an entry outside your view", "entry", None, None, None, can_keep=False)
 
 
@@ -295,7 +293,6 @@ def _seen_children(sees: Visibility, uid: UUID, names: Any) -> Any:
     return [name for name in names if (child := sees.tree.child_named(i, name)) is None or sees.may_see(child)]
 
 
-# --- Rebase -----------------------------------------------------------------------------------------------------------
 Side = Literal["mine", "theirs"]
 Operations = list[Mapping[str, Any]]
 _SETTINGS = "settings."

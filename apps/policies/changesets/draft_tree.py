@@ -45,7 +45,6 @@ class DraftTree:
         self._levels: dict[UUID, int] = {}
         self._places: dict[UUID, Sequence[Place]] = {}
 
-    # --- Entries ------------------------------------------------------------------------------------------------------
     def get(self, uid: UUID) -> Node | None:
         """Return an entry of the draft, or None if it doesn't exist or was archived."""
         if uid in self.changes:
@@ -103,7 +102,6 @@ class DraftTree:
         )
         return "" if is_only_opened else "edited"
 
-    # --- Children -----------------------------------------------------------------------------------------------------
     def places(self, uid: UUID, mask: Mask | None = None) -> Sequence[Place]:
         """List all children by name; `mask` hides rows of the revision."""
         found = self._all_places(uid)
@@ -172,7 +170,6 @@ class DraftTree:
             )
         }
 
-    # --- Targets ------------------------------------------------------------------------------------------------------
     def target(self, node: Node) -> float | None:
         """Return the entry's fraction of its competitors' shares in the draft; None for the root and where it inherits.
 

@@ -38,7 +38,6 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 
-# --- Stored import files ----------------------------------------------------------------------------------------------
 # Longest file that is stored; of longer ones, only the cluster's name is.
 MOST_CHARACTERS = 32 * 2**20
 _READ, _WRITE = "policies:read", "policies:write"
@@ -116,7 +115,6 @@ def _may_publish_all(policy: Policy, tree: TreeColumns, actor: Actor, at: dateti
     return rules_all(actor, scope) or tree.uuid(0) in Rights(policy, actor, at).at(Grant.Verb.PUBLISH)
 
 
-# --- Exports ----------------------------------------------------------------------------------------------------------
 _LONGEST_CLUSTER = 128
 
 
@@ -263,7 +261,6 @@ def _cluster(name: str) -> str:
     return name
 
 
-# --- Shares to set in a scheduler -------------------------------------------------------------------------------------
 class ListedAssociation(NamedTuple):
     """An association as listed by the scheduler. shares: a whole number or "parent". partition: "" for all."""
 

@@ -81,7 +81,6 @@ class DocumentBuilder:
         self._kinds: dict[str, int] = {"": 0}
         self._children: dict[int, dict[str, int]] = {}
 
-    # --- Adding entries -----------------------------------------------------------------------------------------------
     def add(
         self,
         parent: int,
@@ -135,7 +134,6 @@ class DocumentBuilder:
         if len(self.problems) >= MOST_PROBLEMS:
             self.refuse()
 
-    # --- Optional attributes ------------------------------------------------------------------------------------------
     def set_scope(self, row: int, scope: object, sources: object) -> None:
         if not isinstance(scope, str) or scope not in SCOPES:
             self.problem(row, "scope", 'must be "local" or "global"')
@@ -185,7 +183,6 @@ class DocumentBuilder:
             self.members[row] = members
             self.is_group[row] = True
 
-    # --- Result -------------------------------------------------------------------------------------------------------
     def finish(self, **more: Any) -> ParsedDocument:
         """Return the tree in breadth-first order, siblings by name; raise Invalid with all problems."""
         self._check_whole()
@@ -236,7 +233,6 @@ class DocumentBuilder:
     def find_lines(self) -> None:
         """Set the lines of problems, for readers that determine lines only when needed."""
 
-    # --- Checks -------------------------------------------------------------------------------------------------------
     def _place(self, parent: int, name: object, line: int, place: str) -> str | None:
         if parent < 0 and self.name:
             return None  # another root was rejected

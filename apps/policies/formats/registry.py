@@ -21,7 +21,6 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SPARSE, TreeColumns
 from apps.policies.tree.names import new_uids
 
-# --- Formats of other packages ----------------------------------------------------------------------------------------
 ENTRY_POINT_GROUP = "fairshare.policy_formats"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")  # part of a URL
 
@@ -112,7 +111,6 @@ def _failed(given: Format, what: str) -> Invalid:
     return Invalid(f"The package of the policy format {given.name} {what}.", code="package_failed")
 
 
-# --- All formats ------------------------------------------------------------------------------------------------------
 _BUILT_IN: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT
     for module in (yaml_document, json_document, csv_table, sacctmgr, sacctmgr_script, gridengine)

@@ -35,7 +35,6 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 
 
-# --- The dump of the last import --------------------------------------------------------------------------------------
 def update_dump(tree: TreeColumns, dump: Dump, then: TreeColumns, cluster: str) -> Iterator[str]:
     """Write the last import's dump with the changes of the current tree. then: the tree after that import. Neither is
     fitted."""
@@ -75,7 +74,6 @@ class _DumpUpdate:
             yield from self._texts(section)
         yield from removals(self._gone, self._cluster)
 
-    # --- Matching -----------------------------------------------------------------------------------------------------
     def _entry(self, line: Line) -> Association | None:
         """Return the current association of a line; None if its entry was archived or never existed."""
         one = self._before.get(line.key)
@@ -103,7 +101,6 @@ class _DumpUpdate:
         one = self._entry(line)
         return one is not None and one.above.lower() != self._account_names.get(line.above.lower(), "").lower()
 
-    # --- Sections -----------------------------------------------------------------------------------------------------
     def _sections(self) -> list[_Section]:
         found = [_Section(None)]
         for line in self._dump.lines:
@@ -169,7 +166,6 @@ class _DumpUpdate:
         }
         return stay | section.declares
 
-    # --- Lines --------------------------------------------------------------------------------------------------------
     def _texts(self, section: _Section) -> Iterator[str]:
         is_gone = section.head is not None and not self._parent(section)
         if section.head is not None and not is_gone:
@@ -222,7 +218,6 @@ class _DumpUpdate:
         return account if name.lower() == account.lower() else name
 
 
-# --- The format -------------------------------------------------------------------------------------------------------
 def read(text: str) -> ParsedDocument:
     """Read a dump or a script of commands, detected by the first line."""
     return sacctmgr_commands.read(text) if sacctmgr_commands.looks_like(text) else read_dump(text)

@@ -185,7 +185,6 @@ def _refuse_cut_off(found: Compared) -> None:
         )
 
 
-# --- Output -----------------------------------------------------------------------------------------------------------
 def dump_against(tree: TreeColumns, text: str) -> Difference:
     """Write the dump line for line with the tree's shares; new associations are added at the end."""
     found = _compare(tree, text)

@@ -50,7 +50,6 @@ _LINE_KEYS = {
 }
 
 
-# --- Reading as a tree ------------------------------------------------------------------------------------------------
 def read_dump(text: str) -> ParsedDocument:
     """Read a dump as a tree.
 
@@ -144,7 +143,6 @@ def _refuse_error_text(content: str, line: int) -> None:
     raise wrong_format(LABEL, line, f"sacctmgr failed: {content[:140]!r}; {what}")
 
 
-# --- Lines as Slurm reads them ----------------------------------------------------------------------------------------
 def _without_comment(raw: str) -> tuple[str, bool]:
     """Return the text of equal length with comments, escaping backslashes and continuations hidden.
 
@@ -317,7 +315,6 @@ def _clean(text: str) -> str:
     return text.replace(_HIDDEN, "").strip()
 
 
-# --- Lines ------------------------------------------------------------------------------------------------------------
 class Key(NamedTuple):
     """Identifies an association in a cluster. user: "" for the account itself."""
 

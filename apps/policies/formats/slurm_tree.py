@@ -19,7 +19,6 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MOST_ENTRIES, PARENT
 
-# --- The tree ---------------------------------------------------------------------------------------------------------
 USE_PARENT = 2_147_483_647  # Fairshare=parent in a dump
 MOST_SHARES = USE_PARENT - 1
 DEFAULT_SHARES = 1
@@ -67,7 +66,6 @@ class Associations:
         self._tree = DocumentBuilder()
         self._n = 0
 
-    # --- Declaring ----------------------------------------------------------------------------------------------------
     def account(self, name: str, parent: str, shares: float | str, line: int) -> None:
         lower, above = name.lower(), parent.lower()
         if above not in self.accounts:
@@ -99,7 +97,6 @@ class Associations:
             raise TooLarge(f"A policy has at most {MOST_ENTRIES:,} entries.")
         return self._n
 
-    # --- Changing -----------------------------------------------------------------------------------------------------
     def move(self, account: Account, parent: str, line: int) -> None:
         """Move an account with all that is below it; a new parent that is below it takes its place first, as in
         Slurm."""
@@ -132,7 +129,6 @@ class Associations:
         above = [one for one in self._ancestors(name) if one != ROOT]
         return "/" + "/".join([*reversed(above), *([name] if name != ROOT else [])])
 
-    # --- Reporting ----------------------------------------------------------------------------------------------------
     def problem(self, key: str, message: str, line: int) -> None:
         """Record a problem, by which the file is refused at the end."""
         self._tree.problem(-1, key, message, line)
@@ -160,7 +156,6 @@ class Associations:
     def _where(line: int) -> str:
         return f", first in line {line}" if line else ""
 
-    # --- Result -------------------------------------------------------------------------------------------------------
     def declared(self) -> ParsedDocument:
         """Return the tree; its kinds are `user` and empty, as Slurm has no others."""
         ignored = [f"{option} ({n:,} ×)" for option, n in sorted(self._unread.items())]
@@ -260,7 +255,6 @@ def fit(tree: TreeColumns) -> TreeColumns:
     )
 
 
-# --- Commands ---------------------------------------------------------------------------------------------------------
 # If its input has comments, sacctmgr exits with status 1 even though all commands succeed.
 HOW_TO_RUN = "run: grep -v '^#' FILE | sacctmgr -i"
 

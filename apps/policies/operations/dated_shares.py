@@ -18,7 +18,6 @@ from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import Changes
 
 
-# --- Future trees -----------------------------------------------------------------------------------------------------
 def future_trees(after: TreeColumns, changes: Changes) -> Iterator[TreeColumns]:
     """Yield the tree after the start dates that a change sets have come, and after its end dates have come."""
     dated = [
@@ -49,7 +48,6 @@ def _at_end(dated: list[Node]) -> Iterator[Operation]:
             yield {"op": "set_shares", "entry": str(node.uid), "shares": 0 if end == "zero" else end}
 
 
-# --- Boosts -----------------------------------------------------------------------------------------------------------
 def is_boost(dates: Dates | None) -> bool:
     """Return whether these dates only restore the former shares after a day."""
     if dates is None or dates.ends_on is None:

@@ -22,7 +22,6 @@ from apps.policies.tree.names import MAX_DEPTH, MOST_CHILDREN, MOST_ENTRIES, RES
 from apps.policies.tree.terms import WHOLE_POLICY, MembershipRule
 from apps.policies.tree.working_tree import WorkingTree
 
-# --- Usage adjustments ------------------------------------------------------------------------------------------------
 MOST_S = 1e18
 _NOWHERE = UUID(int=0)
 
@@ -90,7 +89,6 @@ def _instant(value: object) -> datetime:
     return at.astimezone(UTC)
 
 
-# --- Reach of membership rules ----------------------------------------------------------------------------------------
 class Author(NamedTuple):
     """Limits of new membership rules. reach: uid of the highest entry where the author maps accounts, or `*`."""
 
@@ -142,7 +140,6 @@ def _is_below(reach: str, top: str, tree: WorkingTree) -> bool:
     return node is not None and any(str(step.uid) == top for step in tree.lineage(node))
 
 
-# --- Percent ----------------------------------------------------------------------------------------------------------
 # Significant digits of a scaled number: 60, not 60.00000000000001.
 _DIGITS = 12
 # Decimals of shares computed from a percentage; more only where these would miss the percentage.
@@ -229,7 +226,6 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-# --- Edit -------------------------------------------------------------------------------------------------------------
 Archived = Callable[[UUID], Sequence[Node]]
 
 

@@ -50,7 +50,6 @@ from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import columns_of
 
 
-# --- Operations -------------------------------------------------------------------------------------------------------
 @logged_refusals("policy.published")
 def publish_operations(
     *, policy_slug: str, operations: Sequence[Mapping[str, Any]], reason: str, at: datetime, actor: Actor
@@ -69,7 +68,6 @@ def publish_operations(
         return publish_change_set(id=made.pk, version=made.version, at=at, actor=actor)
 
 
-# --- First revision ---------------------------------------------------------------------------------------------------
 def tree_of_document(declared: ParsedDocument, format: Format) -> TreeColumns:
     """Return a file's tree with new uids, not yet in any policy."""
     nothing = columns_of([Node(new_uid(), None, declared.policy or "root")])
@@ -105,7 +103,6 @@ def create_policy_from_tree(
         return policy
 
 
-# --- Whole trees ------------------------------------------------------------------------------------------------------
 @logged_refusals("policy.published")
 def publish_tree(*, policy_slug: str, new: NewTree, at: datetime, actor: Actor) -> Revision:
     """Publish a whole tree; Stale is raised unless its base revision is still the head."""
@@ -173,7 +170,6 @@ def propose_mounted_tree(*, policy: Policy, tree: TreeColumns, mount_uid: UUID, 
     return move_on(change_set, ChangeSet.State.PROPOSED, SYSTEM, at, "changeset.proposed")
 
 
-# --- Automatic changes ------------------------------------------------------------------------------------------------
 # Skipped operations that are logged one by one.
 _MOST_LEFT_OUT = 20
 Operation = Mapping[str, Any]

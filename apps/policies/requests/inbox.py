@@ -33,7 +33,6 @@ from apps.policies.tree.terms import Dates
 from apps.policies.tree.working_tree import WorkingTree
 
 
-# --- Pending decisions ------------------------------------------------------------------------------------------------
 class Decider:
     """What an actor may decide in one policy, on its current head. Nothing is saved, and later checks may differ."""
 
@@ -111,7 +110,6 @@ class Decider:
         return True
 
 
-# --- Requests ---------------------------------------------------------------------------------------------------------
 MOST_OPEN = 10
 OPEN = (ChangeSet.State.PROPOSED, ChangeSet.State.APPROVED)
 _ASKS = ("set_shares", "set_dates")
@@ -239,7 +237,6 @@ def _refused(message: str) -> Invalid:
     return Invalid(message, code="not_a_request", fields=[FieldProblem("shares", message)])
 
 
-# --- Inbox ------------------------------------------------------------------------------------------------------------
 SOON = timedelta(days=60)
 # Most change sets of one kind and policy; older ones are listed after newer ones are decided.
 MOST = 100

@@ -94,7 +94,6 @@ class TreeColumns:
     def __len__(self) -> int:
         return len(self.parent)
 
-    # --- Shape --------------------------------------------------------------------------------------------------------
     @cached_property
     def n_children(self) -> I4:
         return np.bincount(self.parent[1:], minlength=len(self)).astype(np.int32)
@@ -154,7 +153,6 @@ class TreeColumns:
             found.append(i)
         return found[::-1]
 
-    # --- Names --------------------------------------------------------------------------------------------------------
     @cached_property
     def kind(self) -> list[str]:
         return [self.kind_names[code] for code in self.kind_code.tolist()]
@@ -218,7 +216,6 @@ class TreeColumns:
         leaves = (name for name, is_group in zip(self.name, self.takes_members.tolist(), strict=True) if not is_group)
         return any(name != name.lower() for name in leaves)
 
-    # --- Uids ---------------------------------------------------------------------------------------------------------
     def uuid(self, i: int) -> UUID:
         return UUID(bytes=self.uid[i].tobytes())
 
@@ -241,7 +238,6 @@ class TreeColumns:
         at = begin + int(low[begin:end].searchsorted(wanted_low))
         return int(order[at]) if at < end and low[at] == wanted_low else None
 
-    # --- Entries ------------------------------------------------------------------------------------------------------
     def node(self, i: int) -> Node:
         parent = int(self.parent[i])
         return Node(

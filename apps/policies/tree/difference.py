@@ -18,7 +18,6 @@ from apps.policies.tree.names import LONGEST_NAME, PARENT, RESERVE
 from apps.policies.tree.working_tree import WorkingTree
 
 
-# --- Operations from one tree to another ------------------------------------------------------------------------------
 def operations_between(
     before: TreeColumns, after: TreeColumns, *, archived: Archived = lambda uid: ()
 ) -> list[Operation]:
@@ -64,7 +63,6 @@ class _OperationFinder:
         self._archive_left([*emptied, *(uid for uid in self.brought if uid.bytes not in kept)])
         return [*self.found, *self.late]
 
-    # --- Archiving ----------------------------------------------------------------------------------------------------
     def _archive_whole(self, gone: Mask) -> list[UUID]:
         """Archive subtrees that are removed as a whole; return removed entries that something has to leave first."""
         stays_below = (~gone).astype(np.int64)
@@ -87,7 +85,6 @@ class _OperationFinder:
         self.found.append({"op": "archive", "entry": str(node.uid)})
         self.tree.remove(node)
 
-    # --- Creating and moving entries ----------------------------------------------------------------------------------
     def _transform(self, wanted: Node) -> None:
         node = self.tree.get(wanted.uid)
         if node is None:
@@ -144,7 +141,6 @@ class _OperationFinder:
         self.found.append({"op": "rename", "entry": str(taken.uid), "name": name})
         self.tree.replace(taken, name=name)
 
-    # --- Values -------------------------------------------------------------------------------------------------------
     def _apply_values(self, node: Node, wanted: Node) -> None:
         uid = str(node.uid)
         if node.locked and not wanted.locked:
@@ -187,7 +183,6 @@ def _values(node: Node) -> dict[str, Any]:
     return {name: getattr(node, name) for name in names}
 
 
-# --- Two trees side by side -------------------------------------------------------------------------------------------
 _SAME = 1e-12
 
 
@@ -301,7 +296,6 @@ def number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-# --- Mounts -----------------------------------------------------------------------------------------------------------
 _MOST_NAMED = 50
 
 

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from apps.core.invisible import first_invisible
 
-# --- Names and shares -------------------------------------------------------------------------------------------------
 LONGEST_NAME = 128
 LONGEST_KIND = 32
 MOST_SHARES = 1e15
@@ -136,7 +135,6 @@ def _short(value: float) -> str:
     return f"{value:.6g}" if abs(value) < 1e300 else "a number that large"
 
 
-# --- Uids -------------------------------------------------------------------------------------------------------------
 U1 = npt.NDArray[np.uint8]
 
 _PER_MS = 1 << 12

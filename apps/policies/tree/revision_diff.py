@@ -20,7 +20,6 @@ from apps.policies.tree.columns import FIELDS, Mask, Node, TreeColumns
 from apps.policies.tree.difference import changed_entries, number_or_none
 from apps.policies.tree.document_merge import indexes_of
 
-# --- Changed targets --------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 _SAME = 1e-12
@@ -146,7 +145,6 @@ def _at(values: F8, place: I8) -> F8:
     return np.where(place >= 0, values[place], np.nan)
 
 
-# --- Entries that differ ----------------------------------------------------------------------------------------------
 Change = Literal["moved", "changed", "added", "removed", "kept"]
 # Fields that the paths show already.
 _UNSAID = ("uid", "parent_uid")
@@ -235,7 +233,6 @@ class TreeDiff:
         order = np.argsort(-distance, kind="stable")[:most]
         return [self._row("kept", int(i)) for i in self._kept[order].tolist()]
 
-    # --- Classification -----------------------------------------------------------------------------------------------
     @cached_property
     def _both(self) -> tuple[Mask, Mask]:
         return changed_entries(self.before, self.after)
@@ -291,7 +288,6 @@ class TreeDiff:
             ("removed", _tops(self.before, self._is_removed)),
         )
 
-    # --- Rows ---------------------------------------------------------------------------------------------------------
     def _row(self, change: Change, i: int) -> EntryDifference:
         if change == "removed":
             return self._removed_row(i)

@@ -14,7 +14,6 @@ from apps.policies.tree.columns import SCOPES, SPARSE, Node, TreeColumns
 from apps.policies.tree.names import MAX_DEPTH
 
 
-# --- Changes laid over a revision -------------------------------------------------------------------------------------
 class WorkingTree:
     """A tree with edits. Lookups check the edited entries first, then the revision. It applies no permission checks."""
 
@@ -140,7 +139,6 @@ class WorkingTree:
         return self._children[uid]
 
 
-# --- Columns of the next revision -------------------------------------------------------------------------------------
 Changes = Mapping[UUID, tuple[Node | None, Node | None]]
 Value = TypeVar("Value")
 IndexArray = npt.NDArray[np.int64]
