@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import io
 import tempfile
-import weakref
 from collections.abc import Awaitable, Callable
-from typing import IO, Any, ClassVar
-from weakref import WeakKeyDictionary
+from typing import IO, Any
 
 from django.conf import settings
 
@@ -23,7 +21,6 @@ GRACE_S = 10.0  # a body of any length has this long, and in addition …
 LEAST_RATE = 8 * 1024  # … one second for so many bytes that have arrived
 UNSEEN_BYTES = 64 * 1024  # a longer body is read only when a view that knows the sender wants it
 IN_MEMORY = 1024**2  # bytes; what is longer lies in a file
-TICK_S = 0.25  # between two checks for late bodies
 LINGER_S = 1.0  # for what still arrives of a refused body
 
 
@@ -73,41 +70,6 @@ async def drain(receive: Receive) -> None:
                     return
 
 
-class _Watch:
-    """Cancels late reads of one event loop: with one timer, since one per body takes as long as reading it."""
-
-    _by_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]] = WeakKeyDictionary()
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = weakref.ref(loop)  # else it would keep itself from being forgotten
-        self._readers: set[BodyReader] = set()
-        self._timer: asyncio.TimerHandle | None = None
-
-    @classmethod
-    def of(cls, loop: asyncio.AbstractEventLoop) -> _Watch:
-        found = cls._by_loop.get(loop)
-        if found is None:
-            found = cls._by_loop[loop] = cls(loop)
-        return found
-
-    def add(self, reader: BodyReader) -> None:
-        self._readers.add(reader)
-        if self._timer is None:
-            self._wait()
-
-    def remove(self, reader: BodyReader) -> None:
-        self._readers.discard(reader)
-
-    def _wait(self) -> None:
-        loop = self._loop()
-        self._timer = loop.call_later(TICK_S, self._tick, loop) if loop and self._readers else None
-
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        for reader in self._readers:  # each waits for its client: a task that runs is not cancelled here
-            reader.cancel_if_late(loop.time())
-        self._wait()
-
-
 class BodyReader:
     """Reads one body; a second `read` continues where the first stopped.
 
@@ -116,10 +78,7 @@ class BodyReader:
 
     def __init__(self, receive: Receive, limit: Limit, declared: int | None = None) -> None:
         self._receive, self._limit, self._declared = receive, limit, declared
-        loop = asyncio.get_running_loop()
-        self._watch, self._begun_s = _Watch.of(loop), loop.time()
-        self._task: asyncio.Task[Any] | None = None
-        self._is_late = False
+        self._begun_s = asyncio.get_running_loop().time()
         self._waiting: list[bytes] = []
         self._n_waiting = 0
         self._file: IO[bytes] | None = None
@@ -133,26 +92,21 @@ class BodyReader:
             Refused: 413 over the limit, 408 too slow, 503 no room on disk.
             Disconnected: the client went away.
         """
-        self._task = asyncio.current_task()
-        self._watch.add(self)
         try:
-            while not self.is_complete and (until is None or self.n_bytes <= until):
-                await self._take(await self._receive())
+            async with asyncio.timeout_at(self._ends_s()) as deadline:
+                while not self.is_complete and (until is None or self.n_bytes <= until):
+                    await self._take(await self._receive())
+                    if not self.is_complete:
+                        deadline.reschedule(self._ends_s())
         except BaseException as error:
             self.discard()
-            if isinstance(error, asyncio.CancelledError) and self._is_late and not self._was_cancelled_by_others():
+            if isinstance(error, TimeoutError):
                 raise Refused(408, "too_slow", "The body arrived too slowly: send it again, or in parts.") from None
             raise
-        finally:
-            self._watch.remove(self)
 
-    def cancel_if_late(self, now_s: float) -> None:
-        if now_s >= self._begun_s + GRACE_S + self.n_bytes / LEAST_RATE and not self._is_late and self._task:
-            self._is_late = True
-            self._task.cancel()
-
-    def _was_cancelled_by_others(self) -> bool:
-        return self._task is not None and self._task.uncancel() > 0
+    def _ends_s(self) -> float:
+        """When more has to have arrived, by the clock of the event loop."""
+        return self._begun_s + GRACE_S + self.n_bytes / LEAST_RATE
 
     async def _take(self, message: Any) -> None:
         if message["type"] == "http.disconnect":

@@ -7,10 +7,9 @@ import contextlib
 import io
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
-from typing import IO, Any
+from typing import Any
 
 from django.conf import settings
 from django.http import FileResponse, HttpResponse, HttpResponseBase
@@ -21,7 +20,7 @@ Send = Callable[[Any], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 STALL_S = 30.0  # a client that reads nothing for so long is disconnected
-IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; what comes then lies in a file
+IN_MEMORY = 1024**2  # bytes of a stream that wait for the client; with more all of them lie in a file
 MOST_WAITING = 512 * 1024**2  # bytes; beyond them the view waits for the client
 PIECE = 128 * 1024
 AT_ONCE = 256 * 1024  # bytes of a response that the server gets in one piece, however slowly they are read
@@ -32,19 +31,19 @@ class Broken(Exception):
 
 
 class Outbox:
-    """Between the thread that makes a stream and the event loop that sends it."""
+    """Between the thread that makes a stream and the event loop that sends it: what the client has not got yet.
+
+    The thread calls `fill`, the event loop `next` and `abandon`.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._ready = asyncio.Event()
         self._changed = threading.Condition()
-        self._memory: deque[bytes] = deque()
-        self._n_memory = 0
-        self._file: IO[bytes] | None = None
+        folder = settings.FILE_UPLOAD_TEMP_DIR
+        self._unsent = tempfile.SpooledTemporaryFile(IN_MEMORY, dir=folder)  # noqa: SIM115 - outlives this call
         self._n_written = self._n_read = 0
         self._is_ended = self._is_broken = self._is_abandoned = False
-
-    # --- In the thread of the view ------------------------------------------------------------------------------------
 
     def fill(self, pieces: Iterable[bytes]) -> None:
         """Store the whole stream. One that fails is sent without its end, so that the client sees that it is
@@ -56,39 +55,31 @@ class Outbox:
             with self._changed:
                 self._is_broken = not self._is_ended
                 if self._is_abandoned:
-                    self._close()
+                    self._unsent.close()
             self._wake()
 
     def _put(self, piece: bytes) -> bool:
         """Whether the client still reads."""
         with self._changed:
-            has_room = self._changed.wait_for(lambda: self._is_abandoned or self._n_waiting() < MOST_WAITING, STALL_S)
+            has_room = self._changed.wait_for(lambda: self._is_abandoned or self._n_unsent() < MOST_WAITING, STALL_S)
             if self._is_abandoned or not has_room:
                 return False
-            if self._file is None and self._n_memory < IN_MEMORY:
-                self._memory.append(piece)
-                self._n_memory += len(piece)
-            else:
-                self._append(piece)
+            if not self._n_unsent():  # a client that keeps up needs no file
+                self._unsent.seek(0)
+                self._unsent.truncate()
+                self._n_written = self._n_read = 0
+            self._unsent.seek(self._n_written)
+            self._unsent.write(piece)
+            self._n_written += len(piece)
         self._wake()
         return True
 
-    def _append(self, piece: bytes) -> None:
-        """Once there is a file everything goes through it, so that the order stays."""
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR)  # noqa: SIM115 - outlives this call
-        self._file.seek(self._n_written)
-        self._file.write(piece)
-        self._n_written += len(piece)
-
-    def _n_waiting(self) -> int:
-        return self._n_memory + self._n_written - self._n_read
+    def _n_unsent(self) -> int:
+        return self._n_written - self._n_read
 
     def _wake(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._ready.set)
-
-    # --- In the event loop --------------------------------------------------------------------------------------------
 
     async def next(self) -> bytes:
         """The next piece; empty at the end.
@@ -99,29 +90,21 @@ class Outbox:
         while True:
             self._ready.clear()
             is_over = self._is_ended or self._is_broken  # before what waits is counted: nothing is added after it
-            if self._memory:
-                return self._from_memory()
-            if self._n_waiting():
-                return await self._loop.run_in_executor(lanes.DISK, self._from_file)
-            if is_over:
+            if self._n_unsent():
+                is_on_disk = self._unsent.name is not None
+                piece = await self._loop.run_in_executor(lanes.DISK, self._take) if is_on_disk else self._take()
+                if piece:  # else the thread could not write what it had begun to
+                    return piece
+            elif is_over:
                 if self._is_broken:
                     raise Broken
                 return b""
             await self._ready.wait()
 
-    def _from_memory(self) -> bytes:
+    def _take(self) -> bytes:
         with self._changed:
-            piece = self._memory.popleft()
-            self._n_memory -= len(piece)
-            self._changed.notify()
-            return piece
-
-    def _from_file(self) -> bytes:
-        with self._changed:
-            if self._file is None:
-                return b""
-            self._file.seek(self._n_read)
-            piece = self._file.read(PIECE)
+            self._unsent.seek(self._n_read)
+            piece = self._unsent.read(min(PIECE, self._n_unsent()))
             self._n_read += len(piece)
             self._changed.notify()
             return piece
@@ -132,12 +115,7 @@ class Outbox:
             self._is_abandoned = True
             self._changed.notify()
             if self._is_ended or self._is_broken:
-                self._close()
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+                self._unsent.close()
 
 
 def headers_of(response: HttpResponseBase, *, closes: bool = False) -> list[Header]:

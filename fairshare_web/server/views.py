@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 
@@ -42,27 +41,27 @@ class Views:
 
     async def answer_in(self, lane: ThreadPoolExecutor, environ: Environ, *, is_lookup: bool) -> Answer:
         """A stream goes on flowing in its thread after this returns."""
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Answer] = loop.create_future()
+        outcome: Future[Answer] = Future()
+        outcome.set_running_or_notify_cancel()  # from here on a client that goes away stops nothing
         if is_lookup:
             environ = {**environ, ANSWER_FROM: AnswerFrom.SNAPSHOTS}
-        lane.submit(self._work, environ, loop, outcome)
-        return await outcome
+        lane.submit(self._work, environ, asyncio.get_running_loop(), outcome)
+        return await asyncio.wrap_future(outcome)
 
-    def _work(self, environ: Environ, loop: asyncio.AbstractEventLoop, outcome: asyncio.Future[Answer]) -> None:
+    def _work(self, environ: Environ, loop: asyncio.AbstractEventLoop, outcome: Future[Answer]) -> None:
         try:
             response = self._respond(environ)
         except BaseException as error:
             request_finished.send(sender=type(self))  # gives the thread's database connection back
-            _settle(loop, outcome, error)
+            outcome.set_exception(error)
             return
         path = path_to_send(response) if environ.get(SENDS_FILES) else ""
         if path or not response.streaming:
             response.close()
-            _settle(loop, outcome, Answer(response, path=path))
+            outcome.set_result(Answer(response, path=path))
             return
         outbox = Outbox(loop)
-        _settle(loop, outcome, Answer(response, outbox))
+        outcome.set_result(Answer(response, outbox))
         try:
             outbox.fill(response)  # here, because the stream may hold a database cursor of this thread
         except Exception:
@@ -82,16 +81,3 @@ class Views:
             body.seek(0)
         response._handler_class = type(self)  # type: ignore[attr-defined]  # sender of `request_finished`
         return response
-
-
-def _settle(loop: asyncio.AbstractEventLoop, outcome: asyncio.Future[Answer], result: Answer | BaseException) -> None:
-    def settle() -> None:
-        if outcome.done():  # the client is gone
-            return
-        if isinstance(result, Answer):
-            outcome.set_result(result)
-        else:
-            outcome.set_exception(result)
-
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(settle)
