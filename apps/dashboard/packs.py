@@ -172,8 +172,8 @@ def _file(sealed: Sealed, form: str) -> HttpResponse:
 def _days(text: str) -> int:
     days = read_whole(text, 5)
     if days is None:
-        message = _("must be a whole number of days")
-        raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
+        problem = FieldProblem("days", _("must be a whole number"))
+        raise Invalid(_("The days until expiry must be a whole number."), fields=[problem])
     return days
 
 

@@ -64,8 +64,8 @@ def share_pack(query: PackQuery, *, days: int, reason: str, at: datetime, actor:
     if not may_share(view, i):
         raise NotAllowed(_("Sharing a pack needs the right to publish here."))
     if not 1 <= days <= MOST_DAYS:
-        message = _("must be from 1 to %(n)s days") % {"n": MOST_DAYS}
-        raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
+        problem = FieldProblem("days", _("must be from 1 to %(n)s") % {"n": MOST_DAYS})
+        raise Invalid(_("A link is valid for 1 to %(n)s days.") % {"n": MOST_DAYS}, fields=[problem])
     sealed = seal_pack(get_pack(replace(query, uid=uid), actor=actor), at=at)
     secret = secrets.token_urlsafe(32)
     row = SharedPack.objects.create(
