@@ -18,7 +18,7 @@ def main() -> None:
         from django.core.management import execute_from_command_line
     except ImportError:
         sys.exit("Django isn't installed here: run `make setup` and use .venv/bin/python manage.py.")
-    from apps.cli.commands import end_with_reader
+    from apps.cli.closed_pipes import end_with_reader
 
     with end_with_reader():
         _configure()

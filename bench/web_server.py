@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from apps.cli.stack import supervisor
+from apps.cli.stack import definitions
 from apps.cli.stack.paths import REPOSITORY
 
 HOST = "\r\nHost: localhost\r\n"
@@ -22,9 +22,9 @@ def web_server() -> Iterator[int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    environment = dict(supervisor.environment(Path(os.environ["FAIRSHARE_VAR"]), port))
+    environment = dict(definitions.environment(Path(os.environ["FAIRSHARE_VAR"]), port))
     environment["DJANGO_SETTINGS_MODULE"] = "bench.web_settings"
-    server = subprocess.Popen(supervisor.web(port).command, env=environment, cwd=REPOSITORY)
+    server = subprocess.Popen(definitions.web(port).command, env=environment, cwd=REPOSITORY)
     try:
         deadline = time.monotonic() + 60
         while True:

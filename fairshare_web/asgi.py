@@ -9,7 +9,7 @@ import sys
 
 import django
 
-from apps.cli.stack.processes import die_with_parent
+from apps.cli.stack.parent import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 

@@ -37,7 +37,7 @@ def prepare_worker(**_signal: Any) -> None:
 @worker_shutting_down.connect
 def finish_step(**_signal: Any) -> None:
     """After SIGTERM: what is at work is finished or, between two steps of something long, returned to the queue."""
-    from apps.runs.leases import request_stop
+    from apps.runs.shutdown import request_stop
 
     request_stop()
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from apps.cli.stack.paths import InsecureDirectory
-from apps.cli.stack.postgres import VarLock
+from apps.cli.stack.var_lock import VarLock
 
 _ENGINE = Path(__file__).parent / "engine"
 _ROOM_BYTES = 1 << 30  # two workers' databases, browser profiles and imports

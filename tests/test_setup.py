@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.cli.stack.postgres import VarLock
+from apps.cli.stack.var_lock import VarLock
 from tests import start
 from tests.material import REPOSITORY
 

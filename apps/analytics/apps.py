@@ -9,6 +9,6 @@ class AnalyticsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.analytics.series import runs
-        from apps.runs.services import register
+        from apps.runs.kinds import register
 
         register(runs.KIND, runs.run_series_build, is_low_priority=True)

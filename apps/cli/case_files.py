@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import gzip
 import json
 import sys
-import zlib
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,11 @@ from django.core.management.base import BaseCommand
 
 from apps.cli.commands import BAD_INPUT
 from apps.core import tables
-from apps.engine import simulation
 from apps.engine.case_text import read_cases
 from apps.engine.cases import solve_all
 from apps.engine.errors import BadCase
 
 
-# --- Cases ------------------------------------------------------------------------------------------------------------
 def add_file_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a file with cases, or - for standard input")
 
@@ -87,64 +83,3 @@ def _printable(line: str) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
         for letter in line
     )
-
-
-# --- Scenarios --------------------------------------------------------------------------------------------------------
-SHIPPED = Path(simulation.__file__).parent / "scenarios"
-MOST_BYTES = 1 << 30  # size limit of a log after decompression
-
-
-def shipped_scenarios() -> dict[str, str]:
-    """Notes by name of the scenarios that are part of the project."""
-    found = {}
-    for path in sorted(SHIPPED.glob("*.json")):
-        scenario = json.loads(path.read_text(encoding="utf-8"))
-        found[path.stem] = str(scenario.get("notes", ""))
-    return found
-
-
-def scenario_path(name: str) -> str:
-    """Path of the shipped scenario with this name, unless a file has the name; the argument itself otherwise."""
-    shipped = SHIPPED / f"{name}.json"
-    is_name = "/" not in name and "\0" not in name and not Path(name).exists()
-    return str(shipped) if is_name and shipped.is_file() else name
-
-
-class TraceFiles(Mapping[str, str]):
-    """Texts of logs by their name in a scenario. Searched in the scenario's and the current folder; read when used."""
-
-    def __init__(self, scenario_files: list[str]) -> None:
-        beside = [Path(name).parent for name in scenario_files if name != "-"]
-        self.directories = list(dict.fromkeys([*beside, Path()]))
-        self.read: dict[Path, str] = {}
-
-    def __getitem__(self, name: str) -> str:
-        if "\0" in name:
-            raise KeyError(name)
-        for directory in self.directories:
-            path = directory / name
-            if path.is_file():
-                if path not in self.read:
-                    self.read[path] = _text(path)
-                return self.read[path]
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return map(str, self.read)
-
-    def __len__(self) -> int:
-        return len(self.read)
-
-
-def _text(path: Path) -> str:
-    """Content of a file, decompressed if it is gzip."""
-    try:
-        with path.open("rb") as plain:
-            is_packed = plain.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if is_packed else path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as problem:
-        raise BadCase(f"{path.name} can't be read: {problem}", place="trace") from None
-    if len(content) > MOST_BYTES:
-        raise BadCase(f"{path.name} has more than {MOST_BYTES >> 20} MB", place="trace")
-    return content.decode("utf-8", errors="replace")

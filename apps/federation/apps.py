@@ -10,7 +10,7 @@ class FederationConfig(AppConfig):
         from apps.federation import fetch_schedule as fetching
         from apps.federation.mounts.services import keep_usage
         from apps.policies.publishing.revisions import register_publish_step
-        from apps.runs.services import register
+        from apps.runs.kinds import register
 
         register(fetching.KIND, fetching.run_fetch, is_outgoing=True)
         register(document_builds.KIND, document_builds.run_build)

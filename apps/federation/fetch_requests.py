@@ -29,9 +29,10 @@ from apps.core.signing import Opened, open_document
 from apps.federation import staleness
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.publishing import given_name
+from apps.runs.kinds import kinds, low_priority_kinds
 from apps.runs.leases import Heartbeat, Lease
 from apps.runs.models import Run
-from apps.runs.services import claim_run, kinds, low_priority_kinds, work_lease
+from apps.runs.services import claim_run, work_lease
 
 # --- Documents that this installation publishes to itself -------------------------------------------------------------
 # Receives URL and instant, returns the signed document; must not use the database.

@@ -14,7 +14,7 @@ class NoticesConfig(AppConfig):
         from apps.notices import digests, webhook_calls, webhooks
         from apps.notices.checks import check_notice_kinds
         from apps.notices.rules import make_site_rules
-        from apps.runs.services import register
+        from apps.runs.kinds import register
 
         register_check(check_notice_kinds)
         register(webhooks.RUN_KIND, webhook_calls.run_calls, is_outgoing=True)

@@ -18,7 +18,7 @@ class PrioritiesConfig(AppConfig):
         from apps.priorities.checks import check_packages
         from apps.priorities.receivers import recompute_after_publish
         from apps.priorities.recompute import staleness as recompute
-        from apps.runs.services import register
+        from apps.runs.kinds import register
 
         register_check(check_packages)
         register(KIND, recompute.run_recompute)

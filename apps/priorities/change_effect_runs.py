@@ -46,8 +46,9 @@ from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences.numbers import count
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
+from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import Lease, enqueue_run
+from apps.runs.services import enqueue_run
 
 KIND = "effect"
 MOST_ENTRIES = 2_000  # of a policy whose effects are computed within the request

@@ -19,26 +19,9 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, 
 
 from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
+from apps.runs.shutdown import WorkerStops, is_stopping
 from apps.runs.workers import OUTGOING_TASK, record_contact
 
-# --- Shutdown of the worker -------------------------------------------------------------------------------------------
-_stop_requested = threading.Event()
-
-
-class WorkerStops(Exception):
-    """The worker is shutting down; committed steps stay, and a worker resumes the run from there."""
-
-
-def request_stop() -> None:
-    """Ask this worker to stop at its next step; called by a signal handler."""
-    _stop_requested.set()
-
-
-def is_stopping() -> bool:
-    return _stop_requested.is_set()
-
-
-# --- Leases -----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 # Leases use the database's clock: it is the same for all workers, and tests that stop our clock don't affect it.

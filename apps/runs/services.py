@@ -1,4 +1,4 @@
-"""Register handlers of background work, and enqueue, claim, execute, retry and cancel runs."""
+"""Enqueue, claim, execute, retry and cancel runs of background work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
@@ -24,64 +24,12 @@ from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.bell import wake_workers
 from apps.runs.holders import own_holder
-from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled, WorkerStops, is_stopping
+from apps.runs.kinds import Handler, handler_of, kinds, low_priority_kinds
+from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
+from apps.runs.shutdown import WorkerStops, is_stopping
 from apps.runs.workers import are_working, has_outgoing_worker, outgoing_kinds
 
-if TYPE_CHECKING:
-    from apps.runs.leases import Lease
-    from apps.runs.models import Run
-
-__all__ = [
-    "Handler",
-    "Lease",
-    "LeaseLost",
-    "RunCancelled",
-    "cancel_run",
-    "claim_run",
-    "enqueue_run",
-    "fail_run",
-    "finish_run",
-    "handler_of",
-    "kinds",
-    "low_priority_kinds",
-    "register",
-]
-
-# --- Kinds of runs ----------------------------------------------------------------------------------------------------
-Handler = Callable[["Run", "Lease"], dict[str, Any]]
-
-_handlers: dict[str, Handler] = {}
-_low_priority: set[str] = set()
-
-
-def register(kind: str, handler: Handler, *, is_low_priority: bool = False, is_outgoing: bool = False) -> None:
-    """Register the handler of a kind of run.
-
-    A handler works in steps, each inside `lease.fenced()`, resumes from `run.cursor`, and returns the result.
-    is_low_priority: runs of this kind wait until no others are due, and let others run between their steps.
-    is_outgoing: they call other hosts, and have a worker of their own.
-    """
-    _handlers[kind] = handler
-    if is_outgoing:
-        outgoing_kinds.add(kind)
-    if is_low_priority:
-        _low_priority.add(kind)
-
-
-def low_priority_kinds() -> list[str]:
-    return sorted(_low_priority)
-
-
-def kinds() -> list[str]:
-    return sorted(_handlers)
-
-
-def handler_of(kind: str) -> Handler:
-    return _handlers[kind]
-
-
-# --- Runs -------------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 BACK_OFF_S = 2.0  # doubled with every attempt

@@ -6,7 +6,7 @@ class UsageConfig(AppConfig):
     label = "usage"
 
     def ready(self) -> None:
-        from apps.runs.services import register
+        from apps.runs.kinds import register
         from apps.usage.records import imports, retention, undo
         from apps.usage.sources import collection as collecting
 

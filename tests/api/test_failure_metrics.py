@@ -15,7 +15,7 @@ from apps.notices.evaluation import evaluate
 from apps.notices.models import Mail, Notice
 from apps.policies.recompute_runs import KIND, queue_recompute
 from apps.priorities.serving import store
-from apps.runs import services, workers
+from apps.runs import kinds, services, workers
 from apps.runs.models import Run
 from apps.runs.tasks import sweep_runs, work_runs
 from apps.usage.models import Source
@@ -54,7 +54,7 @@ def recompute_that(monkeypatch: pytest.MonkeyPatch, site: Site, *, fails: bool, 
             raise RuntimeError("no such column")
         return {}
 
-    monkeypatch.setitem(services._handlers, KIND, handler)
+    monkeypatch.setitem(kinds._handlers, KIND, handler)
     run = queue_recompute(site.policy, at=AT)
     Run.objects.filter(pk=run.pk).update(max_attempts=3 if is_replaced else 1)
     lease = services.claim_run(at=AT, run_id=run.pk)

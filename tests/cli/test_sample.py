@@ -17,8 +17,9 @@ from django.test import override_settings
 from apps.accounts.actor import COMMAND
 from apps.analytics.operators.records import FigureQuery
 from apps.analytics.operators.selectors import check_tree
-from apps.cli.sample.decisions import PART
-from apps.cli.sample.grid import DAYS, POLICY_SLUG, SITES, Grid, SampleJob, jobs
+from apps.cli.sample.core_hours import PART
+from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
+from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.core.errors import Conflict
 from apps.policies.allocations.records import Period

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.cli.case_files import SHIPPED, shipped_scenarios
+from apps.cli.scenario_files import SHIPPED, shipped_scenarios
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -19,6 +19,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.cli.stack import processes
+from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import (
     REPOSITORY,
     InsecureDirectory,
@@ -30,9 +31,8 @@ from apps.cli.stack.paths import (
     socket_dir,
     write_once,
 )
-from apps.cli.stack.postgres import VarLock
-from apps.cli.stack.processes import LogEcho
 from apps.cli.stack.supervisor import Child
+from apps.cli.stack.var_lock import VarLock
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 
 
@@ -236,7 +236,7 @@ def test_only_new_log_lines_are_printed_with_the_process_name(var: Path) -> None
 
 
 def test_a_large_log_is_rotated(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.cli.stack.processes._LARGEST", 100)
+    monkeypatch.setattr("apps.cli.stack.logs._LARGEST", 100)
     log, found = var / "web.log", list[str]()
     echo = LogEcho(log, "web", found.append)
     with log.open("ab", buffering=0) as file:

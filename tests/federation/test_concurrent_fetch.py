@@ -11,7 +11,7 @@ import pytest
 from apps.federation import fetch_requests
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
-from apps.runs import services
+from apps.runs import kinds
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
@@ -61,7 +61,7 @@ def test_other_runs_proceed_while_a_peer_is_slow(
         other_work_is_done.set()
         return {}
 
-    monkeypatch.setitem(services._handlers, "other_work", other_work)
+    monkeypatch.setitem(kinds._handlers, "other_work", other_work)
     vo.wait = lambda: other_work_is_done.wait(LONG_S)
     request_fetch(mounted, at=AT)
     enqueue_run(kind="other_work", subject="x", at=AT + timedelta(seconds=0))

@@ -9,7 +9,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.cli.management.commands.federation import status_lines
+from apps.cli.federation_status import status_lines
 from apps.core.signing import SigningKey
 from apps.dashboard.notices import presenters as notice_lines
 from apps.federation import control

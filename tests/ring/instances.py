@@ -27,9 +27,9 @@ from urllib.parse import quote
 
 import psycopg
 
-from apps.cli.stack import supervisor
+from apps.cli.stack import definitions
+from apps.cli.stack.parent import dying_with_parent
 from apps.cli.stack.paths import REPOSITORY
-from apps.cli.stack.processes import dying_with_parent
 
 PATIENCE_S = 120.0  # for a start, on cores that others use as well
 # Without compiled modules each process would start two seconds later.
@@ -81,7 +81,7 @@ class Instance:
     @property
     def environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_SUITE}
-        return {**inherited, **supervisor.environment(self._home, self.port), **self._settings}
+        return {**inherited, **definitions.environment(self._home, self.port), **self._settings}
 
     def set_clock(self, at: datetime) -> None:
         """Its own idea of now; a reader never sees half of it."""
@@ -109,7 +109,7 @@ class Instance:
     def launch_web(self) -> None:
         with self.log.open("ab") as log:
             self._web = subprocess.Popen(
-                supervisor.web(self.port).command,
+                definitions.web(self.port).command,
                 cwd=REPOSITORY,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

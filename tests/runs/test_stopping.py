@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from celery.signals import worker_shutting_down
 
-from apps.runs import leases
+from apps.runs import leases, shutdown
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs, work_other_runs
@@ -79,7 +79,7 @@ def test_stopping_workers_never_fails_a_run(handle: Handle, monkeypatch: pytest.
 
 
 def test_a_stopping_worker_claims_nothing(handle: Handle) -> None:
-    leases.request_stop()
+    shutdown.request_stop()
     run = enqueue_run(kind="test", subject="thing", at=AT)
     assert work_due_runs(clock=lambda: AT) == 0
     run.refresh_from_db()

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from apps.cli.stack import supervisor
+from apps.cli.stack import definitions, supervisor
 from tests.faults.conftest import FirstStart
 from tests.faults.stack import eventually
 from tests.faults.test_import_faults import write_log
@@ -101,7 +101,7 @@ def test_a_stop_during_an_import_releases_it_and_each_record_counts_once(first_s
 
 
 def test_the_stack_stops_within_30_seconds() -> None:
-    assert supervisor.STOP_S < supervisor.STOPPING_S <= 30
+    assert definitions.STOP_S < supervisor.STOPPING_S <= 30
 
 
 def state_of(instance: Instance, run_id: int) -> tuple[str, int, int]:

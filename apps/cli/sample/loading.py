@@ -17,20 +17,19 @@ from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
 from apps.analytics.series.runs import enqueue_series_build
 from apps.cli.sample import peers
-from apps.cli.sample.decisions import allocate_core_hours, connect_programs, create_decisions, on, refund
+from apps.cli.sample.core_hours import allocate_core_hours
+from apps.cli.sample.decisions import connect_programs, create_decisions, on, refund
 from apps.cli.sample.grid import (
-    DAYS,
     NAMESPACE,
     POLICY_NAME,
     POLICY_SLUG,
     SITES,
     Grid,
-    SampleJob,
     attach_robots,
     import_backlog,
-    jobs,
     work_at,
 )
+from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.scheduler import connect_shadow
 from apps.cli.stack.paths import password_for
 from apps.core.errors import Conflict

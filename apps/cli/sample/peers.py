@@ -23,8 +23,9 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import NewToken, make_token, verify_token
-from apps.cli.sample.decisions import PART
-from apps.cli.sample.grid import DAYS, MOUNTED, POLICY_SLUG, SEED, SITES, Grid
+from apps.cli.sample.core_hours import PART
+from apps.cli.sample.grid import MOUNTED, POLICY_SLUG, SEED, SITES, Grid
+from apps.cli.sample.jobs import DAYS
 from apps.core.errors import NotFound
 from apps.core.signing import SigningKey, digest_of, sign_document
 from apps.federation import fetch_requests
@@ -41,7 +42,6 @@ from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.federation.usage_feeds.usage_ingest import address_since
 from apps.usage.buckets import AMOUNTS
 
-# --- Peers ------------------------------------------------------------------------------------------------------------
 VO = MOUNTED
 VO_ISSUER, SITE_ISSUER = "neutrinos.example", "turku.example"
 SITE_NAME = "turku"
@@ -206,7 +206,6 @@ def _people() -> list[UUID]:
     return sorted((uid_of(f"{VO}/{one.project}/{one.user}") for one in members), key=str)
 
 
-# --- This site --------------------------------------------------------------------------------------------------------
 _PUBLISHED_FOR_S = 90 * 86_400  # Turku fetches once, when the sample is loaded
 
 

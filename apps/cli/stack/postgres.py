@@ -9,7 +9,6 @@ releases both locks when a process dies.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.util
 import os
 import pwd
@@ -19,62 +18,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
 
 import psycopg
 from psycopg import sql
 
 from apps.cli.stack import processes
+from apps.cli.stack.logs import open_private_log
+from apps.cli.stack.parent import dying_with_parent
 from apps.cli.stack.paths import private_dir, socket_dir
-from apps.cli.stack.processes import dying_with_parent, open_private_log
 from apps.core.errors import Unavailable
 
-
-# --- Lock -------------------------------------------------------------------------------------------------------------
-class VarLock:
-    def __init__(self, var: Path, name: str) -> None:
-        self.path = private_dir(var) / name
-        self._file: IO[str] | None = None
-
-    def take(self, *, shared: bool = False, wait: bool = False) -> bool:
-        """Acquire the lock and return whether it is held. An exclusive holder writes its process id into the file."""
-        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+", encoding="ascii")
-        operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
-        try:
-            fcntl.flock(file, operation)
-        except BlockingIOError:
-            file.close()
-            return False
-        if not shared:
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-        self._file = file
-        return True
-
-    def release(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def holder(self) -> str:
-        with contextlib.suppress(OSError):
-            return self.path.read_text(encoding="ascii").strip() or "unknown"
-        return "unknown"
-
-
-@contextlib.contextmanager
-def held(lock: VarLock) -> Iterator[None]:
-    """Release an acquired lock at the end of the block."""
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-# --- Launcher ---------------------------------------------------------------------------------------------------------
 PORT = 5432  # part of the socket's file name; TCP is off
 USER = "fairshare"
 DATABASE = "fairshare"
@@ -129,7 +84,6 @@ class PostgresServer:
         self._identity: tuple[int, int] | None = None  # owner of files, if root can't use a user namespace
         self._prefix = self._unprivileged_prefix()
 
-    # --- Running as an unprivileged user
     # ----------------------------------------------------------------------------------
 
     def _unprivileged_prefix(self) -> list[str]:
@@ -173,8 +127,6 @@ class PostgresServer:
                     "move the project and FAIRSHARE_VAR where others may pass, start as an ordinary user, "
                     "or set DATABASE_URL."
                 )
-
-    # --- Files --------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Make directories and, on first use, the cluster, which is renamed when complete."""
@@ -239,8 +191,6 @@ class PostgresServer:
         if done.returncode != 0:
             raise CannotStart(f"initdb failed: {done.stderr.strip()[-2000:]}")
         draft.rename(self.data)
-
-    # --- Running ------------------------------------------------------------------------------------------------------
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting. The supervisor calls this again after a crash."""

@@ -21,8 +21,9 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
 from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.recompute.inputs import refuse_before_first
+from apps.runs.leases import Lease
 from apps.runs.models import Run
-from apps.runs.services import Lease, enqueue_run
+from apps.runs.services import enqueue_run
 
 
 def recompute_stale(*, at: datetime) -> list[int]:

@@ -19,8 +19,9 @@ from apps.priorities.recompute import staleness as recompute
 from apps.priorities.recompute.fingerprint import read_fingerprint, tick_of
 from apps.priorities.serving import store
 from apps.priorities.snapshot_retention import prune_snapshots
+from apps.runs.leases import LeaseLost
 from apps.runs.models import Run
-from apps.runs.services import LeaseLost, claim_run, work_lease, work_run_now
+from apps.runs.services import claim_run, work_lease, work_run_now
 from tests.grants import make_grant
 from tests.priority_site import AS_OF, PROJECTS, Site
 

@@ -17,8 +17,9 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
+from apps.runs.leases import LeaseLost
 from apps.runs.models import Run
-from apps.runs.services import LeaseLost, cancel_run, claim_run, work_due_runs, work_lease, work_run_now
+from apps.runs.services import cancel_run, claim_run, work_due_runs, work_lease, work_run_now
 from apps.runs.tasks import work_runs
 from apps.usage import selectors
 from apps.usage.models import Bucket, Import, Record, RejectedLine, Source

@@ -231,7 +231,6 @@ def _settings(words: list[str]) -> dict[str, Any]:
     return given
 
 
-# --- Set-up of shadow mode -------------------------------
 _SHOWN_DIFFERENCES = 20
 Write = Callable[[str], Any]
 
@@ -336,7 +335,6 @@ def _unreadable(name: str, error: OSError) -> Invalid:
     return Invalid(f"{name}: {error.strerror}.", fields=[FieldProblem(name[:200], "can't be read")])
 
 
-# --- Beside sshare ----------------------------------------------------------------------------------------------------
 def _print(found: SshareComparison | None, write: Write) -> None:
     if found is None:
         write("The outputs have no sshare, so nothing is compared.")

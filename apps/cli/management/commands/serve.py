@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from apps.cli.stack.supervisor import HOST, Definition, beat, outgoing, python, web, worker
+from apps.cli.stack.definitions import HOST, Definition, beat, outgoing, python, web, worker
 
 
 class Command(BaseCommand):

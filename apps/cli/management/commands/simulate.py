@@ -9,8 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.cli.case_files import TraceFiles, print_results, scenario_path, shipped_scenarios
+from apps.cli.case_files import print_results
 from apps.cli.commands import BAD_INPUT
+from apps.cli.scenario_files import TraceFiles, scenario_path, shipped_scenarios
 from apps.core import tables
 from apps.engine.simulation import MOST_REPORTS, simulate
 

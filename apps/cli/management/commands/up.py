@@ -16,11 +16,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.cli.stack import supervisor as stack
+from apps.cli.stack import definitions
+from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import SIGN_INS, InsecureDirectory, broker_dirs, private_dir, sign_ins
-from apps.cli.stack.postgres import CannotStart, PostgresServer, VarLock, held
-from apps.cli.stack.processes import LogEcho
+from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.supervisor import GroupProgram, Signals, Supervisor, say
+from apps.cli.stack.var_lock import VarLock, held
 
 _OTHER_COMMAND_S = 60.0  # how long to wait for a `with_stack` command that uses the database
 _PORT_S = 2.0  # how long to wait for the socket of a killed predecessor
@@ -87,7 +88,7 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
                 socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
             )  # old connections of a predecessor do not matter
             try:
-                probe.bind((stack.HOST, port))
+                probe.bind((definitions.HOST, port))
             except OSError as error:
                 if time.monotonic() > deadline:
                     raise CannotStart(f"Port {port} is taken ({error.strerror}): set FAIRSHARE_PORT.") from error
@@ -99,9 +100,9 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
 def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
     log = private_dir(var / "log")
     _empty_broker(var)
-    workers = stack.workers(port)
-    programs = [stack.web(port), *workers, stack.beat()]
-    environment = dict(stack.environment(var, port))
+    workers = definitions.workers(port)
+    programs = [definitions.web(port), *workers, definitions.beat()]
+    environment = dict(definitions.environment(var, port))
     names = [*(["postgres"] if server else []), *(program.name for program in programs)]
     supervisor = Supervisor(signals, [LogEcho(log / f"{name}.log", name, say) for name in names])
     known = frozenset(sign_ins(var=var))
@@ -109,9 +110,9 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
     try:
         if server is not None:
             supervisor.add_database(server)
-        prepare = stack.python("-m", "apps.cli.stack.prepare", *(["--no-sample"] if no_sample else []))
+        prepare = definitions.python("-m", "apps.cli.stack.prepare", *(["--no-sample"] if no_sample else []))
         supervisor.run_once(prepare, environment)
-        bell = GroupProgram(stack.bell(), environment, log / "bell.log")
+        bell = GroupProgram(definitions.bell(), environment, log / "bell.log")
         for program in programs:
             group = GroupProgram(program, environment, log / f"{program.name}.log")
             supervisor.add(group, bell=bell if program in workers else None)
@@ -135,7 +136,7 @@ class _Announcement:
 
     def __init__(self, var: Path, port: int, known: Collection[str]) -> None:
         self._var, self._known = var, known
-        self._address = f"http://{stack.HOST}:{port}/"
+        self._address = f"http://{definitions.HOST}:{port}/"
 
     def print_when_ready(self) -> bool:
         if not self._answers():

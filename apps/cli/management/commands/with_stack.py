@@ -16,10 +16,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.cli.stack import supervisor
+from apps.cli.stack import definitions
+from apps.cli.stack.parent import dying_with_parent
 from apps.cli.stack.paths import InsecureDirectory
-from apps.cli.stack.postgres import CannotStart, PostgresServer, VarLock, held
-from apps.cli.stack.processes import dying_with_parent
+from apps.cli.stack.postgres import CannotStart, PostgresServer
+from apps.cli.stack.var_lock import VarLock, held
 
 _WAIT_S = 60.0
 
@@ -78,7 +79,7 @@ def _database(var: Path) -> Iterator[None]:
 def _own(server: PostgresServer, users: VarLock) -> Iterator[None]:
     server.start()
     try:
-        if not _has_tables(server) and _run(supervisor.manage("migrate", "--no-input", "--verbosity", "0")) != 0:
+        if not _has_tables(server) and _run(definitions.manage("migrate", "--no-input", "--verbosity", "0")) != 0:
             raise CannotStart("Creating the tables failed; see the lines above.")
         yield
     finally:

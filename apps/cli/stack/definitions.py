@@ -1,0 +1,87 @@
+"""What the processes of the stack are started with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from apps.cli.stack.parent import SUPERVISED
+from apps.cli.stack.paths import REPOSITORY
+
+HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
+# `prepare` runs Django's checks once a start; workers need not repeat them.
+_CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
+_WORKERS = 2  # during a long import, one is left for recomputes
+_CALLERS = 4  # threads of the worker for other hosts
+_CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
+_HEAD_MS = 10_000  # time limit for the head of a request
+STOP_S = 25  # time limit for running requests when the stack stops
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    command: tuple[str, ...]
+
+
+def environment(var: Path, port: int) -> Mapping[str, str]:
+    return {
+        **os.environ,
+        "FAIRSHARE_VAR": str(var),
+        "FAIRSHARE_PORT": str(port),
+        "PYTHONUNBUFFERED": "1",
+        SUPERVISED: str(os.getpid()),
+    }
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, *arguments)
+
+
+def manage(*arguments: str) -> tuple[str, ...]:
+    return python(str(REPOSITORY / "manage.py"), *arguments)
+
+
+def web(port: int, host: str = HOST) -> Definition:
+    # ASGI without lifespan, because `fairshare_web.server` reads bodies under a deadline. HTTP/1 only.
+    command = python("-m", "granian", "--interface", "asginl", "--host", host, "--port", str(port), "--no-ws")
+    command += ("--http", "1", "--http1-header-read-timeout", str(_HEAD_MS))
+    command += ("--backlog", str(_CONNECTIONS), "--backpressure", str(_CONNECTIONS))
+    command += ("--workers", "1", "--respawn-failed-workers", "--workers-kill-timeout", str(STOP_S))
+    return Definition("web", (*command, "--log-level", "error", "fairshare_web.asgi:application"))
+
+
+def workers(port: int) -> list[Definition]:
+    numbered = [worker(f"worker-{number}", f"worker-{number}-{port}@%h") for number in range(1, _WORKERS + 1)]
+    return [*numbered, outgoing(f"outgoing-{port}@%h")]
+
+
+def worker(name: str, node: str) -> Definition:
+    """A worker with a single process: in a pool, a process killed while it holds the queue's lock stops the others."""
+    return _worker(name, node, "--pool", "solo")
+
+
+def outgoing(node: str) -> Definition:
+    """A worker that does nothing but call other hosts. It waits for them most of the time, so it has threads."""
+    return _worker("outgoing", node, "--queues", "outgoing", "--pool", "threads", "--concurrency", str(_CALLERS))
+
+
+def _worker(name: str, node: str, *options: str) -> Definition:
+    # Gossip, mingle and heartbeats would only fill the file broker.
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    return Definition(name, python(*_CELERY, "worker", "--loglevel", "WARNING", *options, *quiet, "-n", node))
+
+
+def bell() -> Definition:
+    """A message that wakes running workers, so that one takes over the work of a worker that has ended."""
+    code = "from fairshare_web.celery import app; app.send_task('apps.runs.tasks.work_runs', ignore_result=True)"
+    return Definition("bell", python("-c", code))
+
+
+def beat() -> Definition:
+    # The schedule is in the database, so beat needs no file.
+    command = python(*_CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--max-interval", "5")
+    return Definition("beat", command)
