@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.runs import services
+from apps.runs import kinds
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 
@@ -18,7 +18,7 @@ Work = Callable[[Run, Lease], dict[str, Any]]
 def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Work], None]:
     """`handle(function)` makes it the handler of runs of kind "test"."""
     handlers: dict[str, Work] = {"test": lambda run, lease: {"done": run.pk}}
-    monkeypatch.setattr(services, "_handlers", handlers)
+    monkeypatch.setattr(kinds, "_handlers", handlers)
 
     def give(work: Work) -> None:
         handlers["test"] = work

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from celery.signals import worker_shutting_down
 
-from apps.runs import leases, shutdown
+from apps.runs import shutdown
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs, work_other_runs
@@ -23,12 +23,12 @@ Handle = Callable[[Callable[[Run, Lease], dict[str, Any]]], None]
 
 @pytest.fixture(autouse=True)
 def own_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "_stop_requested", threading.Event())
+    monkeypatch.setattr(shutdown, "_stop_requested", threading.Event())
 
 
 def restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next worker was asked for nothing."""
-    monkeypatch.setattr(leases, "_stop_requested", threading.Event())
+    monkeypatch.setattr(shutdown, "_stop_requested", threading.Event())
 
 
 def in_steps(done: list[int], asked_at: int, next_step: Callable[[Lease], object]) -> Callable[..., dict[str, Any]]:

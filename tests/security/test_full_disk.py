@@ -19,7 +19,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.disk_space import disk_full_message, full_disks
 from apps.notices.evaluation import evaluate
 from apps.notices.selectors import list_open_notices
-from apps.runs import services
+from apps.runs import kinds
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
 from apps.usage.services import NewImport, start_import
@@ -129,7 +129,7 @@ def test_a_run_that_fails_by_a_full_disk_reports_it(no_room: str, monkeypatch: p
         os.fsync(-1)
         return {}
 
-    monkeypatch.setattr(services, "_handlers", {"test": work})
+    monkeypatch.setattr(kinds, "_handlers", {"test": work})
     enqueue_run(kind="test", subject="thing", at=AT)
     work_due_runs(clock=lambda: AT)
     run = Run.objects.get(kind="test")
