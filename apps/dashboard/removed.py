@@ -33,6 +33,7 @@ REMOVED_PAGES: tuple[RemovedPage, ...] = (
         page="change",
         keeps=("change_set",),
     ),
+    RemovedPage("deviation.csv", gettext_lazy("The figure of the deviation on the overview offers the same CSV.")),
 )
 
 

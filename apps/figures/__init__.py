@@ -1,6 +1,4 @@
-"""Figures: build a Plotly figure, its table and its server-side drawing from records. Reads no data and checks no
-rights.
-"""
+"""Figures: build a Plotly figure and its table from records. Reads no data and checks no rights."""
 
 from apps.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Swatch, Table
 

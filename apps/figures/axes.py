@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from math import ceil, floor, isfinite, log10
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from django.utils.translation import gettext as _
 
-Left = Literal[8, 26, 34, 44, 58, 96, 156]
-Right = Literal[8, 12, 78, 96, 158, 206]
-Top = Literal[4, 8, 26]
-Bottom = Literal[18, 24, 40]
 _MOST_TICKS = 60
 _FEW_DAYS = 3
 _NEAR_TIE = 1e-6  # distance from a rounding tie below which a value is rounded exactly
 _MOST_SCALED = 1e9  # up to here the rounding error of value × 10^digits is far below _NEAR_TIE
 
 
-def margin(left: Left = 34, right: Right = 12, top: Top = 8, bottom: Bottom = 24) -> dict[str, int]:
-    """Return the margins around the picture in pixels; the stylesheet has the same steps for the first drawing."""
+def margin(left: int = 34, right: int = 12, top: int = 8, bottom: int = 24) -> dict[str, int]:
+    """Return the margins around the picture in pixels."""
     return {"l": left, "r": right, "t": top, "b": bottom}
 
 

@@ -1,4 +1,4 @@
-"""SVG and HTML elements of server-side drawings: everything is escaped, colours are names of design tokens."""
+"""SVG and HTML elements of server-side drawings: everything is escaped."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from html import escape
 
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
-
-WHOLE = 1000.0  # width and height of the stretched drawing's coordinates
 
 
 def element(tag: str, inner: str = "", **attributes: str | float) -> SafeString:
@@ -30,11 +28,3 @@ def style_element(sheet: str) -> SafeString:
     if "</" in sheet:
         raise ValueError("A style sheet inside of a page can't contain </.")
     return mark_safe(f"<style>{sheet}</style>")  # noqa: S308 - checked above, and of the release
-
-
-def color_attributes(token: str, attribute: str) -> dict[str, str]:
-    """Return `$band/0.55` as attributes of an element. The browser resolves the token, so that themes can change."""
-    if not token.startswith("$"):
-        return {attribute: token}
-    name, _, part = token[1:].partition("/")
-    return {attribute: f"var(--{name})"} | ({f"{attribute}_opacity": part} if part else {})

@@ -154,7 +154,7 @@ class Swatch:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. `layout` has the ranges of both axes and a margin of `axes.margin`, which the first drawing uses.
+    """One figure. `layout` has the ranges of both axes, and its margins.
 
     name: part of the page's ids and of the file name. title: a noun phrase; note: unit, scale, period. sentence: the
     finding with its number, at most two sentences. file: name of a download without extension. caption: policy,

@@ -21,12 +21,12 @@ def drawn(page: Page, query: str = "") -> None:
 
 
 @in_windows
-def test_the_first_drawing_is_replaced_without_a_layout_shift(grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_a_figure_is_drawn_without_a_layout_shift(grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     page = window.go(DECAY)
     drawn(page)
-    expect(page.locator(f"{FIGURE} .fig-first")).to_have_count(0)
+    expect(page.locator(f"{FIGURE} .fig-wait")).to_have_count(0)
     assert page.locator(f"{FIGURE} .main-svg").first.get_attribute("aria-hidden") == "true"
     box = page.locator(f"{FIGURE} .fig-plot").bounding_box()
     assert box
@@ -116,14 +116,28 @@ def test_a_query_without_an_answer_is_reported_in_place_of_the_figure(grid: Grid
     expect(page.locator(f"{FIGURE} .fig-state")).to_contain_text("1000000")
 
 
+def test_a_figure_that_can_not_be_drawn_opens_its_table_and_is_drawn_on_request(grid: Grid, visit: Open) -> None:
+    window = visit()
+    window.sign_in()
+    window.page.route("**/plotly*.min.js*", lambda route: route.abort())
+    page = window.go(DECAY)
+    expect(page.locator(f"{FIGURE} .fig-state")).to_contain_text("could not be drawn")
+    expect(page.locator(f"{FIGURE} tbody tr").first).to_be_visible()
+    assert {one for one in window.complaints if "ERR_FAILED" not in one} == set()
+    window.complaints.clear()
+    page.unroute("**/plotly*.min.js*")
+    page.click(f"{FIGURE} .fig-state button")
+    drawn(page)
+    expect(page.locator(f"{FIGURE} .fig-state")).to_have_count(0)
+
+
 @pytest.mark.deep
 def test_without_scripts_every_number_is_shown(grid: Grid, visit: Open) -> None:
     window = visit(scripts=False)
     window.sign_in()
     page = window.go(f"{DECAY}?age=7&function=lsf")
-    assert page.locator(f"{FIGURE} .fig-lines polyline").count() == 2
-    page.click(f"{FIGURE} summary")
-    assert page.locator(f"{FIGURE} tbody tr").count() > 20
+    expect(page.locator(f"{FIGURE} .fig-plot")).to_be_hidden()
+    expect(page.locator(f"{FIGURE} tbody tr").nth(20)).to_be_visible()
 
 
 @pytest.mark.deep

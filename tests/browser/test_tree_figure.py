@@ -53,12 +53,12 @@ def click_field(page: Page, name: str) -> None:
 
 @pytest.mark.deep
 @in_windows
-def test_both_figures_replace_the_first_drawing(wide_grid: Grid, visit: Open, theme: str, width: int) -> None:
+def test_both_figures_fit_each_window(wide_grid: Grid, visit: Open, theme: str, width: int) -> None:
     window = visit(theme=theme, width=width)
     window.sign_in()
     for query in ("", "?kind=treemap&color=share"):
         page = opened(window, query)
-        expect(page.locator(f"{FIGURE} .fig-first")).to_have_count(0)
+        expect(page.locator(f"{FIGURE} .fig-wait")).to_have_count(0)
         assert page.evaluate(BOX, "atlas")
         window.look()
     texts = page.locator(f"{FIGURE} g.slicetext text").all_inner_texts()

@@ -22,7 +22,6 @@ from apps.analytics.what_if.trial import Scenario
 from apps.core import clock
 from apps.dashboard.forecast import target_line
 from apps.engine.explain.recovery import Recovery
-from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.forecast import ForecastOptions, forecast_figure
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
@@ -219,7 +218,6 @@ def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: C
     assert found is not None
     figure = forecast_figure(found, ForecastOptions(), QueryDict())
     check_schema(figure)
-    assert "polyline" in first_drawing(figure)
     filled = [at for at, trace in enumerate(figure.traces) if trace.get("fill") == "tonexty"]
     tolerance, whole, half = [(figure.traces[at]["y"], figure.traces[at - 1]["y"]) for at in filled]
     shown = found.shown

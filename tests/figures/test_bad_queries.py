@@ -80,7 +80,7 @@ def test_a_page_shows_the_error_in_place_of_the_figure(eva: Client, path: str, q
     page = read(answer, answer.status_code)
     assert answer.status_code in {200, 422}
     assert len(page.text(f"#fig-{figure} .fig-state")) > 15
-    assert not page.has(f"#fig-{figure} .fig-first")
+    assert not page.has(f"#fig-{figure} .fig-wait")
 
 
 def test_an_instant_before_the_first_snapshot_has_a_message(eva: Client) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date, timedelta
 
 import pytest
@@ -11,7 +10,6 @@ from django.http import QueryDict
 from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.coverage import coverage_figure
-from apps.figures.first_drawing import first_drawing
 from apps.usage.quality.coverage import Coverage, Day, SourceDays
 from tests.figures.schema import check_schema
 
@@ -32,13 +30,12 @@ def figure(*sources: SourceDays, query: str = "") -> Figure:
 GAPS = (source("east", "ffff"), source("north", "phof"))
 
 
-def test_the_figure_is_valid_for_plotly_and_drawn_by_the_server() -> None:
+def test_the_figure_is_valid_for_plotly_with_a_cell_for_each_day() -> None:
     found = figure(*GAPS)
     check_schema(found)
-    picture = first_drawing(found)
-    # One cell for each of eight days, and two for the day in part; one of them is an outline.
-    assert sum(cells.count("M") for cells in re.findall(r'<path d="(M[^"]+z)"', picture)) == 9
-    assert picture.count('stroke="var(--bad)"') == 1
+    (cells,) = [trace for trace in found.traces if trace["type"] == "bar"]
+    assert len(cells["x"]) == 9, "one cell for each of eight days, and two for the day in part"
+    assert cells["marker"]["line"]["color"].count("$bad") == 1, "an outline"
 
 
 def test_the_source_with_most_gaps_is_first_and_named() -> None:

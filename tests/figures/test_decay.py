@@ -9,7 +9,6 @@ from apps.core.errors import Invalid
 from apps.engine.decay import DECAY_FUNCTIONS, weights
 from apps.figures import Figure
 from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayOptions, decay_figure, read_decay
-from apps.figures.first_drawing import first_drawing
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from tests.figures.schema import check_schema
@@ -26,7 +25,6 @@ def figure_for(query: str = "", own: str = "exponential") -> Figure:
 @pytest.mark.parametrize("query", ["", "age=7&function=own", "age=365&function=" + "&function=".join(DECAY_FUNCTIONS)])
 def test_the_figure_is_valid_for_plotly(query: str) -> None:
     check_schema(figure_for(query))
-    assert "polyline" in first_drawing(figure_for(query))
 
 
 def test_points_are_weights_of_the_engine() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.figures import Figure
-from apps.figures.first_drawing import first_drawing
 from apps.figures.flow import MOST_NODES, Flows, flow_figure
 from tests.examples import examples
 from tests.figures.schema import check_schema
@@ -29,7 +26,6 @@ def test_bands_add_up_to_delivered_usage(data: st.DataObject, n_sites: int, n_en
     figure = drawn(flows)
     if not flows.total:
         assert figure.empty
-        assert first_drawing(figure) == ""
         return
     sankey = figure.traces[0]
     assert sum(sankey["link"]["value"]) == pytest.approx(flows.total)
@@ -38,19 +34,6 @@ def test_bands_add_up_to_delivered_usage(data: st.DataObject, n_sites: int, n_en
     assert len(sankey["node"]["label"]) - len(sources) <= MOST_NODES
     assert len(figure.table.raw) == n_entries, "the table has every entry, also those that are drawn together"
     check_schema(figure)
-
-
-def test_the_first_drawing_has_a_band_for_each_link() -> None:
-    flows = Flows(("here", "east <b>"), ("p1", "p2"), [[43.0, 20.0], [11.0, 0.0]])
-    picture = first_drawing(drawn(flows))
-    assert picture.count("<path") == 3
-    assert picture.count("<rect") == 4
-    assert "<b>" not in picture
-    boxes = [
-        tuple(map(float, box)) for box in re.findall(r'x="[\d.]+" y="([\d.]+)" width="10.0" height="([\d.]+)"', picture)
-    ]
-    assert len(boxes) == 4
-    assert all(top >= 0 and top + height <= 1000.1 for top, height in boxes)
 
 
 def test_hidden_entries_are_only_counted() -> None:

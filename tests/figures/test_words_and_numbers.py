@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date
 from math import isfinite
 
 import numpy as np
@@ -11,10 +9,8 @@ from django.utils import translation
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.figures import Figure, Table, axes, traces
+from apps.figures import axes
 from apps.figures.convergence.labels import used_words_of
-from apps.figures.first_drawing import first_drawing
-from apps.figures.traces import BALANCE
 from apps.priorities.sentences.numbers import compare_shares
 
 _NUMBERS = st.floats(width=64) | st.integers(-(10**7), 10**7).map(lambda n: n / 200)  # among them ties such as 0.125
@@ -50,17 +46,6 @@ def test_texts_are_in_the_active_language() -> None:
     assert english == ["used 50.0\u00a0%, target 25.0\u00a0%, 25.0 points over"]
     assert "50,0\u00a0%" in german[0]
     assert used_words_of(*numbers) == english
-
-
-def test_server_drawn_heat_map_cells_are_grouped_by_colour() -> None:
-    days, names = ["2026-01-01", "2026-01-02"], ["atlas", "cms"]
-    cells = traces.steps(days, names, [[0, None], [3, 3]], [["", ""], ["", ""]], BALANCE)
-    layout = {"margin": axes.margin(), "xaxis": axes.day_axis(date(2026, 1, 1), date(2026, 1, 2)), "yaxis": {}}
-    drawing = first_drawing(Figure("heat", "", "", [cells], layout, Table((), (), ())))
-    paths = dict(re.findall(r'<path d="([^"]*)" fill="([^"]*)"', drawing))
-    assert {color: d.count("M") for d, color in paths.items()} == {"var(--ice-u3)": 1, "var(--surface-3)": 2}
-    high = next(d for d, color in paths.items() if color == "var(--ice-u3)")
-    assert high == "M-250.0 520.0h470.0v460.0h-470.0z", "atlas is the lower of two rows, its day the first of two"
 
 
 def _words(actual: float, target: float, state: str) -> str:

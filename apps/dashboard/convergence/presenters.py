@@ -17,9 +17,7 @@ from django.utils.translation import ngettext
 from apps.analytics.convergence.query import Member
 from apps.analytics.convergence.records import Convergence
 from apps.dashboard.convergence.page_query import PageQuery
-from apps.dashboard.figures import panel as figure
-from apps.dashboard.figures.bars import State, Tolerance
-from apps.dashboard.figures.panel import Panel
+from apps.dashboard.figures.bars import State
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.presentation import Balance
 from apps.figures.convergence.panels import (
@@ -27,12 +25,9 @@ from apps.figures.convergence.panels import (
     Heading,
     balance_text,
     heading_of,
-    scales_of,
     sections_of,
     state_text,
 )
-
-_MOST_MARKS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class PanelLine:
-    """One member. Without `panel` there are no numbers, or they can't be shown; `reason` says which.
+    """One member. reason: why its numbers can't be shown.
 
     state: of the last point, as in the CSV; "hidden" if no day may be shown.
     """
@@ -59,10 +54,8 @@ class PanelLine:
     counts: Counts
     balance: Balance | None
     heading: Heading
-    panel: Panel | None
     label: str
     reason: str
-    extent: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -82,12 +75,11 @@ def member_url(policy: str, member: Member) -> str:
 
 def groups_of(found: Convergence, requested: PageQuery, *, page: int = 1) -> list[Group]:
     """The panels of one page, by section."""
-    tolerance = lines.tolerance_of(found.settings)
     return [
         Group(
             _("Below 5 %") if section.is_small else _("5 % and more"),
             *_scale_text(found, section.rows, section.scales, section.common),
-            [draw_line(found, requested, row, maximum, tolerance) for row, maximum in section.shown],
+            [panel_line(found, requested, row) for row, _maximum in section.shown],
         )
         for section in sections_of(found, page)
     ]
@@ -97,36 +89,15 @@ def n_pages(found: Convergence) -> int:
     return max(1, -(-len(found.members) // PAGE))
 
 
-def own_panel_lines(found: Convergence, requested: PageQuery) -> tuple[PanelLine | None, PanelLine | None]:
-    """The panel of a single entry, drawn for wide pages and for narrow ones."""
-    if not found.members:
-        return None, None
-    tolerance = lines.tolerance_of(found.settings)
-    maximum = scales_of(found)[0]
-    large, small = (draw_line(found, requested, 0, maximum, tolerance, frame) for frame in (figure.LARGE, figure.SMALL))
-    return large, small
+def own_panel_line(found: Convergence, requested: PageQuery) -> PanelLine | None:
+    """The panel of a single entry."""
+    return panel_line(found, requested, 0) if found.members else None
 
 
-def draw_line(
-    found: Convergence,
-    requested: PageQuery,
-    row: int,
-    maximum: float,
-    tolerance: Tolerance,
-    frame: figure.Frame = figure.SMALL,
-) -> PanelLine:
+def panel_line(found: Convergence, requested: PageQuery, row: int) -> PanelLine:
     member = found.members[row]
-    tolerance = tolerance.at(member.is_here and not member.n_children)
     shown = balance_of(found, row)
     reason = "" if found.visible[row].any() else _("not shown: fewer than five active members")
-    drawn = figure.draw(
-        _days(found, requested, row),
-        maximum=maximum,
-        state=shown.state.value if shown else "on",
-        tolerance=tolerance,
-        labels=_labels(found.on),
-        frame=frame,
-    )
     query, counts = requested.query(), counts_of(found, row)
     url = member_url(found.policy_slug, member)
     return PanelLine(
@@ -138,10 +109,8 @@ def draw_line(
         counts=counts,
         balance=None if reason else shown,
         heading=heading_of(found, row),
-        panel=drawn,
         label=label_of(found, row, counts, reason),
         reason=reason,
-        extent=_extent(found, maximum),
     )
 
 
@@ -198,49 +167,8 @@ def short_day(day: date) -> str:
     return formats.date_format(day, "j M, H:i" if isinstance(day, datetime) else "j M")
 
 
-def _labels(on: Sequence[date]) -> list[str]:
-    """Axis labels of days, with the year if there are several."""
-    form = "j M" if on and on[0].year == on[-1].year else "M Y"
-    if on and isinstance(on[0], datetime):
-        form = "H:i" if on[0].toordinal() == on[-1].toordinal() else "j M, H:i"
-    written = {0, len(on) // 2, len(on) - 1}
-    return [formats.date_format(day, form) if at in written else "" for at, day in enumerate(on)]
-
-
-def _days(found: Convergence, requested: PageQuery, row: int) -> figure.Days:
-    nothing = np.zeros(len(found.on), dtype=np.bool_)
-    demand, gaps = requested.shows("demand"), requested.shows("gaps")
-    return figure.Days(
-        actual=found.actual[row],
-        target=found.target[row],
-        is_idle=found.idle[row] if demand else nothing,
-        is_inferred=found.idle_inferred[row] if demand else nothing,
-        is_starved=found.states[row] == "starved" if demand else nothing,
-        is_gap=_gap_mask(found) if gaps else nothing,
-        is_before=np.asarray(found.days.is_before_first) | found.before_entry[row],
-        marks=_marks(found, row) if requested.shows("changes") else (),
-        with_band=requested.shows("band"),
-    )
-
-
 def _gap_mask(found: Convergence) -> Any:
     return np.array([day in found.gaps for day in found.on], dtype=np.bool_)
-
-
-def _marks(found: Convergence, row: int) -> list[tuple[int, str]]:
-    """Days with a published revision; if there are very many, only those that changed this target."""
-    by_day: dict[int, list[int]] = {}
-    for one in found.published:
-        if one.day >= 0:
-            by_day.setdefault(one.day, []).append(one.revision)
-    if len(by_day) > _MOST_MARKS:
-        target = found.target[row]
-        by_day = {day: n for day, n in by_day.items() if day and target[day] != target[day - 1]}
-    words = _("Revision %(n)s, %(day)s")
-    return [
-        (day, words % {"n": ", ".join(map(str, numbers)), "day": short_day(found.on[day])})
-        for day, numbers in sorted(by_day.items())
-    ]
 
 
 def _scale_text(found: Convergence, rows: Sequence[int], scales: Sequence[float], common: float) -> tuple[str, str]:
@@ -251,14 +179,6 @@ def _scale_text(found: Convergence, rows: Sequence[int], scales: Sequence[float]
         return "shared", _("shared scale 0 to %(to)s") % values
     values |= {"name": found.members[giant].name, "most": presentation.percent(max(scales), 0)}
     return "one_apart", _("%(name)s on 0 to %(most)s, the others share 0 to %(to)s") % values
-
-
-def _extent(found: Convergence, maximum: float) -> dict[str, str]:
-    """First day, days per step, and top of the axis of a drawing."""
-    if not found.on:
-        return {}
-    step = "" if found.is_by_hour else str((found.on[-1] - found.on[0]).days // max(len(found.on) - 1, 1))
-    return {"from": found.on[0].isoformat(), "step": step, "max": f"{maximum:g}"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,11 +318,9 @@ def _own_panel(request: HttpRequest, requested: PageQuery, found: Convergence, u
     parent = found.ancestors[-1]
     up = page_url(found.policy_slug, parent.uid, lines.name_slug(parent.name))
     up = page_url(found.policy_slug) if len(found.ancestors) == 1 else up
-    large, small = drawing.own_panel_lines(drawn, requested) if own.on else (None, None)
     return {
-        "own": large,
+        "own": drawing.own_panel_line(drawn, requested) if own.on else None,
         "own_url": figure_url(found.policy_slug, "own", uid, lines.name_slug(found.entry.name)),
-        "own_small": small,
         "own_verdict": own.verdict,
         "own_days": drawing.day_rows(drawn),
         "newest_form": "j M Y, H:i",

@@ -6,9 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from cachetools import LRUCache
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils import formats
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
@@ -27,18 +26,21 @@ from apps.analytics.series.stored_series import load_children, series_state
 from apps.analytics.series.visible_days import as_visible
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.dashboard.figures import bars, day_lines
-from apps.dashboard.figures.day_lines import NARROW, WIDE, Sparkline, draw_deviation
+from apps.dashboard.figures import bars, sparkline
+from apps.dashboard.figures.sparkline import Sparkline, draw_sparkline
 from apps.dashboard.my_priority.presenters import AccountExplanation, build_account_explanation
 from apps.dashboard.overview import verdict
 from apps.dashboard.overview.attention import list_attention_items
 from apps.dashboard.requests.presenters import group_url
 from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell.figure_frames import framed
 from apps.dashboard.shell.lines import Line
 from apps.dashboard.shell.requests import actor_of
 from apps.dashboard.sources.presenters import lines_of
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
+from apps.figures import Figure
+from apps.figures.deviation import DeviationDay, deviation_figure
 from apps.policies.requests.group_division import list_managed_groups
 from apps.priorities.pins import list_pinned, pinned_among
 from apps.priorities.selectors import Overview
@@ -56,7 +58,8 @@ _MOST_KEPT = 1_000
 class Card:
     """One part of a page: its element id, its URL and how it is filled.
 
-    build: returns the template context; None if there is nothing to show, and then no card.
+    build: returns the template context; None if there is nothing to show, and then no card. label: id of the title in
+    the template, by default made of the name.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Card:
     url: str
     build: Callable[[], Mapping[str, Any] | None]
     css: str = "card"
+    label: str = ""
 
 
 class _LastGood:
@@ -120,17 +124,6 @@ WIDTH = 200
 DAYS = 30
 MOST_LED = 5
 MOST_SOURCES = 5
-_TICK_DAYS = 10
-
-
-@dataclass(frozen=True)
-class DeviationDay:
-    """One day of the deviation line; deviation is None if it can't be shown."""
-
-    on: date
-    deviation: float | None  # a fraction
-    revision: int
-    n_compared: int
 
 
 @dataclass(frozen=True)
@@ -197,11 +190,9 @@ class OverviewData:
         at = {uid: place for place, uid in enumerate(series.uids)}.get(line.entry.uid)
         if at is None or line.balance is None:
             return None
-        known = (visible & series.competes & (series.peers_decayed > 0))[at, -day_lines.DAYS :]
-        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-day_lines.DAYS :]
-        return day_lines.draw_sparkline(
-            np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value
-        )
+        known = (visible & series.competes & (series.peers_decayed > 0))[at, -sparkline.DAYS :]
+        actual = convergence.actual_share(series.decayed[at], series.peers_decayed[at])[-sparkline.DAYS :]
+        return draw_sparkline(np.where(known, actual, nan).tolist(), line.entry.target, state=line.balance.state.value)
 
     @cached_property
     def deviation(self) -> list[DeviationDay]:
@@ -223,7 +214,7 @@ def cards_of(data: OverviewData) -> dict[str, Card]:
         ("mine", _("Your priority"), _mine, "card verdict mb"),
         ("verdict", _("Verdict"), _verdict, "card verdict"),
         ("top", _("Top-level shares"), _top, "card"),
-        ("deviation", _("Deviation, last 30 days"), _deviation, "card"),
+        ("deviation", _("Deviation, last 30 days"), _deviation, ""),
         ("pins", _("Pinned"), _pins, "card"),
         ("attention", _("Needs attention"), _attention, "card"),
         ("sources", _("Usage sources"), _sources, "card"),
@@ -238,6 +229,7 @@ def cards_of(data: OverviewData) -> dict[str, Card]:
             url=reverse(f"dashboard:overview-{name}") + query,
             build=_bound(build, data),
             css=css,
+            label="fig-deviation-title" if name == "deviation" else "",
         )
         for name, title, build, css in made
     }
@@ -292,7 +284,7 @@ def _top(data: OverviewData) -> Mapping[str, Any]:
     return {
         "overview": data.overview,
         "lines": [(line, line.entry.uid in pinned, data.trend(line)) for line in ranked[:SHOWN]],
-        "n_trend_days": day_lines.DAYS,
+        "n_trend_days": sparkline.DAYS,
         "against_target": data.against_target,
         "by_balance": _by_balance(data),
         "n_rest": len(rest),
@@ -302,37 +294,27 @@ def _top(data: OverviewData) -> Mapping[str, Any]:
 
 
 def _deviation(data: OverviewData) -> Mapping[str, Any]:
-    days = data.deviation
-    points = [nan if day.deviation is None else day.deviation * 100 for day in days]
-    publishes = [
-        (at, _("Rev %(n)s") % {"n": day.revision})
-        for at, day in enumerate(days)
-        if at and day.revision != days[at - 1].revision
-    ]
-    known = [value for value in points if isfinite(value)]
-    end = _("%(n)s points") % {"n": presentation.points(known[-1] / 100)} if known else ""
-    labels = {at: formats.date_format(day.on, "j M") for at, day in enumerate(days) if at % _TICK_DAYS == 0}
-    about: dict[str, Any] = {"days": [day.on for day in days], "publishes": publishes, "end_label": end}
-    narrow = {at: text for at, text in labels.items() if at % (2 * _TICK_DAYS) == 0}
-    return {
-        "state": data.state,
-        "days": days,
-        "figures": [
-            ("wide", draw_deviation(points, day_labels=labels, width=WIDE, **about)),
-            ("narrow", draw_deviation(points, day_labels=narrow, width=NARROW, **about)),
-        ],
-        "label": _deviation_label(known),
-        "percent": None if data.state.progress is None else int(data.state.progress * 100),
-        "csv": reverse("dashboard:overview-deviation-csv") + f"?policy={data.policy_slug}",
-        "sees_part": bool(data.overview.n_hidden),
-    }
+    source = reverse("dashboard:overview-figure") + f"?policy={data.policy_slug}"
+    return {"frame": framed(data.request, source, lambda: draw_deviation(data))}
 
 
-def _deviation_label(known: list[float]) -> str:
-    if len(known) < 2:
-        return ""
-    words = {"first": presentation.points(known[0] / 100), "last": presentation.points(known[-1] / 100)}
-    return _("Share-weighted deviation, from %(first)s to %(last)s points") % words
+def draw_deviation(data: OverviewData) -> Figure:
+    diff = reverse("dashboard:diff", kwargs={"policy": data.policy_slug})
+    return deviation_figure(
+        data.deviation,
+        policy=data.policy_slug,
+        sees_part=bool(data.overview.n_hidden),
+        why_empty=_why_no_deviation(data.state),
+        revision_url=lambda number: f"{diff}?to={number}",
+    )
+
+
+def _why_no_deviation(state: SeriesState) -> str:
+    if state.progress is not None:
+        return _("Daily data is being calculated: %(percent)s %%.") % {"percent": int(state.progress * 100)}
+    if state.through_on:
+        return _("Too few days with visible usage: the line needs two.")
+    return _("No daily data yet.")
 
 
 def _pins(data: OverviewData) -> Mapping[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +16,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.dashboard.overview.presenters import DeviationDay, OverviewData, cards_of, draw_card, managed_groups
+from apps.dashboard.overview.presenters import OverviewData, cards_of, draw_card, draw_deviation, managed_groups
+from apps.dashboard.shell.figure_frames import answer_figure
 from apps.dashboard.shell.navigation import current_policy_slug
-from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
+from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
 from apps.policies.selectors import get_policy
 from apps.priorities.pins import pin_entry, unpin_entry
 
@@ -68,19 +69,12 @@ pins, attention, sources, recent = (_card(name) for name in ("pins", "attention"
 
 
 @require_safe
-def deviation_csv(request: HttpRequest) -> HttpResponseBase:
-    """The days of the deviation line as CSV."""
+def figure(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """The deviation by day."""
     slug = current_policy_slug(request)
     if slug is None:
         raise NotFound(_("No policy is visible to you yet"))
-    header = ["day", "revision", "share_weighted_deviation_points", "entries_compared"]
-    return csv_response(f"deviation-{slug}.csv", header, _rows(OverviewData(request, slug).deviation))
-
-
-def _rows(days: list[DeviationDay]) -> Iterator[tuple[Any, ...]]:
-    for day in days:
-        points = "" if day.deviation is None else day.deviation * 100
-        yield day.on.isoformat(), day.revision, points, day.n_compared
+    return answer_figure(request, draw_deviation(OverviewData(request, slug)), form)
 
 
 @require_POST

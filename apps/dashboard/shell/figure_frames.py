@@ -1,4 +1,4 @@
-"""Figures on pages: the first drawing with its frame, and the JSON and CSV that the browser fetches later."""
+"""Figures on pages: the frame with sentence and table, and the JSON and CSV that the browser fetches."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from itertools import repeat
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from apps.core.errors import Invalid
 from apps.dashboard.shell.requests import csv_response
 from apps.figures import Figure, Table
 from apps.figures.figure import encode_json, figure_json
-from apps.figures.first_drawing import first_drawing
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,6 @@ class FigureFrame:
     figure: Figure
     source: str
     query: str
-    drawing: SafeString
     is_refused: bool = False
 
     @property
@@ -59,8 +56,8 @@ def framed(request: HttpRequest, source: str, make: Callable[[], Figure]) -> Fig
         nothing = Table((), (), ())
         title = _("This can’t be shown.")
         figure = Figure(name, title, problem.message, (), {}, nothing, empty=problem.message, reads=False)
-        return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure), is_refused=True)
-    return FigureFrame(figure, source, request.GET.urlencode(), first_drawing(figure))
+        return FigureFrame(figure, source, request.GET.urlencode(), is_refused=True)
+    return FigureFrame(figure, source, request.GET.urlencode())
 
 
 def answer_figure(request: HttpRequest, figure: Figure, form: str) -> HttpResponseBase:

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 
 from apps.analytics.convergence.selectors import Trend, load_trends
 from apps.dashboard.algorithm.text import OwnNumber, own_number
-from apps.dashboard.figures import bars, day_lines
+from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, Tolerance
-from apps.dashboard.figures.day_lines import Sparkline
+from apps.dashboard.figures.sparkline import Sparkline, draw_sparkline
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.presentation import Balance, KeyedText, StatusBadge
 from apps.policies.settings import PolicySettings
@@ -77,7 +77,7 @@ def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str) -> dict[
     for row in wanted:
         trend = found.get(row.uid)
         state = row.state if row.state in _COLOURED else "on"
-        line = day_lines.draw_sparkline(trend.actual, trend.target, state=state) if trend is not None else None
+        line = draw_sparkline(trend.actual, trend.target, state=state) if trend is not None else None
         if trend is not None and line is not None:
             drawn[row.uid] = DrawnTrend(line, _words(trend))
     return drawn

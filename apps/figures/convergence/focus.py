@@ -241,7 +241,7 @@ def _layout(
     x["range"] = [axes.moment(first), axes.moment(last + _right_gap(first, last))]
     whole = [axes.moment(found.on[0]), axes.moment(found.on[-1] + _right_gap(found.on[0], found.on[-1]))]
     x["rangeslider"] = {"visible": True, "range": whole, "thickness": _SLIDER, "yaxis": {"rangemode": "auto"}}
-    left: axes.Left = 58 if options.unit == "points" else 44
+    left = 58 if options.unit == "points" else 44
     return {"margin": axes.margin(left, 206, 26, 24), "xaxis": x, "yaxis": y}
 
 

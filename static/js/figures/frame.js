@@ -1,4 +1,4 @@
-// A figure on a page: the server's first drawing is replaced once Plotly has drawn; a control changes the page's address
+// A figure on a page: Plotly draws it into the height that is reserved for it; a control changes the page's address
 // and fetches the numbers of the new state. What is shown is always the answer of `data-src` for the page's query.
 import { announce } from "../shell.js";
 import { plotly } from "./bundle.js";
@@ -48,7 +48,7 @@ export class Frame {
     try {
       response = await fetch(wanted, { headers: { Accept: "application/json", ...(this.tag && { "If-None-Match": this.tag }) } });
     } catch {
-      this.stale();
+      this.unreachable();
       return false;
     }
     if (wanted !== this.source) return false;
@@ -93,7 +93,8 @@ export class Frame {
     try {
       Plotly = await plotly();
     } catch {
-      this.stale();
+      this.tag = null;  // so that the next answer is drawn
+      this.unreachable();
       return;
     }
     this.Plotly = Plotly;
@@ -163,10 +164,10 @@ export class Frame {
     };
   }
 
-  /** In one frame, without a fade: the first drawing goes, the focus stays. */
+  /** In one frame, without a fade. */
   handOver() {
-    const hadFocus = this.plot.querySelector(".fig-first :focus");
-    for (const old of this.plot.querySelectorAll(".fig-first, .fig-state")) old.remove();
+    const hadFocus = this.plot.querySelector(".fig-state :focus");
+    for (const old of this.plot.querySelectorAll(".fig-wait, .fig-state")) old.remove();
     if (hadFocus) this.plot.focus({ preventScroll: true });
     this.box.classList.add("is-shown");
     addDownload(this);
@@ -235,11 +236,8 @@ export class Frame {
     document.dispatchEvent(new CustomEvent("figure:state"));
   }
 
-  message(text, isRefused = false) {
-    const state = document.createElement("p");
-    state.className = "fig-state";
-    state.append(text);
-    if (isRefused && this.words.reset) state.append(" ", Object.assign(document.createElement("a"), { href: location.pathname, textContent: this.words.reset }));
+  message(text, action = null) {
+    const state = stateOf(text, action);
     this.remove();
     this.plot.replaceChildren(state);
     this.shown();
@@ -248,8 +246,22 @@ export class Frame {
   refuse(problem) {
     this.query = location.search;
     this.element.dataset.state = "error";
-    this.message(problem?.detail ?? this.words.failed ?? "", true);
-    announce(problem?.detail ?? this.words.failed ?? "");
+    if (!problem?.detail) { this.fail(); return; }
+    this.message(problem.detail, Object.assign(document.createElement("a"), { href: location.pathname, textContent: this.words.reset }));
+    announce(problem.detail);
+  }
+
+  /** Neither numbers nor Plotly came: a picture stays and is old; without one its table is opened. */
+  unreachable() {
+    if (this.box) this.stale(); else this.fail();
+  }
+
+  fail() {
+    this.element.dataset.state = "error";
+    this.message(this.words.failed, retryButton(this.words.retry, () => this.load()));
+    const more = this.element.querySelector(".fig-more");
+    if (more?.querySelector("tbody tr")) more.open = true;
+    announce(this.words.failed);
   }
 
   stale() {
@@ -277,6 +289,20 @@ export class Frame {
   resized() {
     if (this.box && this.plot.clientWidth && this.plot.clientWidth !== this.width) this.draw();
   }
+}
+
+/** What is in the picture's place, with a link or a button. */
+export function stateOf(text, action) {
+  const state = Object.assign(document.createElement("p"), { className: "fig-state" });
+  state.append(text);
+  if (action) state.append(" ", action);
+  return state;
+}
+
+export function retryButton(words, retry) {
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "btn sm", textContent: words });
+  button.addEventListener("click", retry);
+  return button;
 }
 
 function writeLegend(list, swatches, kind) {

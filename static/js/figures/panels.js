@@ -1,6 +1,7 @@
 // Small multiples: one request for the panels of a section, one picture each. A picture is made when its panel comes
-// near the window and removed again far off, so that a page of hundreds stays light; the server's drawing is under it.
+// near the window and removed again far off, so that a page of hundreds stays light.
 import { plotly } from "./bundle.js";
+import { retryButton, stateOf } from "./frame.js";
 import { addKeys } from "./keys.js";
 import { markLabels } from "./labels.js";
 import { CONFIG, resolve, template } from "./theme.js";
@@ -27,23 +28,15 @@ function drawWaiting() {
   if (next && (alive.size < MOST_ALIVE || [...alive].some((panel) => !panel.isNear))) next.draw();
 }
 
-/** Before it is drawn, so that Tab doesn't pass it by. */
-function focusable(plot) {
-  plot.tabIndex = 0;
-  plot.setAttribute("role", "group");
-  plot.setAttribute("aria-roledescription", "figure");
-  plot.setAttribute("aria-label", plot.querySelector("svg.panel-chart")?.getAttribute("aria-label") ?? "");
-}
-
 class Panel {
   constructor(group, element) {
     this.group = group;
     this.element = element;
-    this.plot = null;
+    this.plot = element.querySelector(".panel-plot");
+    this.plot.tabIndex = 0;  // before it is drawn, so that Tab doesn't pass it by
     this.box = null;
     this.isNear = false;
     this.isThere = true;  // within the distance at which a picture is kept
-    for (const plot of element.querySelectorAll(".panel-plot")) focusable(plot);
     const watch = (margin, change) => new IntersectionObserver((entries) => change(entries.at(-1).isIntersecting), { rootMargin: margin }).observe(element);
     watch(AHEAD, (isNear) => {
       this.isNear = isNear;
@@ -64,15 +57,13 @@ class Panel {
     if (!this.answer || !(this.isNear || this.box)) return;
     const Plotly = await plotly().catch(() => null);
     if (Plotly) await inTurn(this.element, () => this.drawWith(Plotly));
+    else this.fail();
   }
 
   async drawWith(Plotly) {
-    const { answer } = this;
-    const plot = [...this.element.querySelectorAll(".panel-plot")].find((one) => one.clientWidth);
-    if (!answer || !plot || !(this.isNear || this.box)) return;  // it may have been passed by meanwhile
-    if (this.plot !== plot) this.remove();
+    const { answer, plot } = this;
+    if (!answer || !plot.clientWidth || !(this.isNear || this.box)) return;  // it may have been passed by meanwhile
     this.Plotly = Plotly;
-    this.plot = plot;
     const width = plot.clientWidth, height = plot.clientHeight, layout = resolve(answer.layout);
     const isFirst = !this.box;
     if (isFirst) {
@@ -105,6 +96,7 @@ class Panel {
 
   handOver() {
     const { plot, box } = this;
+    for (const old of plot.querySelectorAll(".fig-wait, .fig-state")) old.remove();
     box.classList.add("is-shown");
     plot.classList.add("is-live");
     if (!plot.dataset.keys) addKeys(this);
@@ -124,12 +116,20 @@ class Panel {
     if (url) location.assign(url.replace("{at}", encodeURIComponent(at)));
   }
 
+  /** Without numbers or Plotly; a picture that is there stays. */
+  fail() {
+    if (this.box) return;
+    const { failed, retry } = this.group.element.dataset;
+    this.plot.replaceChildren(stateOf(failed, retryButton(retry, () => this.group.load())));
+  }
+
   remove() {
     if (!this.box) return;
     this.Plotly.purge(this.box);
     this.box.remove();
     this.box = null;
     this.plot.classList.remove("is-live");
+    this.plot.append(Object.assign(document.createElement("span"), { className: "fig-wait" }));
     alive.delete(this);
     delete this.element.dataset.drawn;
     drawWaiting();
@@ -154,9 +154,15 @@ export class Panels {
 
   async load() {
     const response = await fetch(this.source, { headers: { Accept: "application/json", ...(this.tag && { "If-None-Match": this.tag }) } }).catch(() => null);
-    if (!response?.ok) return false;  // unchanged, or the server's drawing stays
-    const answer = await response.json().catch(() => null);
-    if (!answer?.panels) return false;
+    if (response?.status === 304) {
+      await Promise.all(this.panels.map((panel) => panel.box || panel.draw()));  // Plotly was missing for them
+      return false;
+    }
+    const answer = response?.ok ? await response.json().catch(() => null) : null;
+    if (!answer?.panels) {
+      for (const panel of this.panels) panel.fail();
+      return false;
+    }
     this.tag = response.headers.get("ETag");
     this.answer = answer;
     for (const panel of this.panels) if (panel.answer) panel.writeHeading(panel.answer);

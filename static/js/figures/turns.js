@@ -1,6 +1,5 @@
 // Pictures are made one after the other, those that are seen before the others, and the browser paints in between: the
-// first one is on the screen while the others are being made. None is made while the page scrolls, which would stutter:
-// the server's drawings are there.
+// first one is on the screen while the others are being made. None is made while the page scrolls, which would stutter.
 const STILL_MS = 150;
 const waiting = new Map();  // by element: what is to be done, once, and who waits for it
 let isAtWork = false;

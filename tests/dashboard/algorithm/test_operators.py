@@ -44,7 +44,6 @@ def test_the_page_has_the_check_every_operator_and_every_figure_with_a_sentence(
     for name in FIGURES:
         assert shown.text(f"#fig-{name} .fig-say"), name
         assert shown.has(f"#fig-{name} table tbody tr"), name
-        assert shown.has(f"#fig-{name} .fig-first"), f"{name}: the first drawing, without scripts"
 
 
 def test_parameters_are_in_the_address_and_in_the_links(admin: Client) -> None:

@@ -216,7 +216,7 @@ def test_a_hidden_entry_cannot_be_pinned_and_a_pin_of_one_shows_nothing(grid: Gr
 
 
 def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) -> None:
-    assert shown(admin, "/_deviation", headers=HTMX).item("no-days").attributes["data-key"] == "not_built"
+    assert "No daily data yet." in shown(admin, "/_deviation", headers=HTMX).text("#fig-deviation .fig-state")
     now = clock.now()
     source = Source.objects.get(slug="cluster-a")
     rows = [
@@ -236,11 +236,13 @@ def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) 
     change_shares(policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=20, reason="more", at=now, actor=actor)
     build(now)
     card = shown(admin, "/_deviation", headers=HTMX)
-    assert not card.has('[data-testid="no-days"]')
-    (label,) = {figure.attributes["aria-label"] for figure in card.all("svg.chart[role=img]")}
+    assert not card.has(".fig-state")
+    label = card.one(".fig-plot").attributes["aria-label"]
     assert len(re.findall(r"\d+\.\d", label or "")) == 2  # from the first day to the last
+    drawn = admin.get("/figures/deviation").json()
+    assert len(drawn["data"][0]["x"]) == len(card.all("tbody tr"))
     assert len(card.all("tr")) >= 11
-    lines = b"".join(admin.get("/deviation.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    lines = b"".join(admin.get("/figures/deviation.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
     assert lines[0] == '"day","revision","share_weighted_deviation_points","entries_compared"'
     assert len(lines) >= 11
     days = [line.split(",") for line in lines[1:]]

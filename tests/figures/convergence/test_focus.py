@@ -19,7 +19,6 @@ from apps.core import clock
 from apps.core.errors import Invalid
 from apps.figures import Figure
 from apps.figures.by_name import draw_figure, read_figure
-from apps.figures.first_drawing import first_drawing
 from apps.figures.traces import line
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
@@ -68,7 +67,6 @@ def lines_of(figure: Figure) -> dict[str, dict[str, Any]]:
 def test_the_figure_is_valid_for_plotly(draw: Any, query: str) -> None:
     found = draw(query)
     check_schema(found)
-    assert "polyline" in first_drawing(found)
 
 
 def test_points_come_from_the_series_and_the_last_from_the_newest_snapshot(

@@ -12,7 +12,6 @@ from django.urls import reverse
 from apps.accounts.actor import COMMAND, Actor
 from apps.analytics.forecast import get_my_forecast
 from apps.core import clock
-from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.forecast import factor_figure
 from apps.policies.services import change_settings
 from apps.priorities.serving import store
@@ -42,7 +41,6 @@ def test_the_page_draws_the_forecast(ratio_grid: Grid, client: Client) -> None:
     assert ahead is not None
     assert figure is not None
     check_schema(figure)
-    assert "polyline" in first_drawing(figure)
     client.force_login(ratio_grid.alice)
     named = _named(ratio_grid)
     shown = client.get("/me/priority/figures/factor", named)

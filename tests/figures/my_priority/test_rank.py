@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,7 +17,6 @@ from apps.analytics.my_priority.records import RankHistory, RankOnDay
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure, axes
-from apps.figures.first_drawing import first_drawing
 from apps.figures.my_priority.rank import rank_figure, read_rank
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
@@ -136,7 +134,6 @@ def made(*ranks: int | None, of: int = 69, query: str = "") -> Figure:
 def test_the_figure_is_valid_for_plotly(query: str, ranks: tuple[int | None, ...]) -> None:
     figure = made(*ranks, query=query)
     check_schema(figure)
-    assert "circle" in first_drawing(figure)
 
 
 @pytest.mark.parametrize(("n_days", "form"), [(1, "%H:%M"), (30, "%-d %b")])
@@ -145,8 +142,6 @@ def test_date_labels_are_unique(n_days: int, form: str) -> None:
     assert found.layout["xaxis"]["tickformat"] == form
     first = found.layout["xaxis"]["range"][0]
     assert n_days > 1 or first < found.traces[0]["x"][0], "a single point stands clear of the axis"
-    dates = re.findall(r">(\d+ [A-Z][a-z]{2})<", first_drawing(found))
-    assert len(dates) == len(set(dates))
 
 
 def test_few_days_have_at_most_one_tick_each() -> None:

@@ -1,4 +1,4 @@
-"""The figures of operators and resolution: Plotly knows them, the first drawing has them, and they hold the records."""
+"""The figures of operators and resolution: Plotly knows them, and they hold the records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from apps.analytics.operators.records import NAMES, read_query
 from apps.analytics.operators.selectors import FIGURES, get_figure, open_query
 from apps.dashboard.algorithm.views import drawn
 from apps.figures import Figure
-from apps.figures.first_drawing import first_drawing
 from apps.figures.operators import DRAWN
 from tests.dashboard.grid import SLUG, Grid
 from tests.figures.schema import check_schema
@@ -38,10 +37,9 @@ def test_every_figure_of_the_analysis_is_drawn() -> None:
 @pytest.mark.parametrize(
     "address", ["", "operator=combined&k=0.2&resolution=7&bits=2&region=over&count=pairs&target=0.5&entry=/atlas/alice"]
 )
-def test_figures_are_valid_for_plotly_and_drawn_by_the_server(open_grid: Grid, name: str, address: str) -> None:
+def test_figures_are_valid_for_plotly(open_grid: Grid, name: str, address: str) -> None:
     found = figure(name, address)
     check_schema(found)
-    assert ("<polyline" if name in ("profiles", "leaf-jobs", "exponent") else '<path d="M') in first_drawing(found)
     assert found.table.rows
     assert len(found.table.raw) == len(records(name, address))
     assert all(len(row) == len(found.table.columns) for row in found.table.rows)
@@ -54,14 +52,12 @@ def test_narrow_windows_label_lines_and_wrap_regions(open_grid: Grid) -> None:
     assert len(leaves.series) == 2
     regions = figure("bits")
     assert [text.count("<br>") for text in regions.layout["xaxis"]["ticktext"]] == [1, 1, 1, 0]
-    assert "&lt;br" not in first_drawing(regions)
 
 
 @pytest.mark.parametrize("name", ["resolution", "leaf-jobs"])
 def test_without_usage_a_message_replaces_the_figure(unused_grid: Grid, name: str) -> None:
     found = figure(name)
     assert found.empty
-    assert first_drawing(found) == ""
 
 
 def test_cells_of_job_sizes_belong_to_the_region(open_grid: Grid) -> None:
