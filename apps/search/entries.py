@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from threading import RLock
 from typing import Literal
@@ -17,10 +17,11 @@ from apps.accounts.account_ids import AccountKey, canonical
 from apps.mapping.permissions import own_keys
 from apps.policies.access.scope import Rights, Verb, rules_within
 from apps.policies.tree.columns import Mask
+from apps.priorities.entry_order import State
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.lookup import AccountNames
 from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.search.name_index import Hits, Match, NameIndex, fold
+from apps.search.name_index import Hits, Match, NameIndex
 
 EntryKind = Literal["entry", "person", "account"]
 _MOST_NAMES = 4_000_000  # in all indexes of a process, about 25 bytes each
@@ -33,7 +34,10 @@ _lock = RLock()
 
 @dataclass(frozen=True, slots=True)
 class EntryHit:
-    """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None if unranked or hidden."""
+    """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None if unranked or hidden.
+
+    deviation: actual − target, 0..1; None where it is unknown or hidden, and for groups.
+    """
 
     kind: EntryKind
     policy_slug: str
@@ -44,6 +48,8 @@ class EntryHit:
     entry_kind: str
     match: Match
     rank: int | None = None
+    deviation: float | None = None
+    state: State = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +78,6 @@ def find_by_uid(view: PolicyView, uid: UUID) -> EntryHit | None:
     return _hit(view, "person" if is_person else "entry", i, Match.BEGINS)
 
 
-def entries_named(view: PolicyView, name: str, *, most: int) -> list[int]:
-    """List visible entries with exactly this name or path, people first."""
-    if name.startswith("/"):
-        named = entries_named(view, name.rpartition("/")[2], most=_MOST_MATCHES)
-        return [i for i in named if fold(view.tree.path(i)) == fold(name)]
-    wanted = fold(name)
-    found = _index(view, "person").find_equal(wanted, most=most) + _index(view, "entry").find_equal(wanted, most=most)
-    if not found and view.snapshot is not None:
-        positions = _index(view, "account").find_equal(wanted, most=most)
-        view_indices = _view_indices(view, view.snapshot)
-        found = [int(view_indices[int(view.snapshot.index.places.entry[position])]) for position in positions]
-    return list(dict.fromkeys(found))[:most]
-
-
-def similar_names(view: PolicyView, name: str, *, most: int) -> list[str]:
-    """List visible names that start like this one, people first."""
-    wanted = fold(name)[:3]
-    hits = [*_index(view, "person").find(wanted, most=most), *_index(view, "entry").find(wanted, most=most)]
-    return list(dict.fromkeys(view.tree.name[i] for i, match in hits if match == Match.BEGINS))[:most]
-
-
-# --- Indexes ----------------------------------------------------------------------------------------------------------
 def _index(view: PolicyView, kind: EntryKind) -> NameIndex:
     """Index of the names that the view's actor sees: hidden names can't influence the response time."""
     if kind == "account":
@@ -178,7 +162,6 @@ def _view_indices(view: PolicyView, snapshot: ServedSnapshot) -> npt.NDArray[np.
     return view_indices
 
 
-# --- Hits -------------------------------------------------------------------------------------------------------------
 def _parts(query: str) -> list[str]:
     parts = [part for part in query.replace("/", " ").split(" ") if part]
     return parts if len(parts) > 1 or "/" in query else []
@@ -222,7 +205,7 @@ def _hit(view: PolicyView, kind: EntryKind, position: int, match: Match) -> Entr
     title = tree.name[i]
     if kind == "account" and view.snapshot is not None:
         title = account_name(view.snapshot.index.places.keys[position])
-    return EntryHit(
+    hit = EntryHit(
         kind,
         view.policy.slug,
         view.policy.name,
@@ -231,8 +214,12 @@ def _hit(view: PolicyView, kind: EntryKind, position: int, match: Match) -> Entr
         tree.path(i),
         tree.kind_names[int(tree.kind_code[i])],
         match,
-        rank_of(view, i) if kind != "entry" else None,
     )
+    if kind == "entry":
+        return hit
+    row = view.row(i, position=(1, 1))  # its place among siblings isn't shown
+    deviation = None if row.actual is None or row.target is None else row.actual - row.target
+    return replace(hit, rank=rank_of(view, i), deviation=deviation, state=row.state)
 
 
 def rank_of(view: PolicyView, i: int) -> int | None:

@@ -98,14 +98,6 @@ class NameIndex:
         found += [(int(self._items[line]), match) for match, line in ranked]
         return found
 
-    def find_equal(self, name: str, *, most: int) -> list[int]:
-        """Return the items whose folded name is exactly this one."""
-        found: list[int] = []
-        needle, at = f"\n{name}\n".encode(), -1
-        while len(found) < most and (at := self._text.find(needle, at + 1)) >= 0:
-            found.append(int(self._items[self._line_at(at + 1)]))
-        return found
-
     def _lines(self, needle: bytes) -> Iterator[int]:
         """Yield each line that contains the needle once, in order."""
         at = self._text.find(needle)

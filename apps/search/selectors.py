@@ -1,4 +1,4 @@
-"""Searches everything that an actor may see by name, or answers the text if it is a question."""
+"""Searches everything that an actor may see by name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.selectors import READ, list_policies
 from apps.priorities.selectors.rows import open_view
-from apps.search.answers import SearchAnswer, answer
 from apps.search.entries import EntryHit, EntryKind, find_entries
 from apps.search.name_index import Match, fold, match_of
-from apps.search.questions import read_question
 from apps.usage.selectors import list_source_names
 
 MOST_EACH = 5
@@ -72,11 +70,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """groups: the one with the best hit first. answer: if the text is a question; there are no groups then."""
+    """groups: the one with the best hit first."""
 
     query: str
     groups: Sequence[Group] = ()
-    answer: SearchAnswer | None = None
 
 
 def search_everything(
@@ -89,9 +86,6 @@ def search_everything(
     if not wanted:
         return SearchResult(text)
     policies = sorted(list_policies(actor=actor), key=lambda policy: policy.slug != policy_slug)
-    question = read_question(text)
-    if question is not None:
-        return SearchResult(text, answer=answer(question, policies=policies, actor=actor))
     groups = [
         *(_entry_groups(policies, wanted, actor, only, most)),
         *([_find_change_sets(policies, wanted, actor, most)] if only in (None, "changes") else []),

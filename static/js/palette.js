@@ -1,4 +1,4 @@
-// Search and questions in one dialog: /, Ctrl-K or the control in the top bar. Without this module that control is a
+// Search in a dialog: /, Ctrl-K or the control in the top bar. Without this module that control is a
 // link to the search page, which shows the same. What one may not see is left out by the server.
 const PAUSE_MS = 80, BUSY_MS = 120, LAST = "palette-last", MOST_LAST = 3;
 const parts = document.getElementById("palette-parts");
@@ -76,9 +76,7 @@ function show(html) {
   settle();
   const holder = document.createElement("template");
   holder.innerHTML = html;
-  const answer = holder.content.querySelector("[data-answer]");
   const empty = holder.content.querySelector(".empty");
-  $("#pal-answer").replaceChildren(...(answer ? [answer] : []));
   $("#pal-state").replaceChildren(...(empty ? [empty] : []));
   $(".pal-list").replaceChildren(...holder.content.querySelectorAll("[role=group]"));
   list();
@@ -92,7 +90,6 @@ function list() {
 /** Pages are on this page already, so they can be chosen without the server. */
 function offline() {
   settle();
-  $("#pal-answer").replaceChildren();
   $("#pal-state").replaceChildren(copyOf("[data-offline]"));
   const wanted = input().value.trim().toLowerCase();
   const links = [...document.querySelectorAll("#nav li a[href]")].filter((link) => link.textContent.toLowerCase().includes(wanted));
@@ -141,19 +138,15 @@ function onClick(event) {
   }
   const option = event.target.closest("[role=option]");
   if (!option) return undefined;
-  if (option.href && !option.dataset.q && (event.ctrlKey || event.metaKey || event.shiftKey || event.button)) return remember(option);
+  if (option.href && (event.ctrlKey || event.metaKey || event.shiftKey || event.button)) return remember(option);
   event.preventDefault();
   return choose(option, false);
 }
 
 function choose(option, inNewTab) {
   if (!option || option.getAttribute("aria-disabled") === "true") return;
-  const { q, press } = option.dataset;
-  if (q) {
-    input().value = q;
-    input().focus();
-    ask(0);
-  } else if (press) {
+  const { press } = option.dataset;
+  if (press) {
     dialog.close();
     document.getElementById(`press-${press}`)?.click();
   } else {

@@ -44,12 +44,6 @@ def test_case_and_diacritics_are_ignored_in_search(query: str, name: str) -> Non
     assert [hit for hit, _match in found(NAMES, query)] == [name]
 
 
-def test_equal_names_are_all_found() -> None:
-    index = index_of(["kim", "kimberg", "Kim", "xkim"])
-    assert sorted(index.find_equal("kim", most=9)) == [0, 2]
-    assert index.find_equal("kimb", most=9) == []
-
-
 def test_empty_index_and_empty_query_find_nothing() -> None:
     assert index_of([]).find("a", most=5) == []
     assert index_of(["a"]).find("", most=5) == []

@@ -1,4 +1,4 @@
-"""Search across entries, people, accounts, change sets and usage sources, and answers to questions."""
+"""Search across entries, people, accounts, change sets and usage sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.inputs import read_query
 from apps.api.records import record_serializer
 from apps.api.views import APIView
-from apps.search.answers import SearchAnswer
 from apps.search.selectors import LONGEST, ChangeSetHit, Group, Hit, SearchResult, SourceHit, UserHit, search_everything
 
 _GROUPS = ("entries", "people", "changes", "sources")
@@ -21,7 +20,7 @@ _KINDS = ("entry", "person", "account", "user", "change_set", "source")
 
 
 class SearchFilterSerializer(serializers.Serializer[Any]):
-    q = serializers.CharField(max_length=LONGEST, help_text="Part of a name or path, or a question")
+    q = serializers.CharField(max_length=LONGEST, help_text="Part of a name or path")
     policy = serializers.CharField(max_length=64, required=False, help_text="Policy whose hits come first")
     only = serializers.ChoiceField(_GROUPS, required=False, help_text="Only this group, with up to 100 hits")
 
@@ -87,7 +86,6 @@ FoundSerializer = record_serializer(
     SearchResult,
     component="Found",
     groups=SearchGroupSerializer(many=True),
-    answer=record_serializer(SearchAnswer, exclude=("links",))(allow_null=True),
 )
 
 
@@ -97,7 +95,7 @@ class SearchView(APIView):
 
     @extend_schema(operation_id="search", parameters=[SearchFilterSerializer], responses=FoundSerializer)
     def get(self, request: Request) -> Response:
-        """Names that match, the group with the best match first; or the answer to a question.
+        """Names that match, the group with the best match first.
 
         Hits that the caller may not see are left out.
         """

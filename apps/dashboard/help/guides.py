@@ -47,7 +47,7 @@ GUIDES = (
         (("how to read it", "user.md#how-to-read-it"), ("forecast", "user.md#when-it-gets-better")),
         ("GET me", "GET me/explain", "GET me/forecast", "GET me/submit", "GET me/waiting-jobs"),
     ),
-    Guide("Search, *Search or ask*", "search", (("search and questions", "search.md"),), ("GET search",)),
+    Guide("Search", "search", (("search and keys", "search.md"),), ("GET search",)),
     Guide(
         "My group",
         "my-group group group-ask group-undo",
@@ -112,7 +112,7 @@ GUIDES = (
     Guide(
         "Changes, review",
         "changes change change-effect change-checks change-discussion change-conflicts change-decide change-undo"
-        " change-notify undo-publish",
+        " undo-publish",
         (("review a change", "review.md#review-a-change"), ("after publishing", "review.md#after-publishing")),
         ("GET policies/{policy}/changesets/{change_set}",),
     ),

@@ -25,13 +25,9 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 
 
-# --- Choices ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One search result.
-
-    question: text to search for when chosen, instead of opening `url`. press: action in the browser.
-    """
+    """One search result. press: action in the browser."""
 
     icon: str
     title: str
@@ -39,7 +35,6 @@ class Choice:
     url: str = ""
     keys: str = ""
     ref: str = ""
-    question: str = ""
     press: str = ""
     is_denied: bool = False
 
@@ -86,7 +81,6 @@ class SearchContext:
         return self.policy.slug if self.policy else ""
 
 
-# --- Pages ------------------------------------------------------------------------------------------------------------
 def pages(context: SearchContext) -> Iterator[Choice]:
     """Pages in the actor's navigation and account menu."""
     for section in context.shell.sections:
@@ -104,7 +98,6 @@ def guides(context: SearchContext) -> Iterator[Choice]:
             yield Choice("help", title, part.title, address_of(f"{name}.md"))
 
 
-# --- Settings ---------------------------------------------------------------------------------------------------------
 _SETTINGS = (
     (gettext_lazy("Half-life and usage window"), "decay", "history"),
     (gettext_lazy("Algorithm and weights"), "algorithm", "adjustments-horizontal"),
@@ -123,7 +116,6 @@ def settings(context: SearchContext) -> Iterator[Choice]:
         )
 
 
-# --- Actions ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Action:
     """An action that search offers.

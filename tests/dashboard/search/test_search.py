@@ -1,19 +1,19 @@
-"""Search as a page and as the lines of the palette: the same groups, small answers, rights, keys."""
+"""Search as a page and as the lines of the palette: the same groups, small fragments, rights, keys."""
 
 from __future__ import annotations
 
-from typing import Literal
 from uuid import uuid4
 
 import pytest
 from django.test import Client
 
+from apps.accounts.actor import Actor
 from apps.accounts.models import User
-from apps.dashboard.search.views import MOST_LINES, answer_groups, recent_refs
+from apps.dashboard.search.groups import MOST_LINES, recent_refs
 from apps.policies.models import Policy
-from apps.search.answers import Link, SearchAnswer
+from apps.priorities.selectors.rows import open_view
 from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.page import Page, read
+from tests.dashboard.page import Page, read, text_of
 from tests.examples import first
 from tests.sign_in import sign_in
 
@@ -36,16 +36,14 @@ def page(client: Client, query: str, **more: str) -> Page:
     return read(client.get("/search/", {"q": query, "policy": SLUG, **more}))
 
 
-# --- Groups -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("query", first(3, ["a", "al", "policy", "why is bob behind alice", "how so?", "xyzzy"]))
+@pytest.mark.parametrize("query", first(3, ["a", "al", "policy", "why is bob behind alice", "xyzzy"]))
 def test_the_page_without_scripts_lists_the_groups_of_the_palette(eva: Client, query: str) -> None:
     palette, whole = lines(eva, query), page(eva, query)
     assert palette.each(GROUPS, "data-key") == whole.each(GROUPS, "data-key")
-    assert palette.has("[data-testid=answer]") == whole.has("[data-testid=answer]")
     assert palette.has("[data-testid=nothing]") == whole.has("[data-testid=nothing]")
 
 
-@pytest.mark.parametrize("query", first(3, ["a", "e", "", "who is over target", "what changed", "policy"]))
+@pytest.mark.parametrize("query", first(3, ["a", "e", "", "policy"]))
 def test_search_results_have_at_most_twenty_lines_and_ten_kilobytes(
     large_grid: Grid, client: Client, query: str
 ) -> None:
@@ -87,7 +85,6 @@ def test_every_offered_action_opens(eva: Client) -> None:
     assert {url: eva.get(url).status_code for url in found if eva.get(url).status_code not in (200, 303)} == {}
 
 
-# --- Rights -----------------------------------------------------------------------------------------------------------
 def test_a_forbidden_action_names_the_decider_and_an_alternative(closed: Grid, client: Client) -> None:
     sign_in(client, closed.alice)
     found = lines(client, "change shares")
@@ -116,37 +113,16 @@ def test_a_user_without_a_policy_finds_pages(grid: Grid, client: Client) -> None
     assert lines(client, "alice").has("[data-testid=nothing]")
 
 
-# --- Answers ----------------------------------------------------------------------------------------------------------
-def test_a_false_assumption_is_marked_and_rows_link_to_their_entries(eva: Client) -> None:
-    found = lines(eva, "why is bob behind alice")
-    assert found.item("answer").attributes["data-key"] == "ahead"
-    assert found.has("[data-testid=contradicts]")
-    assert sorted(found.texts("[data-testid=answer-row] th")) == ["alice", "bob"]
-    for url in found.values("href"):
-        assert eva.get(url).status_code in (200, 303), url
-
-
-def test_an_example_runs_the_question(eva: Client) -> None:
-    found = lines(eva, "how so?")
-    assert len(found.values("data-q", "[data-key=questions]")) == 3
-
-
-@pytest.mark.parametrize("to", ["history", "convergence"])
-def test_a_link_of_an_answer_leads_to_the_page_of_the_policy_or_of_its_entry(
-    eva: Client, grid: Grid, to: Literal["history", "convergence"]
-) -> None:
-    links = [Link(to, SLUG, "atlas", uid) for uid in (None, grid.uid("/atlas"))]
-    (group,) = answer_groups(SearchAnswer("off", "x", links=links))
-    whole, entry = group.items
-    assert (str(grid.uid("/atlas")) in whole.url, str(grid.uid("/atlas")) in entry.url) == (False, True)
-    assert [eva.get(each.url).status_code for each in group.items] == [200, 200]
-
-
-@pytest.mark.parametrize(("number", "before"), [(2, 1), (1, 1)])
-def test_a_revision_of_an_answer_is_compared_with_the_one_before(eva: Client, number: int, before: int) -> None:
-    (group,) = answer_groups(SearchAnswer("changed", "x", links=[Link("revision", SLUG, "x", number=number)]))
-    assert group.items[0].url.endswith(f"?from={before}&to={number}")
-    assert eva.get(group.items[0].url).status_code == 200
+def test_a_person_is_found_with_rank_and_balance(grid: Grid, eva: Client) -> None:
+    uid = grid.uid("/atlas/alice")
+    alice = lines(eva, "alice").one(f"[data-key=people] [data-ref='{SLUG}:{uid}']")
+    view = open_view(policy_slug=SLUG, actor=Actor(user=grid.admin, via="page"))
+    at = view.tree.index_of_uid(uid)
+    assert at is not None
+    entry = view.row(at)
+    assert entry.deviation_points is not None
+    assert entry.state == "over"
+    assert f"Rank {entry.rank}, {entry.deviation_points:.1f} over" in text_of(alice)
 
 
 @pytest.mark.parametrize("text", ["", "grid", ":" + "0" * 36, "grid:short", "grid:" + "0" * 37])
@@ -156,7 +132,6 @@ def test_a_stored_reference_that_is_none_is_left_out(text: str) -> None:
     assert len(list(recent_refs([known] * 4))) == 3
 
 
-# --- Around every page ------------------------------------------------------------------------------------------------
 def test_every_page_has_search_and_the_keys_of_its_links(eva: Client) -> None:
     around = read(eva.get(f"/policy/{SLUG}/"))
     assert around.each("header [data-palette]", "href") == ["/search/"]
