@@ -186,13 +186,32 @@ def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None
         "days": number(query.window_days, 0),
     }
     known = sorted((bits, name) for name, bits in overall.items() if bits is not None)
-    conditions = _("Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h") % values
     if not known:
-        return f"{conditions}: {_('> 20')}."
+        return (
+            _(
+                "With %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h, every operator needs more "
+                "than 20 bits."
+            )
+            % values
+        )
     bits, finest = known[0]
-    needed = overall.get(own)
-    rest = "" if finest == own else f"; {own} {_('> 20') if needed is None else needed}"
-    return f"{conditions}: {finest} {bits}{rest}."
+    values |= {"finest": finest, "bits": str(bits), "own": own}
+    if finest == own:
+        text = _(
+            "Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h: %(finest)s %(bits)s."
+        )
+    elif overall.get(own) is None:
+        text = _(
+            "Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h: %(finest)s %(bits)s; "
+            "%(own)s needs more than 20."
+        )
+    else:
+        values["own_bits"] = str(overall[own])
+        text = _(
+            "Fewest bits with %(nodes)s nodes, a window of %(days)s days and a job of %(job)s h: %(finest)s %(bits)s; "
+            "%(own)s %(own_bits)s."
+        )
+    return text % values
 
 
 def aggregation_sentence(operator: str, fewest: int, most: int, n: int) -> str:

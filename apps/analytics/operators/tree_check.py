@@ -157,7 +157,7 @@ def check_resolution(
     title = misplaced_text(found.n_misplaced) % values
     if not found.n_misplaced:
         return Check("resolution", "ok", title)
-    text = "" if before is None else f"{_('Before')}: {count(before.n_misplaced)}."
+    text = "" if before is None else _("Before: %(n)s.") % {"n": count(before.n_misplaced)}
     is_worse = found.n_misplaced > (0 if before is None else before.n_misplaced)
     return Check("resolution", "warn" if is_worse else "ok", title, text, _remedy(after) if is_worse else "")
 

@@ -11,7 +11,6 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import formats, timezone
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -38,7 +37,7 @@ from apps.priorities.sentences import unit_of
 # --- Differences ------------------------------------------------------------------------------------------------------
 # CSS class, icon and text alternative.
 MARKS = {
-    "added": ("add", "plus", gettext_lazy("added")),
+    "added": ("add", "plus", gettext_lazy("Added")),
     "removed": ("del", "archive", gettext_lazy("Archived")),
     "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
     "changed": ("chg", "pencil", gettext_lazy("Changed")),
@@ -96,7 +95,7 @@ def entry_lines(
             yield DiffLine(
                 css=css,
                 icon=icon,
-                label=capfirst(str(label)),
+                label=str(label),
                 name=row.name,
                 where=_where(row),
                 url=lines.entry_url(policy_slug, row.uid, row.name, moment(row)),
@@ -152,7 +151,7 @@ def field_key(field: str, before: Any, after: Any) -> str:
 def field_text(field: str, before: Any, after: Any) -> str:
     """A change of an entry as a phrase: shares 20 to 30, moved from physics to biology, archived."""
     if field == "archived":
-        return _("archived") if after else _("Restored") if before else _("added")
+        return _("archived") if after else _("restored") if before else _("added")
     if field == PLACE:
         elsewhere = _("elsewhere")
         return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
@@ -200,27 +199,17 @@ def origin_text(origin: str) -> str:
 
 def verdict(diff: RevisionDiff) -> str:
     """Summary such as 12 entries changed, 3 added, 2 settings differ."""
-    parts = [
-        ngettext("%(n)s entry changed", "%(n)s entries changed", n) % {"n": presentation.count(n)}
-        for n in [diff.counts["changed"]]
-        if n
-    ]
-    counts = {
-        _("moved"): diff.counts["moved"],
-        _("added"): diff.counts["added"],
-        _("archived"): diff.counts["removed"],
-    }
-    parts += [f"{presentation.count(n)} {word}" for word, n in counts.items() if n]
-    if diff.settings:
-        n = len(diff.settings)
-        parts.append(ngettext("%(n)s setting changed", "%(n)s settings changed", n) % {"n": n})
-    if diff.corrections:
-        n = len(diff.corrections)
-        parts.append(ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n) % {"n": n})
-    if not parts:
-        return _("No differences")
-    text = ", ".join(parts)
-    return text[:1].upper() + text[1:]
+    changed, moved, added, removed = (diff.counts[change] for change in ("changed", "moved", "added", "removed"))
+    n_settings, n_adjustments = len(diff.settings), len(diff.corrections)
+    counts = (
+        (changed, ngettext("%(n)s entry changed", "%(n)s entries changed", changed)),
+        (moved, ngettext("%(n)s moved", "%(n)s moved", moved)),
+        (added, ngettext("%(n)s added", "%(n)s added", added)),
+        (removed, ngettext("%(n)s archived", "%(n)s archived", removed)),
+        (n_settings, ngettext("%(n)s setting changed", "%(n)s settings changed", n_settings)),
+        (n_adjustments, ngettext("%(n)s usage adjustment", "%(n)s usage adjustments", n_adjustments)),
+    )
+    return ", ".join(text % {"n": presentation.count(n)} for n, text in counts if n) or _("No differences")
 
 
 def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:

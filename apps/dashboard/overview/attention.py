@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from django.conf import settings
 from django.urls import reverse
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -106,11 +105,11 @@ def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
         title = ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n}
         yield AttentionItem("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
     for change_set in inbox.reviews[:_MOST_EACH]:
-        title = f"{_('Review')}: {presentation.title_of(change_set)}"
+        title = _("Review: %(title)s") % {"title": presentation.title_of(change_set)}
         n = len(change_set.operations)
-        text = f"{ngettext('%(n)s edit', '%(n)s edits', n) % {'n': n}}, {display_name(change_set.author_name)}"
+        text = ngettext("%(policy)s: %(n)s edit, %(author)s", "%(policy)s: %(n)s edits, %(author)s", n)
+        text %= {"policy": change_set.policy.name, "n": n, "author": display_name(change_set.author_name)}
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
-        text = f"{change_set.policy.name}: {text}"
         yield AttentionItem("review", "git-pull-request", title, text, where, _("Review"), "warn")
     more = len(inbox.reviews) - _MOST_EACH
     if more > 0:
@@ -174,7 +173,7 @@ def _outdated(
         url = reverse(f"dashboard:federation-{kind}", args=[remote.pk])
     title = _OUTDATED[condition] % {"name": view.tree.path(i), "issuer": remote.issuer}
     age_s = age_of(remote, at)
-    age = capfirst(_("no contact yet"))
+    age = _("No contact yet.")
     if age_s is not None:
         age = _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
@@ -199,7 +198,7 @@ def _unmapped(overview: Overview, actor: Actor) -> Iterator[AttentionItem]:
     title = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n)
     url = reverse("dashboard:mappings", kwargs={"policy": overview.policy_slug})
     hours = presentation.core_hours(overview.unmapped_core_s)
-    title, text = title % {"n": presentation.count(n)}, f"{hours} {_('core-h')}"
+    title, text = title % {"n": presentation.count(n)}, _("%(hours)s core-h") % {"hours": hours}
     yield AttentionItem("unmapped", "user-question", title, text, url, _("Decide"), "warn")
 
 
@@ -220,22 +219,23 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
     for shares in inbox.shares[:_MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
-        title = f"{shares.name}: {_('shares end')} {day}"
+        title = _("%(name)s: shares end %(day)s") % {"name": shares.name, "day": day}
         yield AttentionItem("shares_end", "calendar", title, shares.path, url, _("View"))
     for ending in inbox.grants[:_MOST_EACH]:
         grant = ending.line.grant
-        who = capfirst(_("you")) if ending.line.is_own else name_of(grant)
+        who = _("You") if ending.line.is_own else name_of(grant)
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
         is_over = ending.line.state is GrantState.EXPIRED
-        ends = f"{_('expired')} {day}" if is_over else _("until %(day)s") % {"day": day}
+        text = _("%(entry)s, expired %(day)s") if is_over else _("%(entry)s, until %(day)s")
+        text %= {"entry": ending.line.entry_name, "day": day}
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
-        title, text = f"{who}: {grant.get_role_display()}", f"{ending.line.entry_name}, {ends}"
+        title = _("%(who)s: %(role)s") % {"who": who, "role": grant.get_role_display()}
         yield AttentionItem("role_ends", "key", title, text, url, _("View"))
     zone = ZoneInfo(settings.TIME_ZONE)
     soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
     allocations = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_allocate(e.uid)]
     for event in allocations[:_MOST_EACH]:
-        title = f"{event.name}: {_('allocation ends')} {long_day(event.on)}"
+        title = _("%(name)s: allocation ends %(day)s") % {"name": event.name, "day": long_day(event.on)}
         url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
         yield AttentionItem(
             "core_hours_end", "calendar", title, _("No renewal is planned."), url, _("Renew allocation")

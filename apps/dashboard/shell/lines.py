@@ -39,16 +39,24 @@ def badge_of(entry: EntryRow) -> ScopeBadge | None:
     """None for an entry with its parent's scope, and for one without children, where a scope has no effect."""
     if not entry.scope or not (entry.n_children or entry.hidden_children):
         return None
-    words = _("Children are compared by %(usage)s") % {"usage": phrase(entry.scope, entry.scope_sources)}
+    values = {"sources": ", ".join(entry.scope_sources)}
+    if entry.scope == "global":
+        words = _("Children are compared by global usage")
+        if entry.scope_sources:
+            words = _("Children are compared by global usage, only of %(sources)s") % values
+    else:
+        words = _("Children are compared by local usage")
+        if entry.scope_sources:
+            words = _("Children are compared by local usage, only of %(sources)s") % values
     return ScopeBadge(entry.scope, entry.scope_sources, _short(entry.scope, entry.scope_sources), words)
 
 
 def phrase(scope: str, sources: Sequence[str]) -> str:
-    """Text of a scope, such as "global usage, all sites" and "local usage, only of cluster"."""
-    usage = _("global usage") if scope == "global" else _("local usage")
+    """Text of a scope, such as "global usage" and "local usage, only of cluster"."""
     if sources:
-        return _("%(usage)s, only of %(sources)s") % {"usage": usage, "sources": ", ".join(sources)}
-    return usage
+        text = _("global usage, only of %(sources)s") if scope == "global" else _("local usage, only of %(sources)s")
+        return text % {"sources": ", ".join(sources)}
+    return _("global usage") if scope == "global" else _("local usage")
 
 
 def _short(scope: str, sources: Sequence[str]) -> str:

@@ -72,8 +72,8 @@ def title_of(change_set: ChangeSet) -> str:
     """Title of a draft or change set: the first line of its reason, or its number."""
     if title := first_line(change_set.reason):
         return title
-    is_draft = change_set.state == ChangeSet.State.DRAFT
-    return f"{_('Draft')} {change_set.pk}" if is_draft else _("Change set %(n)s") % {"n": change_set.pk}
+    text = _("Draft %(n)s") if change_set.state == ChangeSet.State.DRAFT else _("Change set %(n)s")
+    return text % {"n": change_set.pk}
 
 
 SECONDS_PER_HOUR = 3600.0
