@@ -65,8 +65,8 @@ PAGES = (
     "/policy/grid/history/4/restore/",
     "/policy/grid/?at=4",
     "/",
-    "/search/?q=what+changed",
-    "/api/v1/search?q=what+changed",
+    "/search/?q=zz",
+    "/api/v1/search?q=zz",
     "/api/v1/policies/grid/tree?at=3",
 )
 

@@ -199,7 +199,12 @@ def origin_text(origin: str) -> str:
 
 def verdict(diff: RevisionDiff) -> str:
     """Summary such as 12 entries changed, 3 added, 2 settings differ."""
-    changed, moved, added, removed = (diff.counts[change] for change in ("changed", "moved", "added", "removed"))
+    changed, moved, added, removed = (
+        diff.counts["changed"],
+        diff.counts["moved"],
+        diff.counts["added"],
+        diff.counts["removed"],
+    )
     n_settings, n_adjustments = len(diff.settings), len(diff.corrections)
     counts = (
         (changed, ngettext("%(n)s entry changed", "%(n)s entries changed", changed)),
