@@ -12,6 +12,7 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
 from tests.grants import make_grant
 from tests.instants import AT
+from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
 
 GRID = {
     "root": {

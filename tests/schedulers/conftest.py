@@ -10,6 +10,7 @@ from apps.schedulers.services import connect_scheduler
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.instants import AT
+from tests.lock_order import _one_order_of_locks, lock_watch  # noqa: F401 - fixtures
 from tests.schedulers.reports import report
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 

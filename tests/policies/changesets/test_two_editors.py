@@ -35,6 +35,7 @@ places = st.sampled_from(["/physics/alice", "/physics/bob", "/physics", "/biolog
 INTERLEAVINGS = 1_000  # in memory; some of them once more through everything that a request goes through
 STEPS = 12
 THROUGH_ALL = 30
+MERGES_TRANSACTIONS = True  # of many requests into one, which `tests.lock_order` leaves out
 
 
 def _start() -> TreeColumns:

@@ -1,0 +1,120 @@
+"""The order in which transactions lock rows of tables: one for all, so that no two wait for each other."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+_LOCKS = re.compile(r"FROM \"(\w+)\".* FOR (?:NO KEY )?UPDATE\b(.*)$", re.DOTALL)
+
+
+def locked_table(sql: str) -> str | None:
+    """The table whose rows a statement locks and may wait for; a lock that doesn't wait takes part in no deadlock."""
+    match = _LOCKS.search(sql)
+    return match[1] if match and not match[2].endswith(("SKIP LOCKED", "NOWAIT")) else None
+
+
+# Tables of one group are locked in either order by no two transactions; those that aren't named here neither.
+ORDER: tuple[frozenset[str], ...] = (
+    frozenset({"policies_policy", "schedulers_scheduler"}),
+    frozenset(
+        {
+            "policies_changeset",
+            "mapping_attachment",
+            "priorities_unmappedaccounts",
+            "schedulers_queuelisting",
+            "schedulers_shareorder",
+        }
+    ),
+    frozenset({"schedulers_schedulervalues"}),
+    frozenset({"schedulers_agreement"}),
+    frozenset({"schedulers_sharelisting"}),
+    frozenset({"runs_run"}),
+)
+_PLACE = {table: place for place, tables in enumerate(ORDER) for table in tables}
+
+
+@dataclass
+class LockWatch:
+    """Pairs of tables that one transaction locked in this order, each with the place of the second lock.
+
+    wrong: what contradicts `ORDER` or a pair that another transaction locked.
+    """
+
+    pairs: dict[tuple[str, str], str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    _held: dict[int, tuple[Any, list[str]]] = field(default_factory=dict)  # by connection: transaction, tables
+
+    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        table = locked_table(sql) if isinstance(sql, str) else None
+        if table is not None:
+            self._note(context["connection"], table)
+        return execute(sql, params, many, context)
+
+    def _note(self, connection: BaseDatabaseWrapper, table: str) -> None:
+        blocks = [block for block in connection.atomic_blocks if not block._from_testcase]
+        if not blocks:
+            return
+        transaction, tables = self._held.get(id(connection), (None, []))
+        if transaction is not blocks[0]:
+            tables = []
+        for earlier in tables if table not in tables else ():
+            self._add(earlier, table)
+        if table not in tables:
+            tables.append(table)
+        self._held[id(connection)] = (blocks[0], tables)
+
+    def _add(self, earlier: str, later: str) -> None:
+        if (earlier, later) in self.pairs:
+            return
+        self.pairs[earlier, later] = where = "".join(traceback.format_stack(limit=40)[:-4])
+        if _PLACE.get(earlier, 0) > _PLACE.get(later, len(ORDER)):
+            self.wrong.append(f"{later} is locked after {earlier}, against the declared order:\n{where}")
+        elif (later, earlier) in self.pairs:
+            other = self.pairs[later, earlier]
+            self.wrong.append(f"{later} is locked after {earlier}:\n{where}\nand before it:\n{other}")
+
+
+@contextmanager
+def watched_locks() -> Iterator[LockWatch]:
+    """Watch all connections of the default database that exist or are opened meanwhile."""
+    from django.db import connection
+
+    watch, watched = LockWatch(), []
+
+    def add(connection: BaseDatabaseWrapper, **_more: Any) -> None:
+        if watch not in connection.execute_wrappers:
+            connection.execute_wrappers.append(watch)
+            watched.append(connection)
+
+    connection_created.connect(add)
+    add(connection)
+    try:
+        yield watch
+    finally:
+        connection_created.disconnect(add)
+        for each in watched:
+            each.execute_wrappers.remove(watch)
+
+
+@pytest.fixture(scope="package")
+def lock_watch() -> Iterator[LockWatch]:
+    with watched_locks() as watch:
+        yield watch
+
+
+@pytest.fixture(autouse=True)
+def _one_order_of_locks(request: pytest.FixtureRequest, lock_watch: LockWatch) -> Iterator[None]:
+    """No service may lock rows of two tables in the reverse of the declared order, or of that of another service."""
+    n_before = len(lock_watch.wrong)
+    yield
+    if not getattr(request.module, "MERGES_TRANSACTIONS", False):
+        assert lock_watch.wrong[n_before:] == [], lock_watch.wrong[n_before]
