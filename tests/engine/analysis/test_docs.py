@@ -71,9 +71,6 @@ def tables() -> dict[str, list[str]]:
         "local density at 0.1": density_table(
             {name: properties.local_density(op, 0.1, 8) for name, op in ours.items()}
         ),
-        "local density at 0.5": density_table(
-            {name: properties.local_density(op, 0.5, 8) for name, op in ours.items()}
-        ),
         **{f"figure 17, {reading.name}": figure_table(reading) for reading in job_size.READINGS},
         "orders": order_table(),
     }
