@@ -35,7 +35,6 @@ from apps.priorities import shares_preview as previews
 from apps.priorities.pins import pinned_among
 from apps.priorities.shares_preview import PreviewRow, SharesPreview
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 MOST = 1e15
 INHERIT_WORDS = frozenset({"inherit", "parent"})
 Shares = float | Literal["parent"]
@@ -83,7 +82,6 @@ class SharesForm(forms.Form):
         return bool(self.data.get("previewed")) and self.data.get("previewed") == self.data.get("shares")
 
 
-# --- Preview ----------------------------------------------------------------------------------------------------------
 SHOWN = 12
 
 
@@ -174,7 +172,6 @@ def _ranks(row: PreviewRow) -> str:
     return _("rank %(before)s to %(after)s") % {"before": row.rank_before, "after": row.rank_after}
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:
     return reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
 

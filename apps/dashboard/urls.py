@@ -48,6 +48,7 @@ from apps.dashboard.sign_in import second_factor_views as second_factor
 from apps.dashboard.sign_in import views as sign_in
 from apps.dashboard.sources import views as sources
 from apps.dashboard.tokens import views as tokens
+from apps.dashboard.tree import icicle
 from apps.dashboard.tree import views as tree
 
 app_name = "dashboard"
@@ -108,9 +109,9 @@ urlpatterns = [
     # A policy and its settings
     path("policy/<slug:policy>/", tree.tree, name="policy"),
     path("policy/<slug:policy>/live", live.live, name="live"),
-    path("policy/<slug:policy>/icicle/", tree.icicle, name="icicle"),
-    path("policy/<slug:policy>/icicle/figures/tree", tree.figure, name="tree-figure"),
-    path("policy/<slug:policy>/icicle/figures/tree.<str:form>", tree.figure),
+    path("policy/<slug:policy>/icicle/", icicle.icicle, name="icicle"),
+    path("policy/<slug:policy>/icicle/figures/tree", icicle.figure, name="tree-figure"),
+    path("policy/<slug:policy>/icicle/figures/tree.<str:form>", icicle.figure),
     path("policy/<slug:policy>/selection/", tree.act, name="policy-selection"),
     path("policy/<slug:policy>/tree.csv", tree.table, name="policy-csv"),
     path("policy/<slug:policy>/_rows", tree.rows, name="policy-rows"),

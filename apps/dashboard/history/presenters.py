@@ -34,7 +34,6 @@ from apps.priorities.selectors.history import PLACE, HistoryLine
 from apps.priorities.selectors.revision_differences import Correction
 from apps.priorities.sentences import unit_of
 
-# --- Differences ------------------------------------------------------------------------------------------------------
 # CSS class, icon and text alternative.
 MARKS = {
     "added": ("add", "plus", gettext_lazy("Added")),
@@ -253,7 +252,6 @@ def _where(row: EntryDifference) -> str:
     return path.rpartition("/")[0].removeprefix("/").replace("/", " / ")
 
 
-# --- Revisions --------------------------------------------------------------------------------------------------------
 PAGE = 50
 _MOST_OPTIONS = 300
 

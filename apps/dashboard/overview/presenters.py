@@ -47,7 +47,6 @@ from apps.priorities.selectors import Overview
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.selectors.rows import PolicyView, open_view
 
-# --- Cards that fail alone --------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 KEPT_FOR = timedelta(minutes=15)  # longest age of the last good content, shown to the same user only
@@ -118,7 +117,6 @@ def draw_card(request: HttpRequest, card: Card, page_url: str) -> str:
     return render_to_string("dashboard/_card.html", shown, request)
 
 
-# --- Contents ---------------------------------------------------------------------------------------------------------
 SHOWN = 12
 WIDTH = 200
 DAYS = 30

@@ -65,7 +65,6 @@ class RefusableForm(forms.Form):
         field.widget.attrs["class"] = "input"
 
 
-# --- Widgets and fields -----------------------------------------------------------------------------------------------
 def text_input(**attributes: str) -> forms.TextInput:
     """One line of prose or a number."""
     return forms.TextInput(attrs={"class": "input", "autocomplete": "off", **attributes})
@@ -157,7 +156,6 @@ class TimeZoneField(forms.CharField):
         return name
 
 
-# --- Actions ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Action:
     """The action of a form that has one button for each, with the state of the row that its page showed."""

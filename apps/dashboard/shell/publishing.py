@@ -30,7 +30,6 @@ def add_published_message(request: HttpRequest, revision: Revision, *, has_link:
     messages.success(request, text, extra_tags=f"published-{revision.number}")
 
 
-# --- A small change ---------------------------------------------------------------------------------------------------
 Operations = Sequence[Mapping[str, Any]]
 
 

@@ -13,8 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from selectolax.lexbor import LexborHTMLParser
 
-from apps.dashboard.tree.presenters import COLUMNS
 from apps.dashboard.tree.selection import MOST_SELECTED
+from apps.dashboard.tree.state import COLUMNS
 from apps.policies.models import ChangeSet
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import Page, read
