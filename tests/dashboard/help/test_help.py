@@ -22,7 +22,16 @@ from tests.sign_in import sign_in
 # Files, figures, what is only sent by a form, and programs: no pages that somebody reads.
 NO_PAGES = {
     *("statements-csv", "notices-read", "notices-snooze", "notice-rule-remove", "webhook-act"),
-    *("notice-unsubscribe", "overview-deviation-csv", "pin", "oidc-start", "sign-out", "sessions-end", "theme"),
+    *(
+        "notice-unsubscribe",
+        "overview-figure",
+        "overview-figure-form",
+        "pin",
+        "oidc-start",
+        "sign-out",
+        "sessions-end",
+        "theme",
+    ),
     *("my-figure", "claim-account", "withdraw-claim", "operators-figure", "algorithm-operator", "decay-figure"),
     *("policy-download", "member-detach", "member-claim", "terminal", "coverage", "source-pause", "source-resume"),
     *("source-collect", "data-quality-changed", "import-rejected-csv", "import-cancel", "import-confirm"),
