@@ -239,10 +239,11 @@ def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) 
     assert not card.has(".fig-state")
     label = card.one(".fig-plot").attributes["aria-label"]
     assert len(re.findall(r"\d+\.\d", label or "")) == 2  # from the first day to the last
-    drawn = admin.get("/figures/deviation").json()
+    drawn = admin.get("/overview/figures/deviation").json()
     assert len(drawn["data"][0]["x"]) == len(card.all("tbody tr"))
     assert len(card.all("tr")) >= 11
-    lines = b"".join(admin.get("/figures/deviation.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    download: Any = admin.get("/overview/figures/deviation.csv")
+    lines = b"".join(download.streaming_content).decode().splitlines()
     assert lines[0] == '"day","revision","share_weighted_deviation_points","entries_compared"'
     assert len(lines) >= 11
     days = [line.split(",") for line in lines[1:]]
