@@ -27,7 +27,6 @@ read_settings_file()  # before anything asks the environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# --- First run -------------------------------------------------------------------------------------------------------
 VAR = var_dir()
 TESTING = env_bool("FAIRSHARE_TESTING", default=False)
 PRODUCTION = env_bool("FAIRSHARE_PRODUCTION", default=False)
@@ -39,7 +38,6 @@ CSRF_TRUSTED_ORIGINS = env_list("FAIRSHARE_TRUSTED_ORIGINS")
 FAIRSHARE_PORT = env_int("FAIRSHARE_PORT", default=8000, minimum=1, maximum=65_535)
 FAIRSHARE_CLOCK = env_str("FAIRSHARE_CLOCK", default="")
 
-# --- What a site decides ---------------------------------------------------------------------------------------------
 FAIRSHARE_SITE = env_str("FAIRSHARE_SITE", default="local")  # as pages show it; own sources are those without an origin
 FAIRSHARE_ISSUER = env_str("FAIRSHARE_ISSUER", default="")  # our name as an authority, as in hpc.example.org
 FAIRSHARE_TICK_S = env_int("FAIRSHARE_TICK_S", default=60, minimum=1)  # priorities are for instants on this grid
@@ -58,7 +56,6 @@ FAIRSHARE_METRICS_ADDRESSES = env_list("FAIRSHARE_METRICS_ADDRESSES", default="1
 FAIRSHARE_METRICS_ENTRIES = env_int("FAIRSHARE_METRICS_ENTRIES", default=20)  # greatest groups of a policy; 0: none
 FAIRSHARE_UPLOAD_BYTES = env_int("FAIRSHARE_UPLOAD_BYTES", default=2 * 1024**3)
 
-# --- What is reached out to ------------------------------------------------------------------------------------------
 FAIRSHARE_OUTBOUND_ALLOW = env_list("FAIRSHARE_OUTBOUND_ALLOW")  # host:port; also private, also plain http
 FAIRSHARE_OUTBOUND_ALLOW_FILE = env_file("FAIRSHARE_OUTBOUND_ALLOW")  # the same list, read again when it changes
 FAIRSHARE_OUTBOUND_CA_FILE = env_str("FAIRSHARE_OUTBOUND_CA_FILE", default="")
@@ -68,7 +65,6 @@ FAIRSHARE_SECRETS_DIR = env_str("FAIRSHARE_SECRETS_DIR", default="") or str(VAR 
 FAIRSHARE_KEEP_RECORDS_DAYS = env_int("FAIRSHARE_KEEP_RECORDS_DAYS", default=0)
 FAIRSHARE_CLOSE_OPEN_DAYS = env_int("FAIRSHARE_CLOSE_OPEN_DAYS", default=30, maximum=36_500)
 
-# --- How people are written to ---------------------------------------------------------------------------------------
 FAIRSHARE_URL = env_url("FAIRSHARE_URL")  # where links in mail and webhooks lead
 FAIRSHARE_EMAIL = env_choice("FAIRSHARE_EMAIL", ("off", "console", "smtp"))
 EMAIL_BACKEND = (
@@ -83,7 +79,6 @@ FAIRSHARE_EMAIL_TLS = env_choice("FAIRSHARE_EMAIL_TLS", ("start", "whole", "none
 EMAIL_USE_TLS, EMAIL_USE_SSL = FAIRSHARE_EMAIL_TLS == "start", FAIRSHARE_EMAIL_TLS == "whole"
 EMAIL_TIMEOUT = 20  # s, from the connection to the end of a message
 
-# --- Applications ----------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -168,7 +163,6 @@ TEMPLATES = [
     }
 ]
 
-# --- Database --------------------------------------------------------------------------------------------------------
 _DATABASE = env_database("DATABASE_URL")
 FAIRSHARE_EMBEDDED_DATABASE = _DATABASE is None
 DATABASES = {
@@ -198,7 +192,6 @@ DATABASES["default"]["OPTIONS"].update(
 DATABASES["default"]["CONN_MAX_AGE"] = 60  # s: a new connection costs more than an idle one; lost ones are noticed
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 
-# --- Background work -------------------------------------------------------------------------------------------------
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", default="") or "filesystem://"
 if CELERY_BROKER_URL == "filesystem://":
     # The broker is only a doorbell: files in var/ ring it when no Redis or RabbitMQ is given.
@@ -239,7 +232,6 @@ CELERY_BEAT_SCHEDULE = {
 }
 CELERY_TIMEZONE = "UTC"
 
-# --- People ----------------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
@@ -326,7 +318,6 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# --- Language, time, files -------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 USE_I18N = True
 USE_TZ = True
@@ -354,7 +345,6 @@ STORAGES = {
 DATA_UPLOAD_MAX_MEMORY_SIZE = 33 * 1024**2  # REST body 32 MB; usage uploads are streamed to disk
 FILE_UPLOAD_TEMP_DIR = str(private_dir(VAR / "tmp"))  # a large log must not fill /tmp
 
-# --- REST ------------------------------------------------------------------------------------------------------------
 REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "apps.api.authentication.TokenAuthentication",

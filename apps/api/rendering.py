@@ -68,7 +68,6 @@ class JSONRenderer(BaseRenderer):
         return dumps(data)
 
 
-# --- Signed bytes -----------------------------------------------------------------------------------------------------
 _GZIP_LEVEL = 3  # half of a document is uids, which no level makes smaller
 _ENCODINGS = ("zstd", "gzip")  # the preferred one first
 

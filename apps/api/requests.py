@@ -110,7 +110,6 @@ def client_address(request: HttpRequest) -> str | None:
     return str(request.META.get("REMOTE_ADDR", "")) or None
 
 
-# --- Refused requests -------------------------------------------------------------------------------------------------
 SAFE = ("GET", "HEAD", "OPTIONS")
 log = logging.getLogger(__name__)
 

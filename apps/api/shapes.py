@@ -14,13 +14,12 @@ from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from apps.api.inputs import encode_cursor
+from apps.api.cursors import encode_cursor
 from apps.core import local_time
 from apps.core.tables import FORMATS, MEDIA_TYPES, Column, Row, pieces
 from apps.policies.tree.columns import TreeColumns
 
 
-# --- Instants ---------------------------------------------------------------------------------------------------------
 class UtcTimeField(serializers.DateTimeField):
     """An instant, sent in UTC.
 
@@ -44,7 +43,6 @@ def utc_text(at: datetime | None) -> str | None:
     return None if at is None else UtcTimeField().to_representation(at)
 
 
-# --- Lists ------------------------------------------------------------------------------------------------------------
 T = TypeVar("T")
 
 
@@ -70,7 +68,6 @@ def with_etag(response: Response, tag: Any) -> Response:
     return response
 
 
-# --- Messages ---------------------------------------------------------------------------------------------------------
 class ValuesField(serializers.DictField):
     """Values of a message: numbers, names and instants. Infinity is the text "Infinity"."""
 
@@ -90,7 +87,6 @@ class ProblemCodeSerializer(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
-# --- Entries and revisions --------------------------------------------------------------------------------------------
 class ScopeSerializer(serializers.Serializer[Any]):
     scope = serializers.ChoiceField(["local", "global"], help_text="local: usage of this site; global: of all sites")
     sources = serializers.ListField(
@@ -122,7 +118,6 @@ def reach_json(tree: TreeColumns, reach: int | None) -> dict[str, str | None]:
     return {"reach": str(tree.uuid(reach)), "reach_path": tree.path(reach)}
 
 
-# --- Tables -----------------------------------------------------------------------------------------------------------
 TABLE_ANSWERS: dict[tuple[int, str], Any] = {
     (200, "text/csv"): OpenApiTypes.STR,
     (200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY,

@@ -104,7 +104,6 @@ class WriteThrottle(SimpleRateThrottle):
         return self.cache_format % {"scope": self.scope, "ident": request.user.pk}
 
 
-# --- Byte-order mark --------------------------------------------------------------------------------------------------
 PARAMETER = "bom"
 PARAMETER_SCHEMA = {
     "in": "query",

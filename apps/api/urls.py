@@ -8,8 +8,8 @@ from django.views.decorators.csrf import csrf_exempt
 
 from apps.api import errors, removed
 from apps.api import schema as schema_view
-from apps.api.v1 import algorithm as algorithms
 from apps.api.v1 import (
+    adjustments,
     audit,
     charges,
     convergence,
@@ -23,29 +23,30 @@ from apps.api.v1 import (
     search,
     tokens,
 )
+from apps.api.v1 import algorithm as algorithms
 from apps.api.v1.allocations import capacities
 from apps.api.v1.allocations import views as allocations
 from apps.api.v1.changesets import followup as changeset_followup
 from apps.api.v1.changesets import reviews as changeset_reviews
 from apps.api.v1.changesets import views as changesets
 from apps.api.v1.federation import mounts, overview, published, remotes, subscriptions
+from apps.api.v1.mapping import attachments
 from apps.api.v1.mapping import rules as mappings
-from apps.api.v1.my_priority import forecasts
+from apps.api.v1.my_priority import comparison, forecasts, submission
 from apps.api.v1.my_priority import views as me
-from apps.api.v1.policies import documents, grants, tree
+from apps.api.v1.policies import documents, grants, revisions, slurm_config, tree
 from apps.api.v1.policies import views as policies
-from apps.api.v1.schedulers import gateway, shadow, shares
+from apps.api.v1.schedulers import gateway, setup, shadow, shares
 from apps.api.v1.schedulers import views as schedulers
-from apps.api.v1.usage import sources
+from apps.api.v1.usage import quality, sources
 from apps.api.v1.usage import views as usage
 from apps.federation.fetch_requests import Kind
 
-# --- Schedulers -------------------------------------------------------------------------------------------------------
 _SCHEDULER = "schedulers/<slug:scheduler>"
 
 _SCHEDULERS = [
-    path("setup", shadow.SetupView.as_view(), name="setup"),
-    path("setup/policy", shadow.SetupPolicyView.as_view(), name="setup-policy"),
+    path("setup", setup.SetupView.as_view(), name="setup"),
+    path("setup/policy", setup.SetupPolicyView.as_view(), name="setup-policy"),
     path("schedulers", schedulers.SchedulerListView.as_view(), name="schedulers"),
     path(_SCHEDULER, schedulers.SchedulerDetailView.as_view(), name="scheduler"),
     path(f"{_SCHEDULER}/orders", schedulers.OrdersView.as_view(), name="scheduler-orders"),
@@ -62,7 +63,6 @@ _SCHEDULERS = [
 ]
 
 
-# --- Federation -------------------------------------------------------------------------------------------------------
 _MOUNT = "federation/mounts/<int:mount>"
 _SUBSCRIPTION = "federation/subscriptions/<int:subscription>"
 _STEPS = ("pause", "resume", "freeze", "unfreeze", "reset-history")
@@ -108,7 +108,6 @@ _FEDERATION = [
 ]
 
 
-# --- All routes -------------------------------------------------------------------------------------------------------
 app_name = "api"
 _POLICY = "policies/<slug:policy>"
 _CHANGE_SET = f"{_POLICY}/changesets/<int:change_set>"
@@ -118,7 +117,7 @@ urlpatterns = [
     path(f"{_POLICY}/priorities/lookup", priorities.BulkPriorityView.as_view(), name="priorities-lookup"),
     path(f"{_POLICY}/priorities/all", priorities.AllPrioritiesView.as_view(), name="priorities-all"),
     path(f"{_POLICY}/explain", me.ExplainView.as_view(), name="explain"),
-    path(f"{_POLICY}/compare", me.CompareView.as_view(), name="compare"),
+    path(f"{_POLICY}/compare", comparison.CompareView.as_view(), name="compare"),
     path(f"{_POLICY}/recompute", priorities.RecomputeView.as_view(), name="recompute"),
     path(f"{_POLICY}/snapshots", priorities.SnapshotListView.as_view(), name="snapshots"),
     path("me", me.MeView.as_view(), name="me"),
@@ -135,8 +134,8 @@ urlpatterns = [
     path(f"{_POLICY}/sam/finished", gateway.step_view("finish").as_view(), name="sam-finished"),
     path(f"{_POLICY}/sam/cancelled", gateway.step_view("cancel").as_view(), name="sam-cancelled"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
-    path("me/submit", me.MySubmitView.as_view(), name="me-submit"),
-    path("me/waiting-jobs", me.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
+    path("me/submit", submission.MySubmitView.as_view(), name="me-submit"),
+    path("me/waiting-jobs", submission.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
     path("policies", policies.PolicyListView.as_view(), name="policies"),
     path(_POLICY, policies.PolicyDetailView.as_view(), name="policy"),
@@ -147,8 +146,8 @@ urlpatterns = [
     path(f"{_POLICY}/document", documents.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/document/against", documents.AgainstView.as_view(), name="document-against"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
-    path(f"{_POLICY}/revisions/<int:revision>/diff", policies.RevisionDiffView.as_view(), name="revision-diff"),
-    path(f"{_POLICY}/entries/<uuid:entry>", policies.EntryDetailView.as_view(), name="entry"),
+    path(f"{_POLICY}/revisions/<int:revision>/diff", revisions.RevisionDiffView.as_view(), name="revision-diff"),
+    path(f"{_POLICY}/entries/<uuid:entry>", revisions.EntryDetailView.as_view(), name="entry"),
     path(f"{_POLICY}/changesets", changesets.ChangeSetListView.as_view(), name="changesets"),
     path(_CHANGE_SET, changesets.ChangeSetDetailView.as_view(), name="changeset"),
     path(f"{_CHANGE_SET}/propose", changeset_reviews.ProposalView.as_view(), name="changeset-propose"),
@@ -171,8 +170,8 @@ urlpatterns = [
     path(f"{_POLICY}/allocations/<uuid:allocation>", allocations.AllocationDetailView.as_view(), name="allocation"),
     path(f"{_POLICY}/capacities", capacities.CapacityListView.as_view(), name="capacities"),
     path(f"{_POLICY}/capacities/<int:capacity>", capacities.CapacityDetailView.as_view(), name="capacity"),
-    path(f"{_POLICY}/adjustments", charges.AdjustmentListView.as_view(), name="adjustments"),
-    path(f"{_POLICY}/mappings", mappings.MappingListView.as_view(), name="mappings"),
+    path(f"{_POLICY}/adjustments", adjustments.AdjustmentListView.as_view(), name="adjustments"),
+    path(f"{_POLICY}/mappings", attachments.MappingListView.as_view(), name="mappings"),
     path(f"{_POLICY}/mappings/rules", mappings.MappingRuleListView.as_view(), name="mapping-rules"),
     path(f"{_POLICY}/mappings/rules/<int:position>", mappings.MappingRuleDetailView.as_view(), name="mapping-rule"),
     path(f"{_POLICY}/mappings/trial", mappings.MappingTrialView.as_view(), name="mapping-trial"),
@@ -189,7 +188,7 @@ urlpatterns = [
         mappings.MappingRestoreView.as_view(),
         name="mapping-restore",
     ),
-    path(f"{_POLICY}/mappings/<int:mapping>", mappings.MappingDetailView.as_view(), name="mapping"),
+    path(f"{_POLICY}/mappings/<int:mapping>", attachments.MappingDetailView.as_view(), name="mapping"),
     path(f"{_POLICY}/convergence", convergence.ConvergenceView.as_view(), name="convergence"),
     path(f"{_POLICY}/operators", algorithms.OperatorsView.as_view(), name="policy-operators"),
     path(f"{_POLICY}/charges", charges.ChargeListView.as_view(), name="charges"),
@@ -223,10 +222,10 @@ urlpatterns = [
     path("usage/sources/<slug:source>/collect", sources.CollectionView.as_view(), name="usage-source-collect"),
     path("usage/sources/<slug:source>/pause", sources.PauseView.as_view(), name="usage-source-pause"),
     path("usage/sources/<slug:source>/resume", sources.ResumptionView.as_view(), name="usage-source-resume"),
-    path("usage/quality", usage.QualityListView.as_view(), name="usage-quality"),
+    path("usage/quality", quality.QualityListView.as_view(), name="usage-quality"),
     path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
-    path("slurm-config", documents.SlurmConfigView.as_view(), name="slurm-config"),
+    path("slurm-config", slurm_config.SlurmConfigView.as_view(), name="slurm-config"),
     path("jobs/explain", jobs.JobExplanationView.as_view(), name="jobs-explain"),
     path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
     path("tokens", tokens.TokenListView.as_view(), name="tokens"),

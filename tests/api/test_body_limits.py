@@ -20,8 +20,8 @@ from rest_framework import serializers
 from apps.accounts import services as accounts
 from apps.api import answers, parsing, v1
 from apps.api.body_limits import DEFAULT, KB, LIMITS, MB, MOST_ACCOUNTS, limit_of
+from apps.api.bounded_fields import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
 from apps.api.errors import Refusal
-from apps.api.inputs import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
 from apps.api.v1 import jobs
 from apps.api.v1.schedulers.views import MOST_UNPACKED
 from apps.core.errors import TooLarge

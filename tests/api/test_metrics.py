@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 from apps.accounts.actor import SYSTEM
 from apps.analytics.models import Series
 from apps.analytics.series import runs as series_runs
-from apps.api.monitoring import gauges
-from apps.api.monitoring.gauges import unmapped_of_sources
+from apps.api.monitoring import policy_gauges
+from apps.api.monitoring.source_gauges import unmapped_of_sources
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import publish_document
 from apps.priorities.serving import store
@@ -138,7 +138,7 @@ def test_policies_export_their_deviation(computed: Site, monkeypatch: pytest.Mon
     weighted = 0.6 * physics + 0.4 * biology + 0.4 * alice + 0.2 * bob
     assert value(found, "fairshare_deviation_points", **of) == pytest.approx(100 * weighted / 2, rel=0.01)
     snapshot = store.newest("grid")
-    over, under = gauges.count_outside(snapshot)
+    over, under = policy_gauges.count_outside(snapshot)
     assert value(found, "fairshare_entries_out_of_band", side="over", **of) == over >= 1
     assert value(found, "fairshare_entries_out_of_band", side="under", **of) == under >= 1
 
@@ -154,7 +154,7 @@ def test_a_policy_without_usage_has_no_deviation(site: Site) -> None:
     site.other.refresh_from_db()
     work_run_now(queue_recompute(site.other, at=AT).pk)
     store.poll()
-    assert gauges.mean_deviation_points(store.newest("other")) is None
+    assert policy_gauges.mean_deviation_points(store.newest("other")) is None
     found = scrape()
     assert found["fairshare_deviation_points"].samples == {}
     assert value(found, "fairshare_entry_target_ratio", policy="other", entry="/quiet") == 1
@@ -202,7 +202,7 @@ def test_unusual_names_are_escaped(computed: Site) -> None:
     odd = 'a\\b"c'
     names = [odd if name == "physics" else name for name in snapshot.tree.name]
     renamed = replace(snapshot, tree=replace(snapshot.tree, name=names))
-    (family, *_) = gauges.entry_families({"grid": renamed}, 1)
+    (family, *_) = policy_gauges.entry_families({"grid": renamed}, 1)
 
     class One(Collector):
         def collect(self) -> Iterator[Any]:

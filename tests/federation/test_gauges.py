@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from apps.api.monitoring.gauges import federation_families
+from apps.api.monitoring.federation_gauges import federation_families
 from apps.federation.models import HeldHour, Mount, Subscription
 from tests.instants import AT
 

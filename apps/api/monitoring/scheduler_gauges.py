@@ -36,7 +36,6 @@ def scheduler_families() -> Iterator[Metric]:
     yield from (age, jobs, frozen, silent, _shares_changed_by_hand(list(found)))
 
 
-# --- Shares changed in the scheduler itself ---------------------------------------------------------------------------
 _counted: dict[
     int, tuple[tuple[Any, ...], int]
 ] = {}  # by scheduler: digests of the compared data, and the number of changes by hand

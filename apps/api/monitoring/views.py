@@ -14,31 +14,12 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Max, Q
 from django.http import HttpRequest, HttpResponse
 from django.utils.deprecation import MiddlewareMixin
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from apps.accounts.actor import TokenBounds
 from apps.accounts.token_cache import tokens
 from apps.api import errors
 from apps.api.authentication import PRIORITIES_READ, bearer_text, require_scope
-from apps.api.monitoring.gauges import (
-    entry_families,
-    federation_families,
-    mail_families,
-    policy_families,
-    run_families,
-    source_families,
-    token_families,
-)
-from apps.api.monitoring.scheduler_gauges import scheduler_families
+from apps.api.monitoring.exposition import exposition
 from apps.api.rendering import dumps
 from apps.api.requests import client_address, has_uncounted_proxy
 from apps.core import clock
@@ -53,61 +34,6 @@ from apps.runs.workers import beat_silent_since, silent_workers
 from apps.usage.models import Source
 from apps.usage.timeliness import Timeliness, is_behind, last_contact_at, timeliness
 
-# --- Metrics ----------------------------------------------------------------------------------------------------------
-disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add an unused series for each counter
-registry = CollectorRegistry(auto_describe=False)
-lookups = Counter("fairshare_lookups", "Look-ups answered from memory, by this process", ["status"], registry=registry)
-lookup_s = Histogram(
-    "fairshare_lookup_seconds",
-    "Time to answer a look-up, in this process",
-    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1),
-    registry=registry,
-)
-_by_status: dict[int, Counter] = {}
-
-
-def count_lookup(status: int, took_s: float) -> None:
-    """Count a look-up. Label objects are cached, because this is on the hot path."""
-    counter = _by_status.get(status)
-    if counter is None:
-        counter = _by_status[status] = lookups.labels(str(status))
-    counter.inc()
-    lookup_s.observe(took_s)
-
-
-class _Site(Collector):
-    def collect(self) -> Iterator[Metric]:
-        try:
-            found = list(_site_families())
-        except (DatabaseError, InterfaceError):
-            connection.close()
-            found = []
-        yield GaugeMetricFamily("fairshare_database_up", "1: the database is available", value=float(bool(found)))
-        yield from found
-
-
-def _site_families() -> Iterator[Metric]:
-    state = store.state()
-    snapshots = state.snapshots
-    yield from policy_families(snapshots, state.damaged)
-    yield from entry_families(snapshots, settings.FAIRSHARE_METRICS_ENTRIES)
-    yield from source_families()
-    yield from federation_families()
-    yield from run_families()
-    yield from scheduler_families()
-    yield from mail_families()
-    yield from token_families()
-
-
-registry.register(_Site())
-ProcessCollector(registry=registry)
-
-
-def exposition() -> bytes:
-    return generate_latest(registry)
-
-
-# --- Health -----------------------------------------------------------------------------------------------------------
 _SNAPSHOT_OLD = timedelta(minutes=15)
 
 

@@ -27,7 +27,6 @@ from apps.engine.decay import DECAY_FUNCTIONS
 from apps.engine.decay_function import DecayFunction
 from apps.engine.operators import Operator, Properties, all_operators, operators_of_packages
 
-# --- Registries -------------------------------------------------------------------------------------------------------
 READ: Scopes = {"GET": ANY}
 
 
@@ -175,7 +174,6 @@ def _parameter_json(parameter: Parameter) -> dict[str, Any]:
     return {name: getattr(parameter, name) for name in _PARAMETER_FIELDS}
 
 
-# --- Operators and resolution -----------------------------------------------------------------------------------------
 READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
 _LONGEST = 4_096
 _TEXTS = {

@@ -13,7 +13,8 @@ from rest_framework.response import Response
 from apps.accounts.audit_log import last_check
 from apps.accounts.models import AuditEvent
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.inputs import InstantField, encode_cursor, read_cursor, read_query
+from apps.api.cursors import encode_cursor, read_cursor
+from apps.api.inputs import InstantField, read_query
 from apps.api.shapes import UtcTimeField
 from apps.api.views import APIView
 from apps.core import clock

@@ -16,7 +16,8 @@ from apps.analytics.convergence.records import ChildrenQuery, Convergence, Merit
 from apps.analytics.convergence.selectors import get_convergence, get_series_state
 from apps.analytics.series.daily_series import SeriesState
 from apps.api.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
-from apps.api.inputs import encode_cursor, entry_uid, read_cursor, read_query
+from apps.api.cursors import encode_cursor, read_cursor
+from apps.api.inputs import entry_uid, read_query
 from apps.api.records import record_serializer
 from apps.api.shapes import SentenceSerializer, UtcTimeField
 from apps.api.v1.priorities import NumberField

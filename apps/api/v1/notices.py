@@ -12,15 +12,10 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, SELF_READ, Scopes, actor_of
-from apps.api.inputs import (
-    BoundedDictField,
-    entry_uid,
-    if_match_header,
-    read_body,
-    read_cursor,
-    read_query,
-    require_version,
-)
+from apps.api.bounded_fields import BoundedDictField
+from apps.api.cursors import read_cursor
+from apps.api.if_match import if_match_header, require_version
+from apps.api.inputs import entry_uid, read_body, read_query
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import SentenceSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.api.views import APIView

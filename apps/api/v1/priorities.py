@@ -16,7 +16,8 @@ from rest_framework.response import Response
 from apps.api import answers
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.body_limits import MOST_ACCOUNTS
-from apps.api.inputs import CursorSerializer, InstantField, read_body, read_cursor, read_query
+from apps.api.cursors import CursorSerializer, read_cursor
+from apps.api.inputs import InstantField, read_body, read_query
 from apps.api.shapes import (
     TABLE_ANSWERS,
     TableFormatField,

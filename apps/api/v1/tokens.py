@@ -13,7 +13,8 @@ from apps.accounts import selectors, services
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.api.authentication import Scopes, actor_of
-from apps.api.inputs import BoundedListField, read_body
+from apps.api.bounded_fields import BoundedListField
+from apps.api.inputs import read_body
 from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.views import APIView
 from apps.core import clock

@@ -208,7 +208,6 @@ def _members() -> Iterator[Member]:
                 yield Member("sarastrom", vo, project, 1, 0.8)
 
 
-# --- A late file ------------------------------------------------------------------------------------------------------
 SOURCE = "umea-slurm"
 FILE_NAME = "umea-backlog.ndjson"
 MONITORING = AccountKey(namespace=NAMESPACE, user_name="monitoring", group_name="robots")

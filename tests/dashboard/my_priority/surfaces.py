@@ -21,7 +21,7 @@ from apps.analytics.forecast import Forecast, LevelPast
 from apps.analytics.forecast.selectors import forecast_from
 from apps.analytics.my_priority.outlook import outlook_in
 from apps.api.v1.my_priority.forecasts import forecast_json
-from apps.api.v1.my_priority.views import WaitingJobsSerializer
+from apps.api.v1.my_priority.submission import WaitingJobsSerializer
 from apps.dashboard.forecast import card_of
 from apps.dashboard.my_priority.presenters import build_account_explanation
 from apps.explain.account_walk import _explained_priority, _line

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
-from apps.api.monitoring.gauges import count_outside
+from apps.api.monitoring.policy_gauges import count_outside
 from apps.core.errors import NotAllowed, NotFound
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page

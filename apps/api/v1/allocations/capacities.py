@@ -10,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import Scopes, actor_of
-from apps.api.inputs import if_match_header, read_body, read_query, require_if_match
+from apps.api.if_match import if_match_header, require_if_match
+from apps.api.inputs import read_body, read_query
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.v1.allocations.views import READ_WRITE, ReasonFilterSerializer
 from apps.api.views import APIView

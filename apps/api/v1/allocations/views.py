@@ -14,14 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import (
-    if_match_header,
-    read_body,
-    read_cursor,
-    read_query,
-    require_if_match,
-    visible_entry_uid,
-)
+from apps.api.cursors import read_cursor
+from apps.api.if_match import if_match_header, require_if_match
+from apps.api.inputs import read_body, read_query, visible_entry_uid
 from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView

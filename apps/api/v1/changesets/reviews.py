@@ -13,7 +13,9 @@ from rest_framework.response import Response
 
 from apps.analytics.review import LeafLine, ReviewPage, get_review_page
 from apps.api.authentication import Scopes, actor_of
-from apps.api.inputs import BoundedListField, if_match_header, read_body, read_version
+from apps.api.bounded_fields import BoundedListField
+from apps.api.if_match import if_match_header, read_version
+from apps.api.inputs import read_body
 from apps.api.records import record_serializer, serializer_of
 from apps.api.shapes import UtcTimeField, list_response, list_schema
 from apps.api.v1.changesets.views import (
@@ -34,7 +36,6 @@ from apps.policies.operations.apply import MOST_OPERATIONS
 from apps.policies.publishing import revert
 from apps.priorities import change_effect_runs
 
-# --- Checks, effect and comments --------------------------------------------------------------------------------------
 MOST_LEAVES = 1_000
 _STATES = ("ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided")
 
@@ -144,7 +145,6 @@ def _page(request: Request, policy: str, change_set: int) -> ReviewPage:
     return get_review_page(id=found.pk, actor=actor_of(request), at=clock.now())
 
 
-# --- Steps ------------------------------------------------------------------------------------------------------------
 class ReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
 

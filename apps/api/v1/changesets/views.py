@@ -11,7 +11,9 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import BoundedDictField, BoundedListField, if_match_header, read_body, read_query, require_version
+from apps.api.bounded_fields import BoundedDictField, BoundedListField
+from apps.api.if_match import if_match_header, require_version
+from apps.api.inputs import read_body, read_query
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock

@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import read_body, read_cursor, read_query
+from apps.api.cursors import read_cursor
+from apps.api.inputs import read_body, read_query
 from apps.api.shapes import ProblemCodeSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.api.v1.runs import RunSerializer
 from apps.api.views import APIView

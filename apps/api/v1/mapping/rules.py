@@ -13,35 +13,22 @@ from rest_framework.response import Response
 from apps.accounts.account_ids import AccountKey, canonical
 from apps.accounts.models import Account
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import (
-    CursorSerializer,
-    InstantField,
-    entry_uid,
-    field_refusal,
-    if_match_header,
-    read_body,
-    read_cursor,
-    read_query,
-    read_version,
-    require_version,
-)
+from apps.api.cursors import CursorSerializer, read_cursor
+from apps.api.if_match import if_match_header, require_version
+from apps.api.inputs import InstantField, entry_uid, field_refusal, read_body, read_query
 from apps.api.shapes import first_page, list_response, list_schema, with_etag
 from apps.api.v1.mapping.serializers import (
     AssignmentListSerializer,
     ChangedMappingRuleSerializer,
-    DetachSerializer,
     MappingChangeSerializer,
-    MappingFilterSerializer,
     MappingPlanSerializer,
     MappingReasonSerializer,
     MappingRuleListSerializer,
     MappingRulesSerializer,
-    MappingSerializer,
     MappingTrialSerializer,
     MappingVersionDetailSerializer,
     MappingVersionSerializer,
     NewMappingRuleSerializer,
-    NewMappingSerializer,
     UnmappedAccountSerializer,
     other_case_json,
     plan_json,
@@ -54,7 +41,6 @@ from apps.api.v1.mapping.serializers import (
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import NotFound
-from apps.mapping import attachments as attaching
 from apps.mapping.changes import (
     AddRule,
     Assign,
@@ -72,7 +58,6 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import PAGE, get_mapping_page
 from apps.mapping.versions import get_version_row, list_version_rows, version_at
 
-# --- Rules ------------------------------------------------------------------------------------------------------------
 _READ: Scopes = {"GET": frozenset({POLICIES_READ, POLICIES_WRITE})}
 _WRITE = frozenset({POLICIES_WRITE})
 _VERSIONS = 50
@@ -316,79 +301,3 @@ def _assigned(request: Request, policy: str, given: Sequence[dict[str, Any]]) ->
     )
     ids = {AccountKey(*row[1:]): row[0] for row in rows.values_list("pk", *AccountKey._fields)}
     return {ids.get(key, -at): uids[one["entry"]] for at, (key, one) in enumerate(zip(keys, given, strict=True), 1)}
-
-
-# --- Attachments ------------------------------------------------------------------------------------------------------
-READ_WRITE: Scopes = {
-    "GET": frozenset({POLICIES_READ, POLICIES_WRITE}),
-    "POST": frozenset({POLICIES_WRITE}),
-    "DELETE": frozenset({POLICIES_WRITE}),
-}
-_PAGE = 100
-
-
-class MappingListView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(
-        operation_id="list_mappings", parameters=[MappingFilterSerializer], responses=list_schema(MappingSerializer)
-    )
-    def get(self, request: Request, policy: str) -> Response:
-        """Accounts attached by hand, at entries where the caller may read names."""
-        given = read_query(MappingFilterSerializer, request)
-        rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-        uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
-        rows = attaching.list_attachments(rights, entry_uid=uid, after=read_cursor(given) or 0, limit=_PAGE + 1)
-        page, last = first_page(rows, _PAGE, lambda row: row.pk)
-        return list_response(MappingSerializer(page, many=True, context={"tree": rights.tree}).data, last)
-
-    @extend_schema(
-        operation_id="attach_account",
-        parameters=[if_match_header("the mapping", is_required=False)],
-        request=NewMappingSerializer,
-        responses={201: MappingSerializer},
-    )
-    def post(self, request: Request, policy: str) -> Response:
-        """Attach an account to an entry, with priority over rules, from the next recompute on."""
-        given = read_body(NewMappingSerializer, request)
-        made = attaching.attach_account(
-            policy_slug=policy,
-            entry_uid=entry_uid(request, policy, given["entry"]),
-            account=AccountKey(*given["account"].values()),
-            reason=given["reason"],
-            version=read_version(request),
-            at=clock.now(),
-            actor=actor_of(request),
-        )
-        tree = rights_in(policy, at=clock.now(), actor=actor_of(request)).tree
-        return Response(MappingSerializer(made, context={"tree": tree}).data, status=201)
-
-
-class MappingDetailView(APIView):
-    scopes: ClassVar[Scopes] = READ_WRITE
-
-    @extend_schema(operation_id="get_mapping", responses=MappingSerializer)
-    def get(self, request: Request, policy: str, mapping: int) -> Response:
-        """One attached account."""
-        rights = rights_in(policy, at=clock.now(), actor=actor_of(request))
-        row = attaching.get_attachment(rights, mapping)
-        return Response(MappingSerializer(row, context={"tree": rights.tree}).data)
-
-    @extend_schema(
-        operation_id="detach_account",
-        parameters=[if_match_header("the mapping", is_required=False)],
-        request=DetachSerializer,
-        responses={204: None},
-    )
-    def delete(self, request: Request, policy: str, mapping: int) -> Response:
-        """Detach an account. Rules apply to it again."""
-        given = read_body(DetachSerializer, request)
-        attaching.detach_account(
-            policy_slug=policy,
-            attachment_id=mapping,
-            reason=given["reason"],
-            version=read_version(request),
-            at=clock.now(),
-            actor=actor_of(request),
-        )
-        return Response(status=204)

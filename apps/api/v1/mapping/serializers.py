@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.account_ids import AccountKey
-from apps.api.inputs import BoundedListField
+from apps.api.bounded_fields import BoundedListField
 from apps.api.shapes import UtcTimeField, reach_json
 from apps.mapping.attachments import key_of
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES, Plan

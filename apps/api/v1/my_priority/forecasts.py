@@ -247,7 +247,6 @@ class WhatIfView(APIView):
         return Response(tried_json(tried))
 
 
-# --- JSON of forecasts ------------------------------------------------------------------------------------------------
 _QUARTILES = ("soonest", "middle", "latest")
 
 
@@ -332,7 +331,6 @@ def _range(found: RecoveryRange, as_of: datetime) -> dict[str, Any]:
     return {name: recovery_json(getattr(found, name), as_of) for name in _QUARTILES}
 
 
-# --- JSON of what-if estimates ---------------------------------------------------------------------------------------
 def tried_json(tried: ScenarioResult) -> dict[str, Any]:
     """An estimate with and without the change, now and in a week."""
     scenario, found = tried.scenario, tried.forecast

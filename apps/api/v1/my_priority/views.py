@@ -9,21 +9,17 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.analytics.my_priority.outlook import DEFAULT_CORE_H, AfterJob, list_ranks_after_job
-from apps.api.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
+from apps.api.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.api.inputs import moment_of, read_query
-from apps.api.records import record_serializer, serializer_of
+from apps.api.records import serializer_of
 from apps.api.shapes import MomentSerializer, ScopeSerializer, SentenceSerializer, UtcTimeField, ValuesField
 from apps.api.v1.priorities import AlgorithmField, NumberField, PrioritySerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
-from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.explain.my_priority import PathJob
-from apps.priorities.waiting_jobs import WaitingJobs
-from apps.schedulers.my_jobs import MOST_JOBS, facts_about, list_my_waiting_jobs
+from apps.schedulers.my_jobs import facts_about
 
-# --- Walk -------------------------------------------------------------------------------------------------------------
 _NUMBER: dict[str, Any] = {
     "oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}],
     "nullable": True,
@@ -100,7 +96,6 @@ class WalkStepSerializer(serializers.Serializer[Any]):
     suppressed = serializers.BooleanField(help_text="Its usage is hidden, and its numbers are null")
 
 
-# --- Own priorities ---------------------------------------------------------------------------------------------------
 class TokenOfMineSerializer(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     policy = serializers.CharField(allow_null=True, help_text="Policy to which it is limited")
@@ -271,137 +266,3 @@ class ExplainView(APIView):
         given = read_query(ExplainFilterSerializer, request)
         at = moment_of(given.pop("at", None))
         return Response(explain(policy_slug=policy, **given, at=at, actor=actor_of(request)))
-
-
-# --- Two leaves -------------------------------------------------------------------------------------------------------
-class SideSerializer(serializers.Serializer[Any]):
-    entry = serializers.CharField()
-    name = serializers.CharField()
-    rank = serializers.IntegerField()
-    factor = serializers.FloatField()
-
-
-class TurnSerializer(serializers.Serializer[Any]):
-    """Changes at the deciding level, each sufficient to reverse the order; null: no change of this kind is."""
-
-    ahead_gains_usage_s = serializers.FloatField(allow_null=True)
-    behind_sheds_usage_s = serializers.FloatField(allow_null=True)
-    ahead_shares_at_most = serializers.FloatField(allow_null=True)
-    behind_shares_at_least = serializers.FloatField(allow_null=True)
-
-
-class ComparisonSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField()
-    snapshot = serializers.IntegerField()
-    revision = serializers.IntegerField()
-    as_of = UtcTimeField()
-    algorithm = AlgorithmField()
-    moment = MomentSerializer(allow_null=True, help_text="With `at`")
-    of = serializers.IntegerField(help_text="Number of ranked leaves")
-    one = SideSerializer()
-    other = SideSerializer()
-    ahead = serializers.CharField(allow_null=True, help_text="Path of the leaf that is ahead; null: a tie")
-    behind = serializers.CharField(allow_null=True)
-    decided_by = serializers.ChoiceField(["level", "whole_path", "sibling_order", "own_order", "tie"])
-    level = serializers.IntegerField(allow_null=True, help_text="Deciding level; 1 is the first below the root")
-    ahead_step = WalkStepSerializer(allow_null=True, help_text="Entry of the leaf ahead at the deciding level")
-    behind_step = WalkStepSerializer(allow_null=True, help_text="Entry of the other leaf at the deciding level")
-    turn = TurnSerializer(allow_null=True, help_text="null: a tie, or it would reveal usage of a few people")
-    sentence = serializers.CharField()
-    sentences = SentenceSerializer(many=True)
-
-
-class ComparisonFilterSerializer(serializers.Serializer[Any]):
-    one = serializers.CharField(
-        max_length=4096,
-        required=False,
-        default="",
-        allow_blank=True,
-        help_text="Account or path; default: the caller's best",
-    )
-    other = serializers.CharField(max_length=4096, help_text="Account or path")
-    at = serializers.CharField(max_length=64, required=False, help_text="Past revision, or instant with UTC offset")
-
-
-class CompareView(APIView):
-    scopes: ClassVar[Scopes] = {"GET": frozenset({PRIORITIES_READ, POLICIES_READ, SELF_READ})}
-
-    @extend_schema(
-        operation_id="compare_priorities", parameters=[ComparisonFilterSerializer], responses=ComparisonSerializer
-    )
-    def get(self, request: Request, policy: str) -> Response:
-        """Compare two leaves: the first level at which they differ, and changes that would reverse their order."""
-        given = read_query(ComparisonFilterSerializer, request)
-        found = compare_leaves(
-            policy_slug=policy,
-            one=given["one"],
-            other=given["other"],
-            at=moment_of(given.get("at")),
-            actor=actor_of(request),
-        )
-        return Response(comparison_json(found))
-
-
-# --- Where to submit --------------------------------------------------------------------------------------------------
-class SubmitFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
-    core_h = serializers.FloatField(
-        required=False,
-        default=DEFAULT_CORE_H,
-        help_text="Usage of the job in hours of the metric (core-hours if it counts cores only), 0 to 1e9",
-    )
-
-
-class RanksAfterJobSerializer(serializers.Serializer[Any]):
-    core_h = serializers.FloatField()
-    results = serializer_of(AfterJob)(many=True, help_text="Best first, without accounts that have no rank")
-
-
-class WaitingFilterSerializer(serializers.Serializer[Any]):
-    policy = serializers.CharField(max_length=64)
-
-
-WaitingJobsSerializer = record_serializer(
-    WaitingJobs,
-    only=("n_mine", "n_all", "seen_at", "listed_by", "silent", "jobs"),
-    texts={
-        "n_mine": "Number of the caller's waiting jobs",
-        "n_all": "Number of all jobs that wait in the same sources",
-        "seen_at": "Time of the oldest queue listing used",
-        "listed_by": "Schedulers and sources that list waiting jobs",
-        "silent": "Sources that list no running or waiting job",
-        "jobs": "Best first, at most 100",
-    },
-)
-
-
-class MySubmitView(APIView):
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
-
-    @extend_schema(
-        operation_id="get_ranks_after_job", parameters=[SubmitFilterSerializer], responses=RanksAfterJobSerializer
-    )
-    def get(self, request: Request) -> Response:
-        """Ranks of the caller's accounts after a job of this size, the best account first."""
-        given = read_query(SubmitFilterSerializer, request)
-        found = list_ranks_after_job(
-            policy_slug=given["policy"], core_h=given["core_h"], actor=actor_of(request), at=clock.now()
-        )
-        return Response(RanksAfterJobSerializer({"core_h": given["core_h"], "results": found}).data)
-
-
-class MyWaitingJobsView(APIView):
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"GET": frozenset({SELF_READ})}
-
-    @extend_schema(
-        operation_id="list_my_waiting_jobs", parameters=[WaitingFilterSerializer], responses=WaitingJobsSerializer
-    )
-    def get(self, request: Request) -> Response:
-        """The caller's waiting jobs, in the scheduler's order where an agent lists them, else by fairshare alone."""
-        given = read_query(WaitingFilterSerializer, request)
-        found = list_my_waiting_jobs(
-            policy_slug=given["policy"], actor=actor_of(request), at=clock.now(), limit=MOST_JOBS
-        )
-        return Response(WaitingJobsSerializer(found).data)

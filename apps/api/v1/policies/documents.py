@@ -13,20 +13,18 @@ from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.api.errors import Refusal
-from apps.api.inputs import moment_of, read_body, read_query
+from apps.api.inputs import moment_of, read_query
 from apps.api.parsing import limit_in, read_bounded
-from apps.api.records import record_serializer, serializer_of
+from apps.api.records import serializer_of
 from apps.api.rendering import JSONRenderer, dumps
 from apps.api.v1.policies.views import READ, MomentFilterSerializer
 from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Stale
 from apps.mapping.permissions import load_whole_tree
-from apps.onboarding.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.policies import selectors
 from apps.policies.files.exports import Export, ExportOptions, export_policy, make_export
 from apps.policies.files.import_export import FileImport, PolicyImport, import_policy, plan_import
@@ -274,37 +272,3 @@ def _require_match(request: Request, head_number: int) -> None:
         raise Stale(
             f"The policy is at revision {head_number} now: compare with that revision, and send the document again."
         )
-
-
-# --- Settings of a slurm.conf -----------------------------------------------------------------------------------------
-_MOST_CHARACTERS = 1_000_000
-
-
-class SlurmConfigSerializer(serializers.Serializer[Any]):
-    text = serializers.CharField(
-        max_length=_MOST_CHARACTERS,
-        trim_whitespace=False,
-        help_text="Outputs of scontrol show config, scontrol show partition and sacctmgr -P show qos",
-    )
-
-
-ConfigLineSerializer = serializer_of(ConfigLine)
-
-
-ReadConfigSerializer = record_serializer(
-    SlurmConfig,
-    component="ReadConfig",
-    settings=serializers.DictField(help_text="Parts of a policy's settings, as for the operation `set_policy`"),
-    billing_weights=serializers.DictField(help_text="The same of the usage source that has the records"),
-)
-
-
-class SlurmConfigView(APIView):
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"POST": frozenset({POLICIES_WRITE})}
-
-    @extend_schema(operation_id="read_slurm_config", request=SlurmConfigSerializer, responses=ReadConfigSerializer)
-    def post(self, request: Request) -> Response:
-        """Read algorithm, decay, metric and approach from Slurm's outputs, for a change set. Nothing is stored."""
-        found = read_slurm_config(read_body(SlurmConfigSerializer, request)["text"])
-        return Response(ReadConfigSerializer(found).data)

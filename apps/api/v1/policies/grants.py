@@ -10,7 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import BoundedListField, entry_uid, if_match_header, read_body, read_query, require_if_match
+from apps.api.bounded_fields import BoundedListField
+from apps.api.if_match import if_match_header, require_if_match
+from apps.api.inputs import entry_uid, read_body, read_query
 from apps.api.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.api.views import APIView
 from apps.core import clock

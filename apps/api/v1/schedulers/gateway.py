@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITIES_READ, SCHEDULERS, Scopes, actor_of
-from apps.api.inputs import BoundedDictField, read_body
+from apps.api.bounded_fields import BoundedDictField
+from apps.api.inputs import read_body
 from apps.api.shapes import UtcTimeField
 from apps.api.views import APIView
 from apps.core import clock
@@ -26,7 +27,6 @@ _AMOUNT: dict[str, Any] = {"min_value": 0, "max_value": MOST_BENEFIT}
 _AGENTS: Scopes = {"POST": frozenset({SCHEDULERS})}
 
 
-# --- Requests ---------------------------------------------------------------------------------------------------------
 class AccountSerializer(serializers.Serializer[Any]):
     def get_fields(self) -> dict[str, Any]:
         return {name: serializers.CharField(max_length=1024, required=False, trim_whitespace=False) for name in _NAMES}
@@ -101,7 +101,6 @@ class NewRulesSerializer(RulesSerializer):
     )
 
 
-# --- Answers ----------------------------------------------------------------------------------------------------------
 class DecidedSerializer(serializers.Serializer[Any]):
     job = serializers.CharField()
     group = serializers.CharField()
@@ -168,7 +167,6 @@ class LedgerSerializer(serializers.Serializer[Any]):
     notes = serializers.ListField(child=serializers.CharField())
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 class LedgerView(APIView):
     scopes: ClassVar[Scopes] = {
         "GET": frozenset({SCHEDULERS, PRIORITIES_READ, POLICIES_READ}),

@@ -7,7 +7,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.api.inputs import BoundedDictField, BoundedListField, InstantField
+from apps.api.bounded_fields import BoundedDictField, BoundedListField
+from apps.api.inputs import InstantField
 from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, utc_text
 from apps.schedulers.models import KNOBS, AgentPass, Scheduler
@@ -183,7 +184,6 @@ class NewSchedulerSerializer(ChangedSchedulerSerializer):
     reset_values = None  # type: ignore[assignment]
 
 
-# --- Reports of agents ------------------------------------------------------------------------------------------------
 def _terms_schema() -> dict[str, Any]:
     return {"type": "object", "properties": {name: {"type": "number"} for name in TERMS}, "additionalProperties": False}
 
@@ -309,7 +309,6 @@ class ReportedSerializer(serializers.Serializer[Any]):
     orders_revision = serializers.IntegerField(help_text="If it is higher than the agent's, fetch the orders again")
 
 
-# --- Queue and reasons ------------------------------------------------------------------------------------------------
 @extend_schema_field({**_terms_schema(), "nullable": True})
 class TermsField(serializers.DictField):
     """Terms of a job's priority by name."""

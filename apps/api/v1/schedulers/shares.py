@@ -10,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
-from apps.api.inputs import BoundedListField, read_body
+from apps.api.bounded_fields import BoundedListField
+from apps.api.inputs import read_body
 from apps.api.records import record_serializer
 from apps.api.shapes import UtcTimeField, list_response, list_schema, utc_text
 from apps.api.views import APIView

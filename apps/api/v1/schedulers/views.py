@@ -22,16 +22,10 @@ from apps.api.authentication import (
     actor_of,
 )
 from apps.api.body_limits import MB
+from apps.api.cursors import encode_cursor, read_cursor
 from apps.api.errors import Refusal
-from apps.api.inputs import (
-    encode_cursor,
-    field_refusal,
-    if_match_header,
-    read_body,
-    read_cursor,
-    read_query,
-    require_if_match,
-)
+from apps.api.if_match import if_match_header, require_if_match
+from apps.api.inputs import field_refusal, read_body, read_query
 from apps.api.parsing import StrictJSONParser, limit_in, read_bounded, read_json
 from apps.api.rendering import dumps, is_known
 from apps.api.shapes import list_response, list_schema, utc_text, with_etag

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Mapping
 from io import BytesIO
 from typing import IO, Any, ClassVar
-from zoneinfo import ZoneInfo
 
-from django.conf import settings
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.actor import Actor
 from apps.api.authentication import ANY, SELF_READ, USAGE_WRITE, Scopes, actor_of
+from apps.api.cursors import read_cursor
 from apps.api.errors import Refusal
-from apps.api.inputs import InstantField, field_refusal, read_cursor, read_query
-from apps.api.records import record_serializer, serializer_of
+from apps.api.inputs import InstantField, read_query
+from apps.api.records import record_serializer
 from apps.api.shapes import (
     TABLE_ANSWERS,
     TableFormatField,
@@ -28,69 +25,15 @@ from apps.api.shapes import (
     first_page,
     list_response,
     list_schema,
-    table_response,
 )
+from apps.api.v1.usage.bucket_tables import bucket_table, wanted_buckets
 from apps.api.views import KEY_PARAMETER, APIView, key_of
 from apps.core import clock
-from apps.core.errors import FieldProblem, Invalid
-from apps.core.tables import Column, Row
 from apps.priorities.selectors import count_unmapped_accounts
 from apps.usage import selectors, services
 from apps.usage.parsers.registry import list_formats
-from apps.usage.quality import findings as quality
-
-# --- Sums as tables ---------------------------------------------------------------------------------------------------
-LONGEST = {"hour": timedelta(days=92), "day": timedelta(days=3_660)}
-_TABLE_PAGE = 10_000
-_NAMES = ("namespace", "user", "group", "dn", "fqan", "project")
-_AMOUNTS = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing", "jobs")
-COLUMNS = (
-    Column("at", "instant"),
-    Column("source"),
-    Column("site"),
-    *map(Column, _NAMES),
-    *(Column(name, "number") for name in _AMOUNTS),
-)
 
 
-def wanted_buckets(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `list_buckets`; names in the query are REST's."""
-    names = {"source": "source", "account": "account", "site": "site", "from": "from_at", "to": "to_at"}
-    return {theirs: given.get(ours) for ours, theirs in names.items()} | {"step": given["step"], "by": given["by"]}
-
-
-def bucket_table(given: Mapping[str, Any], actor: Actor) -> StreamingHttpResponse:
-    """All sums of a period as a table.
-
-    Raises:
-        Refusal: `from` or `to` is missing, or there is a cursor.
-        Invalid: the period is too long for its step.
-    """
-    if "cursor" in given:
-        raise field_refusal("cursor", "can't be combined with a table, which has all pages")
-    for end in ("from", "to"):
-        if end not in given:
-            raise field_refusal(end, "is required for a table: an instant with UTC offset")
-    longest = LONGEST[given["step"]]
-    if not timedelta(0) < given["to"] - given["from"] <= longest:
-        message = f"must come after from, by {longest.days:,} days at most in steps of one {given['step']}"
-        raise Invalid(f"to {message}.", fields=[FieldProblem("to", message)])
-    return table_response("usage", COLUMNS, _rows(wanted_buckets(given), actor), given["format"])
-
-
-def _rows(wanted: dict[str, Any], actor: Actor) -> Iterator[Row]:
-    after: list[Any] | None = None
-    while True:
-        found = selectors.list_buckets(selectors.BucketQuery(**wanted, after=after, limit=_TABLE_PAGE), actor=actor)
-        for row in found:
-            names = (getattr(row.account, name, "") for name in _NAMES)
-            yield (row.at, row.source, row.site, *names, *(getattr(row, name) for name in _AMOUNTS))
-        if len(found) < _TABLE_PAGE:
-            return
-        after = found[-1].place
-
-
-# --- Records and sums -------------------------------------------------------------------------------------------------
 class FormatFieldSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="Name in the format")
     meaning = serializers.CharField(help_text="Its counterpart in a usage record")
@@ -281,61 +224,3 @@ def _is_gzip(request: Request) -> bool:
     raise Refusal(
         f"Content-Encoding {encoding[:40]} is not supported: use gzip.", code="unsupported_encoding", status=415
     )
-
-
-# --- Data issues ------------------------------------------------------------------------------------------------------
-class QualityFilterSerializer(serializers.Serializer[Any]):
-    days = serializers.IntegerField(min_value=1, max_value=366, required=False, default=28)
-
-
-class QualitySerializer(serializers.Serializer[Any]):
-    source = serializers.CharField()  # type: ignore[assignment]
-    received = serializer_of(quality.Received)()
-    missing_hours = serializers.IntegerField(
-        help_text="Number of hours without usage in which the source's interval makes some expected"
-    )
-    changed = serializers.IntegerField(help_text="Number of jobs that changed after their end")
-    changed_core_s = serializers.FloatField(
-        allow_null=True, help_text="Sum of these changes; null unless the caller may read all usage"
-    )
-    too_late_core_s = serializers.FloatField(
-        allow_null=True,
-        help_text="Usage that was reported after its records expired; null unless the caller may read all usage",
-    )
-    held = serializers.IntegerField(help_text="Number of periods that another source reported too")
-    vanished = serializers.IntegerField(
-        help_text="Number of running jobs that were closed because the queue listing no longer had them"
-    )
-    no_processors = serializers.IntegerField(help_text="Number of jobs with 0 processors, whose usage is 0")
-    skew_s = serializers.FloatField(allow_null=True, help_text="How far the newest end was ahead of the server's clock")
-
-
-class QualityListView(APIView):
-    reach = "objects"
-    scopes: ClassVar[Scopes] = {"GET": ANY}
-
-    @extend_schema(
-        operation_id="list_data_quality", parameters=[QualityFilterSerializer], responses=list_schema(QualitySerializer)
-    )
-    def get(self, request: Request) -> Response:
-        """Data quality of each source over the last days: gaps, late and changed records, conflicts between sources."""
-        actor = actor_of(request)
-        span = timedelta(days=read_query(QualityFilterSerializer, request)["days"])
-        sources = selectors.list_sources(actor=actor)
-        zone = ZoneInfo(settings.TIME_ZONE)
-        issues = quality.list_data_issues(sources=sources, span=span, at=clock.now(), zone=zone, actor=actor)
-        rows = [{"source": one.slug, "skew_s": one.skew_s, **_counts(issues[one.slug])} for one in sources]
-        return list_response(QualitySerializer(rows, many=True).data)
-
-
-def _counts(issues: quality.DataIssues) -> dict[str, Any]:
-    return {
-        "received": issues.received,
-        "missing_hours": sum(day.n_missing for day in issues.days),
-        "changed": issues.changed[0],
-        "changed_core_s": issues.changed[1],
-        "too_late_core_s": issues.too_late[1],
-        "held": issues.n_held,
-        "vanished": issues.n_vanished,
-        "no_processors": issues.n_no_processors,
-    }
