@@ -1,4 +1,4 @@
-"""Parts of a request, read and validated in one way: query, body, cursor, If-Match, instants and entries."""
+"""Parts of a request, read and validated in one way: query, body, instants and entries."""
 
 from __future__ import annotations
 

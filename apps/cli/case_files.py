@@ -1,4 +1,4 @@
-"""Input and output of `compute`, `jobs` and `simulate`: cases and scenarios from files, results as one JSON list."""
+"""Input and output of `compute`, `jobs` and `simulate`: cases from files, results as one JSON list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the site's state: usage sources, policies, federation, background runs, mail and tokens."""
+"""Prometheus metrics of the site's state: background runs, mail and tokens; and how a metric is made."""
 
 from __future__ import annotations
 

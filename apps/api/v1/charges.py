@@ -1,4 +1,4 @@
-"""Charges of single jobs in a policy with their arithmetic, and adjustments of usage with their current amount."""
+"""Charges of single jobs in a policy with their arithmetic."""
 
 from __future__ import annotations
 

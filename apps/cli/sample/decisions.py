@@ -1,4 +1,4 @@
-"""Allocations, requests, drafts, tokens and webhooks of the sample grid."""
+"""Requests, drafts, tokens and webhooks of the sample grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample grid: organisations, projects, users, six sites, and their jobs of three months. Deterministic."""
+"""The sample grid: organisations, projects, users and six sites. Deterministic."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.api.v1.usage import views
+from apps.api.v1.usage import bucket_tables
 from apps.core.tables import Column, pieces
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
@@ -152,7 +152,7 @@ def test_table_and_lines_of_priorities_agree(computed: Site, scheduler: Caller) 
 
 
 def test_usage_as_a_table_has_every_page(computed: Site, admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "_TABLE_PAGE", 3)
+    monkeypatch.setattr(bucket_tables, "_TABLE_PAGE", 3)
     texts, values = both(admin, BUCKETS, **PERIOD)
     assert sum(row["cpu_s"] for row in values) == 10 * 3600 == sum(Bucket.objects.values_list("cpu_s", flat=True))
     rows = admin.get(BUCKETS, PERIOD).json()["results"]

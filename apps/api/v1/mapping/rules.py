@@ -1,4 +1,4 @@
-"""The mapping of a policy: rules, previews of changes, versions, unmapped accounts, and accounts attached by hand."""
+"""The mapping of a policy: rules, previews of changes, versions and unmapped accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The caller's priorities, explanations level by level, comparison of two leaves, and where to submit the next job."""
+"""The caller's priorities and explanations, level by level."""
 
 from __future__ import annotations
 

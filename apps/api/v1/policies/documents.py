@@ -1,4 +1,4 @@
-"""A whole policy as a document in any format: export, proposal, comparison; and settings read from a slurm.conf."""
+"""A whole policy as a document in any format: export, proposal and comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies, their revisions, differences between revisions, and the history of one entry."""
+"""Policies and their revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shadow mode: set-up from outputs of Slurm's commands, comparison with the scheduler's numbers, and switching on."""
+"""Shadow mode: comparison with the scheduler's numbers, and switching on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage: push of records, hourly and daily sums, formats of accounting logs, and data quality by source."""
+"""Usage: push of records, hourly and daily sums, and formats of accounting logs."""
 
 from __future__ import annotations
 
