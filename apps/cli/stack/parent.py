@@ -1,4 +1,7 @@
-"""A process that ends with the one that has started it, however that ends."""
+"""A process that ends with the one that has started it, however that ends, so that there are no orphans.
+
+On Linux the kernel ends it (PR_SET_PDEATHSIG), elsewhere a thread that watches the parent.
+"""
 
 from __future__ import annotations
 

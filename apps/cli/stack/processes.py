@@ -1,8 +1,4 @@
-"""Processes of the stack: process table, end of children with their parent, and log files.
-
-Children end with their parent, so that there are no orphans: on Linux by the kernel (PR_SET_PDEATHSIG), elsewhere by a
-thread that watches the parent.
-"""
+"""The table of running processes, and how those of the stack are ended."""
 
 from __future__ import annotations
 
