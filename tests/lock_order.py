@@ -53,14 +53,14 @@ class LockWatch:
     wrong: list[str] = field(default_factory=list)
     _held: dict[int, tuple[Any, list[str]]] = field(default_factory=dict)  # by connection: transaction, tables
 
-    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    def __call__(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
         table = locked_table(sql) if isinstance(sql, str) else None
         if table is not None:
             self._note(context["connection"], table)
         return execute(sql, params, many, context)
 
     def _note(self, connection: BaseDatabaseWrapper, table: str) -> None:
-        blocks = [block for block in connection.atomic_blocks if not block._from_testcase]
+        blocks = [block for block in connection.atomic_blocks if not getattr(block, "_from_testcase", False)]
         if not blocks:
             return
         transaction, tables = self._held.get(id(connection), (None, []))
