@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
-import time
 from datetime import timedelta
 from typing import Any
 
 from django_celery_beat.schedulers import DatabaseScheduler
 
-logger = logging.getLogger(__name__)
-
-_CHECK_S = 30.0
 _SLACK = timedelta(seconds=5)  # by which clocks are adjusted all the time
 
 
@@ -26,7 +21,6 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit())
         super().__init__(*args, **kwargs)
-        self._checked_s = time.monotonic()
 
     def tick(self, *args: Any, **kwargs: Any) -> Any:
         """After the clock was set back, every entry runs again from now on, not when the old time comes again."""
@@ -37,9 +31,6 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
             self._dirty.add(entry.name)  # else the next read of the table brings the old time back
         if late:
             self._heap = None  # it is ordered by the old time
-        if time.monotonic() - self._checked_s >= _CHECK_S:
-            self._checked_s = time.monotonic()
-            check_workers()
         return super().tick(*args, **kwargs)
 
     def setup_schedule(self) -> None:
@@ -48,14 +39,3 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         stored = set(self.Model.objects.filter(name__in=wanted).values_list("name", flat=True))
         if wanted - stored:
             raise RuntimeError(f"Not in the schedule: {', '.join(sorted(wanted - stored))}. Start beat again.")
-
-
-def check_workers() -> None:
-    """Silent workers evaluate no notices, so that beat opens theirs."""
-    from apps.core import clock
-    from apps.notices.evaluation import evaluate
-
-    try:
-        evaluate(at=clock.now(), only=("workers_silent",))
-    except Exception:  # ringing goes on whatever this meets
-        logger.exception("Workers can't be checked now.")

@@ -33,7 +33,8 @@ from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.notices.models import Notice
 from apps.notices.models import Rule as NoticeRule
-from apps.notices.rules import Place, set_rule
+from apps.notices.places import Place
+from apps.notices.rules import set_rule
 from apps.notices.webhooks import make_webhook
 from apps.policies.access.delegation import tag_of
 from apps.policies.allocations.capacities import CapacityTerms, add_capacity
@@ -285,20 +286,20 @@ class World:
         return request_shares(policy_slug="grid", entry_uid=physics, terms=terms, reason=reason, at=AT, actor=pia).pk
 
     def _notice(self) -> int:
-        """That the guest's role at /physics/bob ends."""
+        """That core-hours of /physics/bob end, where the guest has a role."""
         grant = Grant.objects.get(user=self.people["guest"])
-        facts = {"grant": grant.pk, "who": "guest", "role": "viewer", "path": "/physics/bob", "ends_on": "2026-12-01",
-                 "is_over": False}  # fmt: skip
+        facts = {"path": "/physics/bob", "ends_on": "2026-12-01", "core_h": 10.0, "is_over": False}
         return Notice.objects.create(
-            kind="ending_roles", key=str(self._a_number()), level="warn", facts=facts, policy=self.site.policy,
+            kind="ending_allocations", key=str(self._a_number()), level="warn", facts=facts, policy=self.site.policy,
             entry_uid=grant.entry_uid, opened_at=AT, news_at=AT, changed_at=AT,
         ).pk  # fmt: skip
 
     def _notice_rule(self) -> int:
-        place = Place(policy=self.site.policy, entry_uid=self.site.uid("/physics"))
-        NoticeRule.objects.filter(policy=self.site.policy).delete()
-        pia = Actor(user=self.site.pia, via="page")
-        return set_rule(kind="drift", place=place, is_on=True, terms={"days": 5}, version=0, at=AT, actor=pia).pk
+        policy, terms = self.site.policy, {"percent": 20}
+        NoticeRule.objects.filter(policy=policy).delete()
+        return set_rule(
+            kind="unmapped_usage", policy=policy, is_on=True, terms=terms, version=0, at=AT, actor=SYSTEM
+        ).pk
 
     def _webhook(self) -> int:
         place = Place(policy=self.site.policy, entry_uid=self.site.uid("/physics"))

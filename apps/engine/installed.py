@@ -15,8 +15,9 @@ GROUPS = (
     "fairshare.benefits",
     "fairshare.accounting_formats",
     "fairshare.policy_formats",
-    "fairshare.notice_kinds",
 )
+# Groups of earlier versions that nothing reads any more.
+REMOVED_GROUPS = ("fairshare.notice_kinds",)
 Brought = TypeVar("Brought")
 
 

@@ -8,15 +8,12 @@ class NoticesConfig(AppConfig):
     label = "notices"
 
     def ready(self) -> None:
-        from django.core.checks import register as register_check
         from django.db.models.signals import post_migrate
 
         from apps.notices import digests, webhook_calls, webhooks
-        from apps.notices.checks import check_notice_kinds
         from apps.notices.rules import make_site_rules
         from apps.runs.kinds import register
 
-        register_check(check_notice_kinds)
         register(webhooks.RUN_KIND, webhook_calls.run_calls, is_outgoing=True)
         register(digests.RUN_KIND, digests.run_mails, is_outgoing=True)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

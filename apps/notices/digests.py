@@ -29,7 +29,7 @@ from apps.accounts.models import User
 from apps.accounts.sign_in.passwords import is_reset_due, send_resets
 from apps.core.errors import FieldProblem, Invalid, NotAllowed
 from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
-from apps.notices.kinds import kinds
+from apps.notices.kinds import is_kind
 from apps.notices.mail import address, make_message, one_line
 from apps.notices.models import Mail, Notice, Preference
 from apps.notices.selectors import NoticeLine, list_open_notices
@@ -74,7 +74,7 @@ def set_preference(*, interval: str, hour: int, muted: Sequence[str], actor: Act
         problems.append(FieldProblem("interval", f"is one of {', '.join(Preference.Interval.values)}"))
     if isinstance(hour, bool) or not 0 <= hour <= 23:
         problems.append(FieldProblem("hour", "is a whole number from 0 to 23"))
-    problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if name not in kinds()]
+    problems += [FieldProblem("muted", f"{name[:40]!r} is no kind of notice") for name in muted if not is_kind(name)]
     if problems:
         raise Invalid(f"{problems[0].where} {problems[0].message}.", fields=problems)
     given = {"interval": interval, "hour": hour, "muted": sorted(set(muted))}

@@ -16,8 +16,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.clock_watch import believed
-from apps.notices.kinds import kinds
-from apps.notices.kinds.base import Finding, Kind, PolicyPlace, SitePlace, SourcePlace
+from apps.notices.kind import Finding, Kind, PolicyPlace, SourcePlace
+from apps.notices.kinds import KINDS
 from apps.notices.models import Notice, Rule
 from apps.notices.rules import RuleIndex, ensure_site_rules
 from apps.policies.models import Policy
@@ -27,7 +27,7 @@ from apps.usage.models import Source
 logger = logging.getLogger(__name__)
 
 KEPT_AFTERWARDS = timedelta(days=90)
-MOST_OPEN = 1_000  # of one kind at one entry or source, about no single person
+MOST_OPEN = 1_000  # of one kind in one policy or source, about no single person
 MOST_OF_PERSON = 100  # about one person
 _WORSE = {"info": 0, "warn": 1, "bad": 2}
 _LOCK = 0x6E6F7469  # "noti": serialises evaluations of one kind at one place
@@ -42,8 +42,8 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
     rules = list(Rule.objects.order_by("pk"))
     _close_archived(at)
     n_opened = 0
-    for kind in (kind for kind in kinds().values() if only is None or kind.name in only):
-        for check in _CHECKS[kind.watches](kind, RuleIndex(kind, rules), at):
+    for kind in (kind for kind in KINDS if only is None or kind.name in only):
+        for check in _CHECKS[kind.watches](RuleIndex(kind, rules), at):
             try:
                 n_opened += _update_notices(kind, check, at)
             except DatabaseError:
@@ -85,26 +85,20 @@ class _Check:
         return list(found.values())
 
 
-def _policies(kind: Kind, ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
+def _policies(ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
     for policy in Policy.objects.filter(head_number__gt=0).order_by("pk"):
-        tree = load_tree(policy)
-        ruled = ruling.for_policy(policy, tree)
-        place = PolicyPlace(policy, tree, ruled.terms_at, at, timezone.localdate(at))
-        yield _Check(None if ruled.is_off else place, policy=policy)
+        terms = ruling.for_policy(policy)
+        place = None if terms is None else PolicyPlace(policy, load_tree(policy), terms, at, timezone.localdate(at))
+        yield _Check(place, policy=policy)
 
 
-def _sources(kind: Kind, ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
+def _sources(ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
+    terms = ruling.for_site()
     for source in Source.objects.order_by("pk"):
-        terms = ruling.for_source(source)
         yield _Check(None if terms is None else SourcePlace(source, terms, at, timezone.localdate(at)), source=source)
 
 
-def _site(kind: Kind, ruling: RuleIndex, at: datetime) -> Iterable[_Check]:
-    terms = ruling.for_site()
-    yield _Check(None if terms is None else SitePlace(terms, at, timezone.localdate(at)))
-
-
-_CHECKS = {"policy": _policies, "source": _sources, "site": _site}
+_CHECKS = {"policy": _policies, "source": _sources}
 
 
 def _update_notices(kind: Kind, check: _Check, at: datetime) -> int:

@@ -11,15 +11,10 @@ from django.db.models import F, Q
 
 
 class Rule(models.Model):
-    """What is checked where, with its limits. The nearest rule above a thing applies.
-
-    Without policy and source it is for the site; with an entry it applies to what is below that entry.
-    """
+    """What is checked where, with its limits: in one policy, or, without one, on the site."""
 
     kind = models.CharField(max_length=32)
     policy = models.ForeignKey("policies.Policy", null=True, on_delete=models.CASCADE, related_name="notice_rules")
-    entry_uid = models.UUIDField(null=True)
-    source = models.ForeignKey("usage.Source", null=True, on_delete=models.CASCADE, related_name="notice_rules")
     is_on = models.BooleanField(default=True)
     terms = models.JSONField(default=dict)  # by name; missing ones are the kind's defaults
     version = models.PositiveIntegerField(default=1)  # for ETag
@@ -29,13 +24,7 @@ class Rule(models.Model):
     class Meta:
         verbose_name_plural = "notice rules"
         constraints = [
-            models.UniqueConstraint(
-                fields=["kind", "policy", "entry_uid", "source"], name="notices_rule_once", nulls_distinct=False
-            ),
-            models.CheckConstraint(
-                condition=Q(entry_uid=None) | Q(policy__isnull=False), name="notices_rule_entry_in_policy"
-            ),
-            models.CheckConstraint(condition=Q(policy=None) | Q(source=None), name="notices_rule_one_place"),
+            models.UniqueConstraint(fields=["kind", "policy"], name="notices_rule_once", nulls_distinct=False),
         ]
 
     def __str__(self) -> str:

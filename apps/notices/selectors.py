@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.notices.kind import Kind, Sentence
 from apps.notices.kinds import is_visible, kind_of
-from apps.notices.kinds.base import Kind, Sentence
 from apps.notices.models import Mark, Notice
 from apps.notices.visibility import Reader
 

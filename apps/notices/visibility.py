@@ -9,8 +9,8 @@ from uuid import UUID
 import numpy as np
 
 from apps.accounts.actor import Actor
-from apps.core.errors import DomainError, NotFound
-from apps.policies.access.holders import GrantLine, get_grant_line
+from apps.core.errors import DomainError
+from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Rights, Verb, require_policy, rules_all, rules_within
 from apps.policies.models import Policy
 from apps.policies.requests.inbox import Decider
@@ -34,12 +34,9 @@ class PolicyVisibility:
     def decider(self) -> Decider:
         return Decider(self.policy, self._actor, self._at)
 
-    def grant(self, number: int) -> GrantLine | None:
-        """None if there is no such grant or the reader may not see it."""
-        try:
-            return get_grant_line(policy_slug=self.policy.slug, grant_id=number, at=self._at, actor=self._actor)
-        except NotFound:
-            return None
+    @cached_property
+    def _map_rights(self) -> MapRights:
+        return MapRights(self.policy, self.view.tree, self._actor, self._at)
 
     @cached_property
     def _concerned(self) -> Mask:
@@ -67,21 +64,19 @@ class PolicyVisibility:
         i = None if uid is None else self.view.tree.index_of_uid(uid)
         return i is not None and bool(self.view.visibility.outright[i])
 
-    def sees_all_children(self, uid: UUID | None) -> bool:
-        """Whether the reader sees exact numbers of every child of the entry, and holds a role there."""
+    def has_place_below(self, uid: UUID | None) -> bool:
+        """Whether the reader sees the entry, and has an account or holds a grant below it."""
         i = None if uid is None else self.view.tree.index_of_uid(uid)
-        if i is None:
+        if i is None or not self.view.visibility.may_see(i):
             return False
-        children = list(self.view.tree.children(i))
-        return bool(self._concerned[children].all() and self.view.visibility.outright[children].all())
+        below = self.view.tree.subtree_mask(i)
+        below[i] = False
+        granted = (self.view.tree.index_of_uid(one) for one in self.rights.anywhere)
+        return any(below[own] for own in self.view.own_entries) or any(at is not None and below[at] for at in granted)
 
-    def edits_shares_around(self, uid: UUID | None) -> bool:
-        """Whether the reader may edit shares in the entry's group, or below the entry."""
+    def maps_accounts_at(self, uid: UUID | None) -> bool:
         i = None if uid is None else self.view.tree.index_of_uid(uid)
-        if i is None:
-            return False
-        sees, parent = self.view.visibility, int(self.view.tree.parent[i])
-        return sees.may_see(i) and (sees.may_divide(i) or (parent >= 0 and sees.may_divide(parent)))
+        return i is not None and self._map_rights.may_map(i)
 
     def holds_over_all(self, verb: Verb) -> bool:
         return rules_all(self._actor, "policies:read") or self.view.tree.uuid(0) in self.rights.at(verb)

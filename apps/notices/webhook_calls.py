@@ -31,11 +31,10 @@ from apps.accounts.clock_watch import believed
 from apps.accounts.sign_in.sealing import unseal
 from apps.core.errors import DomainError
 from apps.core.outbound import Limits, Resolve, fetch
-from apps.notices.kinds import is_visible, kinds
-from apps.notices.kinds.base import Sentence
+from apps.notices.kinds import is_visible, kind_of
 from apps.notices.mail import address
 from apps.notices.models import Delivery, Notice, Webhook
-from apps.notices.rules import Place, may_set
+from apps.notices.places import Place, may_set
 from apps.notices.visibility import Reader
 from apps.notices.webhooks import PURPOSE, RUN_KIND, drop_waiting, host_of
 from apps.policies.tree.stored import load_tree
@@ -324,8 +323,7 @@ def body_of(delivery: Delivery, at: datetime) -> bytes:
 
 
 def payload_of(notice: Notice) -> dict[str, Any]:
-    kind = kinds().get(notice.kind)  # None if its package was uninstalled
-    sentence = Sentence(notice.kind, notice.facts, notice.kind) if kind is None else kind.describe(notice.facts)
+    sentence = kind_of(notice.kind).describe(notice.facts)
     return {
         "id": notice.pk,
         "kind": notice.kind,

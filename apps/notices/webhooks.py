@@ -20,9 +20,9 @@ from apps.accounts.actor import Actor
 from apps.accounts.sign_in.sealing import seal
 from apps.core.addresses import Refused, target_of
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooOften
-from apps.notices.kinds import kinds
+from apps.notices.kinds import is_kind
 from apps.notices.models import Delivery, Webhook
-from apps.notices.rules import Place, may_set, require_place
+from apps.notices.places import Place, may_set, require_place
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import enqueue_run
 
@@ -234,7 +234,7 @@ def _checked(name: str, url: str, wanted: Sequence[str]) -> dict[str, Any]:
         target_of(url)
     except Refused as error:
         problems.append(FieldProblem("url", error.message))
-    problems += [FieldProblem("kinds", f"{each[:40]!r} is no kind of notice") for each in wanted if each not in kinds()]
+    problems += [FieldProblem("kinds", f"{each[:40]!r} is no kind of notice") for each in wanted if not is_kind(each)]
     if problems:
         raise Invalid(f"{problems[0].where}: {problems[0].message}", fields=problems)
     return {"name": clean, "url": url, "kinds": sorted(set(wanted))}

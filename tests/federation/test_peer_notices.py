@@ -16,7 +16,7 @@ from apps.federation import control
 from apps.federation.models import Mount, Subscription
 from apps.notices import selectors
 from apps.notices.evaluation import evaluate
-from apps.notices.kinds import kinds
+from apps.notices.sentences import stale_peer
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
@@ -83,8 +83,8 @@ def test_a_blocked_peer_has_a_notice_until_its_key_is_trusted(
     feed.tell({H11: {P1: 60}})
     look_at(remote, monkeypatch, AT)
     text = f"{remote} signs with an untrusted key: it isn’t fetched until an administrator decides."
-    assert open_texts(pia, "blocked_peer") == [text]
-    line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "blocked_peer")
+    assert open_texts(pia, "stale_peer") == [text]
+    line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "stale_peer")
     if what == "mount":
         assert notice_lines.url_of(line) == f"/federation/mounts/{remote.pk}/"
     fingerprint = SigningKey(bytes(32)).public.fingerprint
@@ -96,11 +96,11 @@ def test_a_blocked_peer_has_a_notice_until_its_key_is_trusted(
         at=AT,
         actor=COMMAND,
     )
-    assert open_texts(pia, "blocked_peer") == []
+    assert open_texts(pia, "stale_peer") == []
 
 
-def test_a_rejected_document_has_a_notice_until_a_valid_one_arrives(
-    mounted: Mount, vo: OtherSide, pia: Actor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_rejected_document_is_logged_once_and_named_until_a_valid_one_arrives(
+    mounted: Mount, vo: OtherSide, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = load_tree(mounted.policy).digest
     vo.publish([*projects(), Node(UUID(int=0x900), P1, "an\u200bna", "user", is_group=False)])
@@ -109,63 +109,27 @@ def test_a_rejected_document_has_a_notice_until_a_valid_one_arrives(
     named = "/P-A1/an[U+200B]na has a name that contains U+200B, which is invisible; leave it out. "
     assert mounted.error.startswith(named)
     assert load_tree(Policy.objects.get()).digest == before, "the last good one stays"
-    (text,) = open_texts(pia, "refused_document")
-    assert mounted.error in text
-    (line,) = (one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "refused_document")
-    assert notice_lines.url_of(line) == f"/federation/mounts/{mounted.pk}/"
     assert named in "".join(status_lines([mounted], [], AT))
     logged = [record.getMessage() for record in caplog.records if record.name == "apps.federation.fetch_requests"]
     assert len(logged) == 1, "the same refusal is logged once"
     assert named in logged[0]
     vo.publish()
     look_at(mounted, monkeypatch, AT)
-    assert open_texts(pia, "refused_document") == []
-
-
-def test_the_notice_of_a_held_document_links_to_its_review(
-    mounted: Mount, vo: OtherSide, pia: Actor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vo.publish(projects(p1=10, p2=70))
-    assert look_at(mounted, monkeypatch, AT).outcome == "held"
-    text = "Version 2 of vo-a.example, vo-a exceeds the limits and waits for a decision."
-    assert open_texts(pia, "held_document") == [text]
-    line = next(one for one in selectors.list_open_notices(pia, AT) if one.kind.name == "held_document")
-    assert mounted.held is not None
-    assert str(mounted.held.pk) in notice_lines.url_of(line)
-    vo.publish()
-    look_at(mounted, monkeypatch, AT)
-    assert open_texts(pia, "held_document") == []
-
-
-def test_usage_above_capacity_has_a_notice_until_approved(
-    subscription: Subscription, feed: OtherFeed, pia: Actor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    feed.tell({H11: {P1: 1e6}}, [(P1, H11, 1_000)], capacity_cores=2_000.0)
-    look_at(subscription, monkeypatch, AT)
-    assert open_texts(pia, "held_usage") == [
-        "site-b.example, vo-a reports more usage than its 100 cores allow in 1 hour, which doesn’t count. "
-        "site-b.example, vo-a reports running jobs on more than its 100 cores: they don’t count. "
-        "site-b.example, vo-a now declares 2,000 cores; 100 are approved."
-    ]
-    control.agree_capacity(subscription=subscription.pk, cores=2_000, reason="They grew.", at=AT, actor=COMMAND)
-    look_at(subscription, monkeypatch, AT)
-    assert open_texts(pia, "held_usage") == []
+    assert mounted.error == ""
 
 
 @pytest.mark.usefixtures("subscription")
 def test_other_users_get_no_notice(pia: Actor) -> None:
     nobody = Actor(user=User.objects.create_user(username="nobody"), via="page")
-    Subscription.objects.update(state="blocked", running_held=True)
-    evaluate(at=DAY_LATER)
-    ours = {"stale_peer", "blocked_peer", "held_usage"}
-    assert {line.kind.name for line in selectors.list_open_notices(pia, DAY_LATER)} >= ours
-    assert not ours & {line.kind.name for line in selectors.list_open_notices(nobody, DAY_LATER)}
+    Mount.objects.update(good_at=DAY_LATER)
+    for state in ("active", "blocked"):
+        Subscription.objects.update(state=state)
+        assert len(open_texts(pia, "stale_peer", DAY_LATER)) == 1
+        assert open_texts(nobody, "stale_peer", DAY_LATER) == []
 
 
 def test_a_forked_history_and_an_unknown_key_have_different_notices() -> None:
-    facts = {"what": "vo-a.example, vo-a", "code": "forked"}
-    open_texts = [
-        kinds()["blocked_peer"].describe({**facts, "code": code}).text for code in ("forked", "unknown_key", "")
-    ]
-    assert all(facts["what"] in text for text in open_texts)
-    assert len(set(open_texts)) == 3
+    what = "vo-a.example, vo-a"
+    texts = [stale_peer({"what": what, "blocked_for": code}).text for code in ("forked", "unknown_key", "")]
+    assert all(what in text for text in texts)
+    assert len(set(texts)) == 3

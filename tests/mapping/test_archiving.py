@@ -88,9 +88,9 @@ def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site
     )
     asked = recompute_stale(at=AT.replace(hour=15))
     assert Run.objects.filter(pk__in=asked, subject="policy:grid").exists()
-    facts = {"policy": "Grid", "slug": "grid", "snapshot": 1}
+    facts = {"policy": "Grid", "error": "no such column"}
     when = {"opened_at": AT, "news_at": AT, "changed_at": AT}
-    Notice.objects.create(kind="damaged_snapshot", key="grid", level="bad", policy=site.policy, facts=facts, **when)
+    Notice.objects.create(kind="recompute_failed", key="grid", level="bad", policy=site.policy, facts=facts, **when)
     reader = Actor(user=site.admin, via="page")
     assert len(list_open_notices(reader, AT)) == 1
     removal.archive_policy(slug="grid", **WHY)

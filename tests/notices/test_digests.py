@@ -27,8 +27,8 @@ from apps.notices.models import Mail, Notice, Preference
 from apps.policies.models import Grant
 from tests.api.small_site import Site
 from tests.examples import first
-from tests.grants import make_grant
 from tests.instants import AT
+from tests.notices.notices_site import give_core_hours
 from tests.refusals import refused
 from tests.sign_in import sign_in
 
@@ -65,29 +65,21 @@ def test_a_reported_notice_is_not_repeated_the_next_day(notified: Site) -> None:
     deliver(AT)
     deliver(AT + DAY)
     assert len(to("pia")) == 1
-    held = make_grant(
-        notified.nobody,
-        notified.uid("/physics/bob"),
-        "viewer",
-        policy=notified.policy,
-        verbs=["view_aggregate"],
-        expires_at=AT + 9 * DAY,
-        reason="r",
-        granted_by=notified.pia,
-    )
+    give_core_hours(notified, ends_on=(AT + 9 * DAY).date(), path="/physics/bob")
     evaluate(at=AT + DAY)
     deliver(AT + 2 * DAY)
     second = to("pia")[1].body
-    new, older = second.find("/physics/bob"), second.rfind("pia")
+    new, older = second.find("/physics/bob"), second.rfind("/physics:")
     assert -1 < new < older, "what is new first, what is still open after it"
     assert second.count("/physics/bob") == 1
-    assert held.pk
 
 
 def test_read_notices_and_muted_kinds_are_omitted(notified: Site) -> None:
-    notice = Notice.objects.get(kind="ending_roles")
+    notice = Notice.objects.get(kind="ending_allocations")
     selectors.mark_read(ids=[notice.pk], at=AT, actor=Actor(notified.pia, "page"))
-    set_preference(interval="daily", hour=8, muted=["late_source", "ending_roles"], actor=Actor(notified.admin, "page"))
+    set_preference(
+        interval="daily", hour=8, muted=["late_source", "ending_allocations"], actor=Actor(notified.admin, "page")
+    )
     assert deliver(AT) == 0
     assert set(Mail.objects.values_list("state", flat=True)) == {"empty"}
 
@@ -96,7 +88,7 @@ def test_weekly_is_once_a_week(notified: Site) -> None:
     set_preference(interval="weekly", hour=8, muted=[], actor=Actor(notified.pia, "page"))
     deliver(AT)
     assert Mail.objects.get(user=notified.pia).period == "2026-W47"
-    Notice.objects.filter(kind="ending_roles").update(news_at=AT + HOUR)
+    Notice.objects.filter(kind="ending_allocations").update(news_at=AT + HOUR)
     deliver(AT + DAY)
     assert len(to("pia")) == 1
     deliver(AT + 3 * DAY)  # Monday
@@ -347,7 +339,7 @@ def test_the_subject_names_the_notice_and_lines_link_to_it(notified: Site, clien
     assert f"- {line.sentence.text}\n  https://fairshare.example.org/notices/{line.notice.pk}/\n" in sent.body
     sign_in(client, notified.pia)
     answer = client.get(f"/notices/{line.notice.pk}/")
-    assert (answer.status_code, answer["Location"]) == (303, "/policy/grid/access/")
+    assert (answer.status_code, answer["Location"]) == (303, "/policy/grid/allocations/")
 
 
 def test_one_click_stops_mail_without_sign_in_or_form_token(notified: Site) -> None:

@@ -10,18 +10,18 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.models import Token, User
-from apps.core.errors import Invalid, NotAllowed, NotFound
+from apps.accounts.models import User
+from apps.core.errors import Invalid, NotFound
 from apps.notices import evaluation, selectors
 from apps.notices.evaluation import evaluate
-from apps.notices.kinds import kind_of, kinds
+from apps.notices.kinds import KINDS, kind_of
 from apps.notices.models import Mark, Notice, Rule
-from apps.notices.rules import NEW, Place, set_rule
-from apps.policies.models import Grant, Policy
+from apps.notices.rules import NEW, set_rule
+from apps.policies.models import ChangeSet, Policy
 from apps.usage.models import Source
 from tests.api.small_site import Site
-from tests.grants import make_grant
 from tests.instants import AT
+from tests.notices.notices_site import give_core_hours
 from tests.refusals import refused
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -77,25 +77,34 @@ def test_an_evaluation_that_was_overtaken_changes_nothing(site: Site) -> None:
 
 
 def test_a_kind_opens_a_limited_number_of_notices_at_one_place(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    Grant.objects.update(expires_at=AT + DAY)
-    assert Grant.objects.count() == 2
+    for path in ("/physics", "/biology"):
+        give_core_hours(site, ends_on=(AT + DAY).date(), path=path)
     monkeypatch.setattr(evaluation, "MOST_OPEN", 1)
-    assert evaluate(at=AT, only={"ending_roles"}) == 1
+    assert evaluate(at=AT, only={"ending_allocations"}) == 1
     monkeypatch.setattr(evaluation, "MOST_OPEN", 2)
-    assert evaluate(at=AT, only={"ending_roles"}) == 1
+    assert evaluate(at=AT, only={"ending_allocations"}) == 1
 
 
 def test_notices_about_one_person_hide_none_about_another(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other's token ends last, and its number is far beyond the limit."""
+    """The other's request is the oldest, so that it is found last."""
     monkeypatch.setattr(evaluation, "MOST_OF_PERSON", 3)
     monkeypatch.setattr(evaluation, "MOST_OPEN", 3)
-    about: dict[str, Any] = {"scopes": ["self:read"], "created_at": AT - 90 * DAY, "digest": b"", "last_four": "abcd"}
-    for n in range(8):
-        Token.objects.create(user=site.pia, name=f"t{n}", public_id=f"t{n}", expires_at=AT + n * HOUR, **about)
-    Token.objects.create(user=site.ben, name="last", public_id="last", expires_at=AT + DAY, **about)
-    assert evaluate(at=AT, only={"ending_tokens"}) == 4
-    named = Notice.objects.filter(kind="ending_tokens").values_list("facts__who", flat=True)
-    assert sorted(named) == ["ben", "pia", "pia", "pia"]
+    for author in (site.ben, *[site.pia] * 8):
+        ChangeSet.objects.create(
+            policy=site.policy,
+            base_number=1,
+            state="withdrawn",
+            origin="request",
+            asks_entry_uid=site.uid("/physics"),
+            author=author,
+            author_name=author.username,
+            decided_name="admin",
+            created_at=AT,
+            updated_at=AT,
+        )
+    assert evaluate(at=AT, only={"request_decided"}) == 4
+    about = Notice.objects.filter(kind="request_decided").values_list("facts__user", flat=True)
+    assert sorted(about) == sorted([site.ben.pk, *[site.pia.pk] * 3])
 
 
 def test_a_worsened_notice_is_unread_again_and_a_continuing_one_is_not(site: Site) -> None:
@@ -124,7 +133,7 @@ def test_a_failing_kind_does_not_block_others(site: Site, monkeypatch: pytest.Mo
     real = evaluation._update_notices
 
     def settle(kind: Any, *more: Any) -> int:
-        if kind.name == "ending_roles":
+        if kind.name == "waiting_decisions":
             raise RuntimeError("broken")
         return real(kind, *more)
 
@@ -144,88 +153,57 @@ def test_old_closed_notices_are_deleted(site: Site) -> None:
 
 
 def test_every_kind_has_a_default_rule(db: None) -> None:
-    assert set(Rule.objects.values_list("kind", flat=True)) == set(kinds())
+    assert set(Rule.objects.values_list("kind", flat=True)) == {kind.name for kind in KINDS}
 
 
 def test_a_disabled_rule_opens_nothing_and_closes_its_notices(site: Site) -> None:
-    source = late()
+    late()
     evaluate(at=AT)
-    set_rule(kind="late_source", place=Place(source=source), is_on=False, terms={}, version=NEW, at=AT, actor=SYSTEM)
+    set_rule(kind="late_source", policy=None, is_on=False, terms={}, version=1, at=AT, actor=SYSTEM)
     evaluate(at=AT + HOUR)
     assert of_kind("late_source").closed_at == AT + HOUR
 
 
-def test_the_rule_of_a_source_precedes_that_of_the_site(site: Site) -> None:
-    source = late(4)
-    terms = {"grace_h": 5}
-    set_rule(kind="late_source", place=Place(source=source), is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
-    assert evaluate(at=AT) == 0
-    late(8)
-    assert evaluate(at=AT) == 1
-
-
-def test_a_rule_at_an_entry_applies_below_it(site: Site) -> None:
-    """Managers of physics can't silence those above who watch physics itself."""
-    for path in ("/physics", "/physics/bob"):
-        grant(site, path, site.nobody, AT + 20 * DAY)
-    place = Place(policy=site.policy, entry_uid=site.uid("/physics"))
-    set_rule(kind="ending_roles", place=place, is_on=False, terms={}, version=NEW, at=AT, actor=page(site.pia))
-    evaluate(at=AT)
-    assert [each.facts["path"] for each in Notice.objects.filter(kind="ending_roles")] == ["/physics"]
-
-
-def grant(site: Site, path: str, user: User, expires_at: Any, role: str = "viewer") -> Grant:
-    return make_grant(
-        user, site.uid(path), role, policy=site.policy, verbs=["view_aggregate"], expires_at=expires_at, reason="test"
-    )
-
-
-def test_setting_rules_needs_rights_at_the_entry(site: Site) -> None:
-    physics = Place(policy=site.policy, entry_uid=site.uid("/physics"))
-    ask: dict[str, Any] = {"kind": "ending_roles", "is_on": False, "terms": {}, "version": NEW, "at": AT}
-    with pytest.raises(NotFound):
-        set_rule(place=physics, actor=page(site.nobody), **ask)
-    with pytest.raises((NotAllowed, NotFound)):
-        set_rule(place=physics, actor=page(site.ben), **ask)
-    for place in (Place(), Place(policy=site.policy)):
-        with pytest.raises(NotAllowed):
-            set_rule(place=place, actor=page(site.pia), **ask)
-    set_rule(place=physics, actor=page(site.pia), **ask)
+def test_the_rule_of_a_policy_precedes_that_of_the_site(site: Site) -> None:
+    give_core_hours(site, ends_on=(AT + 40 * DAY).date())
+    assert evaluate(at=AT, only={"ending_allocations"}) == 0
+    terms = {"days": 50}
+    set_rule(kind="ending_allocations", policy=site.policy, is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
+    assert evaluate(at=AT, only={"ending_allocations"}) == 1
 
 
 @pytest.mark.parametrize(
     ("kind", "terms", "named"),
     [
-        ("drift", {"days": 1}, {"2", "180"}),
-        ("drift", {"days": 7.5}, {"2", "180"}),
-        ("drift", {"days": True}, {"2", "180"}),
-        ("drift", {"weeks": 1}, {"days"}),
+        ("waiting_decisions", {"days": 0}, {"1", "366"}),
+        ("waiting_decisions", {"days": 7.5}, {"1", "366"}),
+        ("waiting_decisions", {"days": True}, {"1", "366"}),
+        ("waiting_decisions", {"weeks": 1}, {"days"}),
         ("unmapped_usage", {"percent": float("nan")}, {"0", "100"}),
     ],
 )
 def test_invalid_limits_are_refused_at_their_field(site: Site, kind: str, terms: Any, named: set[str]) -> None:
     with pytest.raises(Invalid) as refusal:
-        set_rule(kind=kind, place=Place(policy=site.policy), is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
+        set_rule(kind=kind, policy=site.policy, is_on=True, terms=terms, version=NEW, at=AT, actor=SYSTEM)
     assert [problem.where for problem in refusal.value.fields] == [f"terms.{name}" for name in terms]
     assert named <= set(re.findall(r"\w+", refusal.value.message)), "the bounds, or what is known"
     assert not Rule.objects.filter(policy=site.policy).exists()
 
 
-def test_notices_reach_the_affected_users(site: Site) -> None:
+def test_notices_reach_the_affected_users(computed: Site) -> None:
     late()
-    held = grant(site, "/physics/bob", site.nobody, AT + 20 * DAY)
+    give_core_hours(computed, ends_on=(AT + 20 * DAY).date())
     evaluate(at=AT)
     shown = {
         user.username: {line.notice.kind for line in selectors.list_open_notices(page(user), AT)}
-        for user in (site.admin, site.pia, site.ben, site.alice, site.nobody)
+        for user in (computed.admin, computed.pia, computed.alice, computed.ben, computed.nobody)
     }
-    assert shown["admin"] >= {"late_source", "ending_roles"}
-    assert shown["pia"] == shown["nobody"] == {"ending_roles"}  # who may change it, and who holds it
-    assert shown["ben"] == shown["alice"] == set()
-    hidden = of_kind("ending_roles")
+    assert shown["admin"] >= {"late_source", "ending_allocations"}
+    assert shown["pia"] == shown["alice"] == {"ending_allocations"}  # who manages the group, and who belongs to it
+    assert shown["ben"] == shown["nobody"] == set()
+    hidden = of_kind("ending_allocations")
     with pytest.raises(NotFound):
-        selectors.mark_read(ids=[hidden.pk], at=AT, actor=page(site.ben))
-    assert held.pk == hidden.facts["grant"]
+        selectors.mark_read(ids=[hidden.pk], at=AT, actor=page(computed.ben))
 
 
 def test_read_and_snoozed_states_are_private(site: Site) -> None:
@@ -254,7 +232,7 @@ def test_mark_all_as_read_keeps_newer_notices_unread(site: Site) -> None:
     late()
     evaluate(at=AT)
     seen = of_kind("late_source").pk
-    grant(site, "/physics", site.nobody, AT + 20 * DAY)
+    give_core_hours(site, ends_on=(AT + 20 * DAY).date())
     evaluate(at=AT)
     assert selectors.mark_all_read(up_to=seen, at=AT, actor=page(site.admin)) == 1
     assert selectors.count_unread(at=AT, actor=page(site.admin)) == 1

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import threading
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.utils.formats import date_format
+from django.db.models import Sum
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.accounts.models import Token, User
-from apps.accounts.services import NewToken, make_token, revoke_token
-from apps.analytics.operators.records import FigureQuery
-from apps.analytics.operators.selectors import check_tree
+from apps.accounts.models import User
+from apps.mapping.attachments import cancel_claim, claim_account
+from apps.mapping.models import Claim
 from apps.notices import selectors
 from apps.notices.evaluation import evaluate
-from apps.notices.kinds import kinds
-from apps.notices.kinds.base import Sentence
+from apps.notices.kind import Sentence
+from apps.notices.kinds import KINDS
 from apps.notices.models import Notice
-from apps.policies.allocations.services import AllocationTerms, create_allocation
-from apps.policies.models import ChangeSet
+from apps.notices.rules import NEW, set_rule
+from apps.policies.models import Allocation, ChangeSet
 from apps.policies.records import NewChangeSet
-from apps.policies.requests.share_requests import RequestTerms, request_shares
-from apps.policies.services import change_settings, make_change_set, propose_change_set, publish_change_set
-from apps.priorities.models import Snapshot
-from apps.priorities.serving import store
-from apps.runs.models import Run
-from apps.usage.models import Import, Source
+from apps.policies.requests.share_requests import RequestTerms, decline_request, grant_request, request_shares
+from apps.policies.services import make_change_set, propose_change_set, publish_change_set
+from apps.usage.models import Bucket, Source
 from tests.api.small_site import Site, build_site, push, record
 from tests.instants import AT
+from tests.notices.notices_site import give_core_hours
 
 DAY = timedelta(days=1)
 TODAY = AT.date()
@@ -53,58 +50,14 @@ def says(found: list[Sentence], *expected: tuple[str, ...]) -> bool:
     return True
 
 
-def publish_operations(site: Site, operations: list[dict[str, Any]]) -> None:
-    made = make_change_set(policy_slug="grid", new=NewChangeSet(operations=operations, reason="r"), at=AT, actor=SYSTEM)
-    publish_change_set(id=made.pk, version=1, at=AT, actor=SYSTEM)
-    site.policy.refresh_from_db()
-
-
-def test_expiring_shares_and_boosts_are_reported_to_managers(computed: Site) -> None:
-    soon, later = (TODAY + 5 * DAY).isoformat(), (TODAY + 40 * DAY).isoformat()
-    publish_operations(
-        computed,
-        [
-            {"op": "set_dates", "entry": "/physics/bob", "dates": {"ends_on": soon, "at_end": 1}},
-            {"op": "set_dates", "entry": "/physics/alice", "dates": {"ends_on": soon, "at_end": "archive"}},
-            {"op": "set_dates", "entry": "/biology/carol", "dates": {"ends_on": later, "at_end": "zero"}},
-        ],
-    )
-    evaluate(at=AT)
-    boost = ("ending_shares.boost", "/physics/bob", "25 Nov 2026")
-    assert says(
-        open_sentences(computed.pia, "ending_shares"), boost, ("ending_shares.ends", "/physics/alice", "25 Nov 2026")
-    )
-    assert open_sentences(computed.ben, "ending_shares") == open_sentences(computed.alice, "ending_shares") == []
-    evaluate(at=AT + 20 * DAY)
-    ends = ("ending_shares.ends", "/biology/carol", "30 Dec 2026")
-    assert says(open_sentences(computed.ben, "ending_shares", AT + 20 * DAY), ends)
-
-
-def test_expired_kept_shares_stay_reported(computed: Site) -> None:
-    dates = {"ends_on": (TODAY + DAY).isoformat(), "at_end": "keep"}
-    publish_operations(computed, [{"op": "set_dates", "entry": "/physics/bob", "dates": dates}])
-    evaluate(at=AT + 60 * DAY)
-    kept = ("ending_shares.kept", "/physics/bob", "21 Nov 2026")
-    assert says(open_sentences(computed.pia, "ending_shares", AT + 60 * DAY), kept)
-
-
 def test_expiring_allocations_without_renewal(computed: Site) -> None:
-    def give(starts_on: date, ends_on: date) -> None:
-        create_allocation(
-            policy_slug="grid",
-            entry_uid=computed.uid("/physics"),
-            terms=AllocationTerms(starts_on=starts_on, ends_on=ends_on, core_h=1500, reason="r"),
-            at=AT,
-            actor=SYSTEM,
-        )
-
-    give(TODAY, TODAY + 10 * DAY)
+    give_core_hours(computed, ends_on=TODAY + 10 * DAY)
     evaluate(at=AT)
     for person in (computed.pia, computed.alice):
         ends = ("ending_allocations.ends", "1,500", "/physics", "30 Nov 2026")
         assert says(open_sentences(person, "ending_allocations"), ends)
     assert open_sentences(computed.ben, "ending_allocations") == []
-    give(TODAY + 11 * DAY, TODAY + 300 * DAY)
+    give_core_hours(computed, starts_on=TODAY + 11 * DAY, ends_on=TODAY + 300 * DAY)
     evaluate(at=AT)
     assert open_sentences(computed.pia, "ending_allocations") == []
 
@@ -155,68 +108,6 @@ def test_little_unmapped_usage_is_not_reported(computed: Site) -> None:
     assert open_sentences(computed.admin, "unmapped_usage") == []
 
 
-def run_of(kind: str, subject: str, state: str, at: datetime = AT, **more: Any) -> Run:
-    return Run.objects.create(
-        kind=kind, subject=subject, state=state, due_at=at, created_at=at, finished_at=at, error="No such file.", **more
-    )
-
-
-def test_repeatedly_failing_collections(computed: Site) -> None:
-    Source.objects.update(kind="directory", collect_error="The folder is gone.")
-    for _n in range(2):
-        run_of("usage_collect", "source:cluster-a", "failed")
-    evaluate(at=AT)
-    assert open_sentences(computed.admin, "failing_collection") == []
-    run_of("usage_collect", "source:cluster-a", "failed")
-    evaluate(at=AT)
-    failing = ("failing_collection", "3", "Cluster A", "The folder is gone.")
-    assert says(open_sentences(computed.admin, "failing_collection"), failing)
-    assert open_sentences(computed.pia, "failing_collection") == []
-    run_of("usage_collect", "source:cluster-a", "succeeded")
-    evaluate(at=AT)
-    assert open_sentences(computed.admin, "failing_collection") == []
-
-
-def test_a_damaged_snapshot_is_reported_until_the_next_one(computed: Site) -> None:
-    evaluate(at=AT)
-    assert open_sentences(computed.admin, "damaged_snapshot") == []
-    newest = Snapshot.objects.order_by("-pk")[0]
-    data = bytes(newest.data)
-    Snapshot.objects.filter(pk=newest.pk).update(data=b"x" + data)
-    evaluate(at=AT)
-    assert says(
-        open_sentences(computed.admin, "damaged_snapshot"), ("damaged_snapshot", str(newest.pk), computed.policy.name)
-    )
-    assert open_sentences(computed.pia, "damaged_snapshot") == []
-    Snapshot.objects.filter(pk=newest.pk).update(data=data)
-    evaluate(at=AT)
-    assert open_sentences(computed.admin, "damaged_snapshot") == []
-
-
-def test_a_failed_import_is_reported_until_the_file_succeeds(computed: Site) -> None:
-    def handed_in(state: str) -> None:
-        Import.objects.create(
-            source=Source.objects.get(),
-            run=run_of("usage_import", "source:cluster-a", state),
-            format="swf",
-            file_name="a.swf",
-            n_bytes=1,
-            sha256="aa",
-            owner=computed.pia,
-            created_at=AT,
-        )
-
-    handed_in("failed")
-    evaluate(at=AT)
-    for person in (computed.admin, computed.pia):
-        assert says(open_sentences(person, "failed_import"), ("failed_import", "a.swf", "Cluster A", "No such file."))
-    assert open_sentences(computed.ben, "failed_import") == []
-    assert "owner" not in selectors.list_open_notices(page(computed.pia), AT)[0].sentence.values
-    handed_in("succeeded")
-    evaluate(at=AT)
-    assert open_sentences(computed.pia, "failed_import") == []
-
-
 def test_a_source_that_never_sent_is_reported_and_a_paused_one_is_not(computed: Site) -> None:
     Source.objects.update(expected_every_s=3600, last_received_at=None, created_at=AT - 3 * DAY)
     evaluate(at=AT)
@@ -226,17 +117,122 @@ def test_a_source_that_never_sent_is_reported_and_a_paused_one_is_not(computed: 
     assert open_sentences(computed.admin, "late_source") == []
 
 
-def test_every_kind_describes_itself() -> None:
-    for name, kind in kinds().items():
-        assert kind.name == name
-        assert str(kind.title)
-        assert str(kind.about) != str(kind.title)
-        assert kind.watches in ("policy", "source", "site")
-        assert {term.name for term in kind.terms} == set(kind.defaults())
-        assert all(term.lowest <= term.default <= term.highest for term in kind.terms)
-    assert isinstance(
-        kinds()["drift"].describe({"path": "/a", "days": 8, "deviation": -0.1, "is_starved": True}), Sentence
+def test_a_source_without_a_collection_that_worked_is_late_with_its_error(computed: Site) -> None:
+    Source.objects.update(
+        kind="directory",
+        collect_every_s=3600,
+        last_received_at=None,
+        collected_at=None,
+        collect_error="No such folder.",
     )
+    evaluate(at=AT)
+    late = ("late_source.uncollected", "Cluster A", "No such folder.")
+    assert says(open_sentences(computed.admin, "late_source"), late)
+    assert Notice.objects.get(kind="late_source").level == "bad"
+    assert open_sentences(computed.pia, "late_source") == []
+
+
+def used_core_h(site: Site) -> float:
+    """All that physics has used: the hours of the records."""
+    return float(Bucket.objects.filter(account__group_name="physics").aggregate(s=Sum("cpu_s"))["s"]) / 3600
+
+
+def test_an_allocation_is_over_budget_above_what_was_delivered_since_its_first_day(computed: Site) -> None:
+    used = used_core_h(computed)
+    assert used > 0
+    give_core_hours(computed, starts_on=TODAY - 300 * DAY, ends_on=TODAY + 40 * DAY, core_h=used)
+    evaluate(at=AT)
+    assert open_sentences(computed.admin, "over_budget") == [], "all of it is not more than it"
+    Allocation.objects.update(core_h=used * 0.99)
+    evaluate(at=AT)
+    for person in (computed.admin, computed.pia):
+        assert says(open_sentences(person, "over_budget"), ("over_budget", "/physics", "30 Dec 2026"))
+    facts = Notice.objects.get(kind="over_budget").facts
+    assert (facts["used_core_h"], facts["core_h"]) == (round(used, 2), used * 0.99)
+    assert open_sentences(computed.ben, "over_budget") == open_sentences(computed.nobody, "over_budget") == []
+    set_rule(
+        kind="over_budget",
+        policy=computed.policy,
+        is_on=True,
+        terms={"percent": 102},
+        version=NEW,
+        at=AT,
+        actor=SYSTEM,
+    )
+    evaluate(at=AT)
+    assert open_sentences(computed.admin, "over_budget") == []
+
+
+@pytest.mark.parametrize("shares", [75.0, 65.0, None])
+def test_the_answer_to_a_request_is_for_its_author_alone(computed: Site, shares: float | None) -> None:
+    """Granted as asked, granted with other shares, declined."""
+    pia, admin = page(computed.pia), page(computed.admin)
+    asked = request_shares(
+        policy_slug="grid", entry_uid=computed.uid("/physics"), terms=RequestTerms(shares=75), reason="r", at=AT,
+        actor=pia,
+    )  # fmt: skip
+    evaluate(at=AT)
+    assert open_sentences(computed.pia, "request_decided") == []
+    row: dict[str, Any] = {"id": asked.pk, "version": asked.version, "text": "so", "at": AT, "actor": admin}
+    if shares is None:
+        decline_request(**row)
+    else:
+        grant_request(**row, shares=None if shares == 75 else shares)
+    evaluate(at=AT)
+    outcome = {75.0: "granted", 65.0: "granted_other", None: "declined"}[shares]
+    found = open_sentences(computed.pia, "request_decided")
+    assert says(found, (f"request_decided.{outcome}", "/physics"))
+    assert "user" not in found[0].values
+    assert open_sentences(computed.admin, "request_decided") == open_sentences(computed.alice, "request_decided") == []
+    evaluate(at=AT + 15 * DAY)
+    assert open_sentences(computed.pia, "request_decided", AT + 15 * DAY) == []
+
+
+def test_a_publication_that_divides_shares_is_told_to_those_below_and_not_to_its_author(computed: Site) -> None:
+    evaluate(at=AT)
+    assert not Notice.objects.filter(kind="shares_changed").exists(), "what is new divides nothing anew"
+    rename = {"op": "rename", "entry": "/biology/carol", "name": "caroline"}
+    shares = {"op": "set_shares", "entry": "/physics/bob", "shares": 7}
+    made = make_change_set(
+        policy_slug="grid",
+        new=NewChangeSet(operations=[shares, rename], reason="r"),
+        at=AT,
+        actor=SYSTEM,
+    )
+    publish_change_set(id=made.pk, version=1, at=AT, actor=SYSTEM)
+    evaluate(at=AT)
+    (notice,) = Notice.objects.filter(kind="shares_changed")
+    assert (notice.facts["path"], notice.facts["revision"]) == ("/physics", computed.policy.head_number + 1)
+    found = open_sentences(computed.alice, "shares_changed")
+    assert says(found, ("shares_changed", "/physics", "20 Nov 2026"))
+    assert "author" not in found[0].values
+    for person in (computed.ben, computed.nobody, computed.pia, computed.admin):
+        assert open_sentences(person, "shares_changed") == [], "no account and no role below"
+    notice.facts["author"] = computed.alice.pk
+    notice.save()
+    assert open_sentences(computed.alice, "shares_changed") == []
+    evaluate(at=AT + 15 * DAY)
+    assert not Notice.objects.filter(kind="shares_changed", closed_at=None).exists()
+
+
+def test_a_claimed_account_waits_for_those_who_map_its_entry(computed: Site) -> None:
+    claim_account(namespace="a", user_name="bob", at=AT, actor=page(computed.nobody))
+    evaluate(at=AT)
+    for person in (computed.admin, computed.pia):
+        assert says(open_sentences(person, "account_claimed"), ("account_claimed", "nobody", "bob", "/physics/bob"))
+    assert open_sentences(computed.ben, "account_claimed") == open_sentences(computed.nobody, "account_claimed") == []
+    cancel_claim(claim_id=Claim.objects.get().pk, at=AT, actor=page(computed.nobody))
+    evaluate(at=AT)
+    assert open_sentences(computed.admin, "account_claimed") == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_kind_explains_itself(kind: Any) -> None:
+    assert str(kind.title)
+    assert str(kind.about) != str(kind.title)
+    assert kind.watches in ("policy", "source")
+    assert {term.name for term in kind.terms} == set(kind.defaults())
+    assert all(term.lowest <= term.default <= term.highest for term in kind.terms)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -262,52 +258,3 @@ def test_two_concurrent_workers_open_one_notice() -> None:
         worker.join(60)
     assert problems == []
     assert Notice.objects.filter(kind="late_source").count() == 1
-
-
-def test_a_coarse_resolution_is_reported_until_it_is_finer(computed: Site) -> None:
-    def rank_by(resolution: int) -> None:
-        settings = {"algorithm": {"name": "aequus", "operator": "absolute", "resolution": resolution}}
-        change_settings(policy_slug="grid", settings=settings, reason="r", base_revision=None, at=AT, actor=SYSTEM)
-        computed.recompute()
-        store.poll()
-        evaluate(at=AT)
-
-    evaluate(at=AT)
-    assert open_sentences(computed.admin, "coarse_resolution") == []
-    rank_by(3)
-    (sentence,) = open_sentences(computed.admin, "coarse_resolution")
-    facts = sentence.values
-    query = FigureQuery(operator="absolute", resolution=3)
-    found = check_tree(policy_slug="grid", query=query, actor=SYSTEM)
-    assert (facts["n"], facts["of"], facts["bits"]) == (found.n_misplaced, found.n_leaves, found.same_ranks_bits)
-    assert f"{found.n_misplaced} of {found.n_leaves}" in sentence.text
-    assert open_sentences(computed.pia, "coarse_resolution") == []
-    rank_by(2**20)
-    assert open_sentences(computed.admin, "coarse_resolution") == []
-
-
-def test_an_expiring_token_is_reported_14_days_ahead(computed: Site) -> None:
-    def make(name: str, scope: str, days: int, at: datetime) -> Token:
-        return make_token(
-            NewToken(name=name, scopes=[scope], user=computed.pia, days=days), at=at, actor=page(computed.admin)
-        )[0]
-
-    own = make("laptop", "self:read", 90, AT - 76 * DAY)
-    make("cluster", "priorities:read", 90, AT - 76 * DAY)
-    make("later", "self:read", 90, AT - 75 * DAY)
-    make("short", "self:read", 14, AT)
-    evaluate(at=AT)
-    day = date_format(AT + 14 * DAY, "j M Y")
-    both = (("ending_tokens.ends", "cluster", "pia", day), ("ending_tokens.ends", "laptop", "pia", day))
-    assert says(open_sentences(computed.pia, "ending_tokens"), *both)
-    assert says(open_sentences(computed.admin, "ending_tokens"), both[0])
-    assert open_sentences(computed.ben, "ending_tokens") == []
-    assert open_sentences(computed.pia, "ending_tokens", AT)[0].values["ends_on"] == (AT + 14 * DAY).date().isoformat()
-    evaluate(at=AT + 20 * DAY)
-    over = open_sentences(computed.pia, "ending_tokens", AT + 20 * DAY)
-    assert {one.key for one in over if one.values["name"] in ("laptop", "cluster")} == {"ending_tokens.over"}
-    revoke_token(token_id=own.pk, at=AT + 20 * DAY, actor=page(computed.pia))
-    evaluate(at=AT + 20 * DAY)
-    assert "laptop" not in {one.values["name"] for one in open_sentences(computed.pia, "ending_tokens", AT + 20 * DAY)}
-    evaluate(at=AT + 60 * DAY)
-    assert open_sentences(computed.pia, "ending_tokens", AT + 60 * DAY) == []

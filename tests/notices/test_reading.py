@@ -51,11 +51,11 @@ def kinds_in(state: str, actor: Actor, *, at_h: int = 0) -> set[str]:
 def test_a_snoozed_notice_comes_back_at_its_hour_and_stays_unread(admin: Actor) -> None:
     snooze(id=late().pk, until=AT + HOUR, at=AT, actor=admin)
     assert kinds_in("snoozed", admin) == {"late_source"}
-    assert kinds_in("open", admin) == kinds_in("unread", admin) == {"ending_roles"}
+    assert kinds_in("open", admin) == kinds_in("unread", admin) == {"ending_allocations"}
     assert (kinds_in("snoozed", admin, at_h=1), count_unread(at=AT + HOUR, actor=admin)) == (set(), 2)
     assert count_unread(at=AT, actor=admin) == 1
     snooze(id=late().pk, until=None, at=AT, actor=admin)
-    assert kinds_in("open", admin) == {"late_source", "ending_roles"}
+    assert kinds_in("open", admin) == {"late_source", "ending_allocations"}
 
 
 @pytest.mark.parametrize("ahead", [timedelta(0), -HOUR, LONGEST_SNOOZE + HOUR])
@@ -78,7 +78,7 @@ def test_marking_all_read_leaves_what_came_after_the_page(admin: Actor) -> None:
 def test_a_closed_notice_is_listed_as_closed_and_is_no_news(admin: Actor) -> None:
     Source.objects.update(last_received_at=AT)
     evaluate(at=AT, only={"late_source"})
-    assert (kinds_in("closed", admin), kinds_in("unread", admin)) == ({"late_source"}, {"ending_roles"})
+    assert (kinds_in("closed", admin), kinds_in("unread", admin)) == ({"late_source"}, {"ending_allocations"})
     with refused(Invalid, field="state"):
         list_notices(state="all", at=AT, actor=admin)
 
@@ -100,7 +100,7 @@ def test_the_worst_and_newest_notices_come_first(admin: Actor) -> None:
     ("asked", "found"),
     [
         ({"kind": "late_source"}, ["late_source"]),
-        ({"policy": "grid"}, ["ending_roles"]),
+        ({"policy": "grid"}, ["ending_allocations"]),
         ({"policy": "other"}, []),
         ({"policy": "grid\0"}, []),
     ],
@@ -151,8 +151,8 @@ def test_an_entry_that_is_gone_concerns_nobody(notified: Site) -> None:
         for uid in (new_uid(), None):
             assert not found.concerns(uid)
             assert not found.sees_exact_numbers(uid)
-            assert not found.sees_all_children(uid)
-            assert not found.edits_shares_around(uid)
+            assert not found.has_place_below(uid)
+            assert not found.maps_accounts_at(uid)
 
 
 def test_a_role_at_an_archived_entry_opens_nothing(notified: Site) -> None:
@@ -164,20 +164,19 @@ def test_a_role_at_an_archived_entry_opens_nothing(notified: Site) -> None:
     assert [found.concerns(notified.uid(path)) for path in paths] == [True, True, False]
 
 
-def test_a_manager_edits_shares_at_and_below_the_own_entry(notified: Site) -> None:
+def test_a_manager_maps_accounts_at_the_own_entry_and_has_a_place_below_what_is_above(notified: Site) -> None:
     found = sight(notified, notified.pia)
-    edits = {
-        path: found.edits_shares_around(notified.uid(path)) for path in ("/", "/physics", "/physics/bob", "/biology")
-    }
-    assert edits == {"/": False, "/physics": True, "/physics/bob": True, "/biology": False}
-    assert found.sees_all_children(notified.uid("/physics"))
-    assert not found.sees_all_children(notified.uid("/"))
+    paths = ("/", "/physics", "/physics/bob", "/biology")
+    maps = {path: found.maps_accounts_at(notified.uid(path)) for path in paths}
+    assert maps == {"/": False, "/physics": True, "/physics/bob": True, "/biology": False}
+    places = {path: found.has_place_below(notified.uid(path)) for path in paths}
+    assert places == {"/": True, "/physics": False, "/physics/bob": False, "/biology": False}
 
 
 def test_a_reader_of_sums_sees_no_exact_numbers(notified: Site) -> None:
     make_grant(notified.nobody, notified.uid("/"), "viewer", policy=notified.policy, reason="sums")
     found, uid = sight(notified, notified.nobody), notified.uid("/biology")
-    assert (found.concerns(uid), found.sees_exact_numbers(uid), found.sees_all_children(uid)) == (True, False, False)
+    assert (found.concerns(uid), found.sees_exact_numbers(uid)) == (True, False)
 
 
 def test_a_bound_token_reads_nothing_of_the_whole_site_or_of_another_policy(notified: Site) -> None:

@@ -19,7 +19,7 @@ from apps.core.errors import TooOften
 from apps.core.outbound import Limits
 from apps.notices import webhook_calls, webhooks
 from apps.notices.models import Delivery, Webhook
-from apps.notices.rules import Place
+from apps.notices.places import Place
 from apps.notices.webhook_calls import call_due
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import queue_recompute

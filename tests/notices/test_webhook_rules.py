@@ -12,7 +12,7 @@ from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Stale
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice, Webhook
-from apps.notices.rules import Place
+from apps.notices.places import Place
 from apps.notices.webhook_calls import call_due, plan_deliveries
 from apps.notices.webhooks import (
     MOST,
@@ -76,7 +76,7 @@ def test_a_person_has_a_limited_number_of_webhooks(site: Site) -> None:
         ({"name": "n" * 129}, "name"),
         ({"name": "a\x07b"}, "name"),
         ({"url": "ftp://chat.example.org/"}, "url"),
-        ({"kinds": ["drift", "nothing"]}, "kinds"),
+        ({"kinds": ["over_budget", "nothing"]}, "kinds"),
     ],
 )
 def test_a_wrong_field_is_refused_at_making_and_changing(site: Site, given: dict[str, Any], field: str) -> None:
@@ -92,8 +92,8 @@ def test_a_wrong_field_is_refused_at_making_and_changing(site: Site, given: dict
 def test_a_change_of_an_older_version_is_refused(site: Site) -> None:
     admin = page(site.admin)
     made = make(admin)
-    changed = change_webhook(id=made.pk, version=1, name="A  b ", url=URL, kinds=["drift"], at=AT, actor=admin)
-    assert (changed.version, changed.name, changed.kinds) == (2, "A b", ["drift"])
+    changed = change_webhook(id=made.pk, version=1, name="A  b ", url=URL, kinds=["over_budget"], at=AT, actor=admin)
+    assert (changed.version, changed.name, changed.kinds) == (2, "A b", ["over_budget"])
     with refused(Stale):
         remove_webhook(id=made.pk, version=1, at=AT, actor=admin)
     remove_webhook(id=made.pk, version=2, at=AT, actor=admin)
@@ -128,7 +128,7 @@ def test_a_webhook_of_an_entry_gets_no_notices_of_the_whole_policy_or_of_other_e
     place = Place(policy=computed.policy, entry_uid=computed.uid("/physics"))
     made = make(page(computed.admin), place)
     late(1)
-    opened = {"kind": "drift", "level": "warn", "opened_at": AT, "news_at": AT + HOUR, "changed_at": AT}
+    opened = {"kind": "over_budget", "level": "warn", "opened_at": AT, "news_at": AT + HOUR, "changed_at": AT}
     uids = {
         "whole": None,
         "gone": new_uid(),

@@ -19,10 +19,10 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import AuditEvent
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core.errors import Invalid, NotAllowed, NotFound, Unavailable
-from apps.notices import selectors, webhook_calls, webhooks
+from apps.notices import webhook_calls, webhooks
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Delivery, Notice, Webhook
-from apps.notices.rules import Place
+from apps.notices.places import Place
 from apps.notices.webhook_calls import MOST_FAILED, UNDER_WAY, call_due, plan_deliveries
 from apps.notices.webhooks import make_webhook, send_test
 from apps.policies.models import Grant
@@ -30,8 +30,8 @@ from apps.runs.models import Run
 from apps.usage.models import Source
 from tests.api.small_site import Site
 from tests.core.hostile_addresses import NAMES, URLS
-from tests.grants import make_grant
 from tests.instants import AT
+from tests.notices.notices_site import give_core_hours
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -160,7 +160,7 @@ def test_jitter_spreads_retries(computed: Site, receiver: Receiver) -> None:
     assert Delivery.objects.get().due_at == AT + HOUR + timedelta(seconds=45)
 
 
-def test_five_failed_deliveries_turn_the_webhook_off_with_a_notice(computed: Site, receiver: Receiver) -> None:
+def test_five_failed_deliveries_turn_the_webhook_off_with_the_reason(computed: Site, receiver: Receiver) -> None:
     webhook, _ = make(computed, receiver.url)
     receiver.status = 500
     for n in range(MOST_FAILED):
@@ -178,13 +178,8 @@ def test_five_failed_deliveries_turn_the_webhook_off_with_a_notice(computed: Sit
     assert str(MOST_FAILED) in webhook.off_because
     assert waiting.state == "dropped"
     assert AuditEvent.objects.filter(verb="webhook.gave_up", subject="Chat").exists()
-    evaluate(at=AT)
-    lines = selectors.list_open_notices(page(computed.admin), AT)
-    (notified,) = (line.sentence.text for line in lines if line.kind.name == "silenced_webhook")
-    assert "Chat" in notified
     webhooks.switch_webhook(id=webhook.pk, version=webhook.version, is_on=True, at=AT, actor=page(computed.admin))
-    evaluate(at=AT)
-    assert not Notice.objects.filter(kind="silenced_webhook", closed_at=None).exists()
+    assert Webhook.objects.get().off_because == ""
 
 
 def _notice(n: int) -> Notice:
@@ -276,15 +271,7 @@ def test_a_webhook_delivers_only_what_its_owner_may_see(computed: Site, receiver
     make(computed, receiver.url, user=computed.pia, place=place)
     late()
     for path in ("/physics/bob", "/biology"):
-        make_grant(
-            computed.nobody,
-            computed.uid(path),
-            "viewer",
-            policy=computed.policy,
-            verbs=["view_aggregate"],
-            expires_at=AT + 9 * DAY,
-            reason="r",
-        )
+        give_core_hours(computed, ends_on=(AT + 9 * DAY).date(), path=path)
     evaluate(at=AT + HOUR)
     deliver(AT + HOUR)
     assert [
@@ -305,7 +292,7 @@ def test_a_webhook_is_turned_off_when_its_owner_loses_the_right(computed: Site, 
 
 
 def test_only_selected_kinds_are_delivered(computed: Site, receiver: Receiver) -> None:
-    make(computed, receiver.url, kinds=["drift"])
+    make(computed, receiver.url, kinds=["over_budget"])
     late()
     evaluate(at=AT + HOUR)
     assert deliver(AT + HOUR) == 0

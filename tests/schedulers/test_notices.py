@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def opened() -> list[tuple[str, str]]:
-    found = Notice.objects.filter(kind__startswith="agent_", closed_at=None)
+    found = Notice.objects.filter(kind="agent_silent", closed_at=None)
     return sorted(found.values_list("kind", "key"))
 
 
@@ -63,7 +63,8 @@ def test_a_frozen_agent_opens_a_notice_and_shows_in_the_metrics(agent: Caller) -
     late: dict[str, Any] = {"started_at": instant(AT), "ended_at": instant(AT)}
     agent.post("schedulers/c1/passes", report(frozen={"code": "too_many_changes", "detail": "60 %"}, **late))
     evaluate(at=AT)
-    assert opened() == [("agent_frozen", "c1")]
+    assert opened() == [("agent_silent", "c1")]
+    assert Notice.objects.get(kind="agent_silent").level == "warn"
     assert metrics()["fairshare_agent_frozen"] == 1
 
 

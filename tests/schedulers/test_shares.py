@@ -13,8 +13,6 @@ from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import AuditEvent
 from apps.api.monitoring.scheduler_gauges import scheduler_families
 from apps.core.errors import Invalid, NotFound
-from apps.notices.evaluation import evaluate
-from apps.notices.models import Notice
 from apps.policies.models import ChangeSet
 from apps.policies.services import publish_document
 from apps.schedulers.models import Scheduler, ShareOrder
@@ -158,14 +156,9 @@ def changed_by_hand() -> dict[str, float]:
     }
 
 
-def test_a_manually_changed_share_opens_a_notice_and_is_restored(
-    carrying: Site, agent: Caller, manager: Caller
-) -> None:
+def test_a_manually_changed_share_is_named_and_restored(carrying: Site, agent: Caller, manager: Caller) -> None:
     lists(agent, rows())
     lists(agent, rows(alice="99"))
-    evaluate(at=AT)
-    notice = Notice.objects.get(kind="scheduler_shares", closed_at=None)
-    assert (notice.facts["n"], notice.facts["first"]) == (1, "physics alice")
     found = manager.get("schedulers/c1/shares").json()
     assert found["to_send"] == []
     ((_group, _user, there, here),) = brief(found, "by_hand")
@@ -179,8 +172,7 @@ def test_a_manually_changed_share_opens_a_notice_and_is_restored(
     assert (line["before"], line["after"]) == ("99", here)
     outcome = {"line": 0, "code": "already", "detail": ""}
     lists(agent, rows(), share_order={"id": made.json()["id"], "outcomes": [outcome]})
-    evaluate(at=AT)
-    assert not Notice.objects.filter(kind="scheduler_shares", closed_at=None).exists()
+    assert manager.get("schedulers/c1/shares").json()["by_hand"] == []
 
 
 def test_a_manually_changed_share_is_adopted_in_a_draft(carrying: Site, agent: Caller, manager: Caller) -> None:

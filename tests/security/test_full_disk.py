@@ -15,10 +15,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError, connection
 from django.test import Client
 
-from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.actor import COMMAND
 from apps.core.disk_space import disk_full_message, full_disks
-from apps.notices.evaluation import evaluate
-from apps.notices.selectors import list_open_notices
 from apps.runs import kinds
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
@@ -65,24 +63,14 @@ def test_a_disk_is_full_below_100_mb_or_one_percent(
     assert bool(full_disks()) == is_full
 
 
-def test_readiness_and_a_notice_report_the_full_disk(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def notices_of(person: Any) -> list[str]:
-        lines = list_open_notices(Actor(user=person, via="page"), AT)
-        return [line.sentence.text for line in lines if line.kind.name == "full_disk"]
-
+def test_readiness_reports_the_full_disk(computed_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    evaluate(at=AT)
-    assert notices_of(computed_site.admin) == []
     with monkeypatch.context() as full:
         leave(3, full)
         answer = Client().get("/readyz")
-        evaluate(at=AT)
     found = [each for each in answer.json()["degraded"] if each["code"] == "full_disk"]
     assert [(each["subject"], "3 MB" in each["message"]) for each in found] == [(str(settings.VAR), True)]
-    assert [str(settings.VAR) in text for text in notices_of(computed_site.admin)] == [True]
-    assert notices_of(computed_site.pia) == []
-    evaluate(at=AT)
-    assert notices_of(computed_site.admin) == []
+    assert "full_disk" not in {each["code"] for each in Client().get("/readyz").json()["degraded"]}
 
 
 def test_without_a_database_readiness_reports_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

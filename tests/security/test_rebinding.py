@@ -16,7 +16,7 @@ from django.db import connection
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core import clock
-from apps.notices.rules import Place
+from apps.notices.places import Place
 from apps.notices.webhooks import make_webhook
 from apps.usage.sources.services import set_up_source
 from tests.core.outbound_servers import make_certificate

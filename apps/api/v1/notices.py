@@ -21,9 +21,10 @@ from apps.api.shapes import SentenceSerializer, UtcTimeField, first_page, list_r
 from apps.api.views import APIView
 from apps.core import clock
 from apps.notices import rules, selectors
-from apps.notices.kinds import kinds
+from apps.notices.kinds import KINDS
 from apps.notices.models import Notice
-from apps.notices.rules import NEW, Place, RuleRow
+from apps.notices.places import place_of
+from apps.notices.rules import NEW, RuleRow
 from apps.notices.selectors import NoticeLine
 from apps.notices.statements.selectors import (
     AMOUNTS,
@@ -72,11 +73,6 @@ class RuleSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField(source="rule.kind")
     title = serializers.SerializerMethodField()
     policy = serializers.CharField(source="rule.policy.slug", default=None, allow_null=True)
-    entry = serializers.UUIDField(
-        source="rule.entry_uid", allow_null=True, help_text="The rule applies at this entry and below"
-    )
-    path = serializers.CharField()
-    source = serializers.CharField(source="rule.source.slug", default=None, allow_null=True)  # type: ignore[assignment]  # a name of ours
     is_on = serializers.BooleanField(source="rule.is_on")
     terms = serializers.DictField(child=serializers.FloatField())
     may_change = serializers.BooleanField()
@@ -97,11 +93,9 @@ class RuleFilterSerializer(serializers.Serializer[Any]):
 
 class NewRuleSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField(max_length=32, help_text="Name of a notice kind")
-    policy = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
-    entry = serializers.CharField(
-        max_length=9000, required=False, default="", allow_blank=True, help_text="uid or path"
+    policy = serializers.CharField(
+        max_length=64, required=False, default="", allow_blank=True, help_text="Empty: for the site"
     )
-    source = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)  # type: ignore[assignment]  # a name of ours
     is_on = serializers.BooleanField()
     terms = BoundedDictField(child=serializers.JSONField(), required=False, default=dict)
 
@@ -166,20 +160,18 @@ class NoticeRuleListView(APIView):
         operation_id="list_notice_rules", parameters=[RuleFilterSerializer], responses=list_schema(RuleSerializer)
     )
     def get(self, request: Request) -> Response:
-        """Rules of the site, and of the policies and entries that the caller may see."""
+        """Rules of the site, and of the policies that the caller may see."""
         given = read_query(RuleFilterSerializer, request)
         found = rules.list_rules(policy_slug=given["policy"], at=clock.now(), actor=actor_of(request))
         return list_response(RuleSerializer(found, many=True).data)
 
     @extend_schema(operation_id="make_notice_rule", request=NewRuleSerializer, responses={201: RuleSerializer})
     def post(self, request: Request) -> Response:
-        """Make a rule for the site, a policy, an entry or a usage source. For its managers."""
+        """Make the rule of a policy, which applies there in place of the site's. For its managers."""
         given, actor, now = read_body(NewRuleSerializer, request), actor_of(request), clock.now()
-        uid = entry_uid(request, given["policy"], given["entry"]) if given["entry"] and given["policy"] else None
-        place = rules.place_of(policy_slug=given["policy"], entry_uid=uid, source_slug=given["source"], actor=actor)
         made = rules.set_rule(
             kind=given["kind"],
-            place=place,
+            policy=place_of(policy_slug=given["policy"], actor=actor).policy,
             is_on=given["is_on"],
             terms=given["terms"],
             version=NEW,
@@ -214,7 +206,7 @@ class NoticeRuleDetailView(APIView):
         line = rules.get_rule(id=rule, at=now, actor=actor)
         rules.set_rule(
             kind=line.kind.name,
-            place=Place(line.rule.policy, line.rule.entry_uid, line.rule.source),
+            policy=line.rule.policy,
             is_on=given.get("is_on", line.rule.is_on),
             terms={**line.terms, **given.get("terms", {})},
             version=require_version(request, "rule"),
@@ -225,7 +217,7 @@ class NoticeRuleDetailView(APIView):
 
     @extend_schema(operation_id="remove_notice_rule", responses={204: None}, parameters=[_IF_MATCH])
     def delete(self, request: Request, rule: int) -> Response:
-        """Remove a rule. The rule above it in the tree applies again."""
+        """Remove the rule of a policy. The site's rule applies there again."""
         actor, now = actor_of(request), clock.now()
         rules.get_rule(id=rule, at=now, actor=actor)
         rules.remove_rule(id=rule, version=require_version(request, "rule"), at=now, actor=actor)
@@ -252,11 +244,11 @@ class NoticeKindListView(APIView):
             {
                 "kind": each.name,
                 "title": str(each.title),
-                "about": str(each.about or each.title),
+                "about": str(each.about),
                 "watches": each.watches,
                 "terms": [asdict(term) for term in each.terms],
             }
-            for each in kinds().values()
+            for each in KINDS
         ]
         return list_response(rows)
 

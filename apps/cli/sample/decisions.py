@@ -12,7 +12,7 @@ from apps.accounts.models import Token, User
 from apps.accounts.services import NewToken, make_token
 from apps.cli.sample.grid import GUESTS, POLICY_SLUG
 from apps.mapping.membership_plan import apply_membership_rules
-from apps.notices.rules import Place
+from apps.notices.places import Place
 from apps.notices.webhooks import make_webhook, switch_webhook
 from apps.policies.changesets.drafts import add_operations, open_draft
 from apps.policies.changesets.lifecycle import comment_on, schedule_change_set
@@ -91,7 +91,7 @@ def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
             name="Chat of the operators" if username == "admin" else "Chat of the climate group",
             url="https://chat.example/hooks/fairshare",
             place=place,
-            kinds=["drift"],
+            kinds=["over_budget"],
             at=at,
             actor=owner,
         )

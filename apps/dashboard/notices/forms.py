@@ -9,8 +9,8 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from apps.dashboard.shell.forms import NumberField, RefusableForm, choice_field, name_field, select
-from apps.notices.kinds import kinds
-from apps.notices.kinds.base import Kind
+from apps.notices.kind import Kind
+from apps.notices.kinds import KINDS
 from apps.notices.models import Preference
 
 
@@ -46,34 +46,21 @@ class RuleForm(RefusableForm):
         return {"is_on": is_on, "version": version, **numbers}
 
 
-def _entry_field(label: Any, help_text: Any) -> forms.CharField:
-    return name_field(label, 8192, help_text, required=False, placeholder="/atlas")
-
-
 class ScopeForm(RefusableForm):
-    """Kind of a new rule, and the policy, entry or source that it watches."""
+    """Kind of a new rule, and the policy that it watches."""
 
     kind = choice_field(_("Kind"))
-    policy = choice_field(_("Policy"), required=False)
-    entry = _entry_field(_("Below the entry"), _("Leave empty for the whole policy."))
-    source = choice_field(_("or usage source"), required=False)
+    policy = choice_field(_("Policy"))
 
-    def __init__(
-        self, *args: Any, policies: list[tuple[str, str]], sources: list[tuple[str, str]], **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, policies: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        watched = ("policy", "source") if sources else ("policy",)
-        self.offer("kind", [(each.name, str(each.title)) for each in list_kinds() if each.watches in watched])
-        self.offer("policy", [("", "–"), *policies])
-        if sources:
-            self.offer("source", [("", "–"), *sources])
-        else:
-            del self.fields["source"]
+        self.offer("kind", [(each.name, str(each.title)) for each in list_kinds() if each.watches == "policy"])
+        self.offer("policy", policies)
 
 
 def list_kinds() -> list[Kind]:
     """Kinds of notices, sorted by title."""
-    return sorted(kinds().values(), key=lambda each: str(each.title).casefold())
+    return sorted(KINDS, key=lambda each: str(each.title).casefold())
 
 
 def _kind_choices() -> list[tuple[str, str]]:
@@ -95,7 +82,7 @@ class MailForm(RefusableForm):
         cast("forms.MultipleChoiceField", self.fields["kinds"]).choices = _kind_choices()
 
     def muted(self) -> list[str]:
-        return [name for name in kinds() if name not in self.cleaned_data["kinds"]]
+        return [kind.name for kind in KINDS if kind.name not in self.cleaned_data["kinds"]]
 
 
 class WebhookForm(RefusableForm):
@@ -110,7 +97,13 @@ class WebhookForm(RefusableForm):
         placeholder="https://hooks.example.org/fairshare",
     )
     policy = choice_field(_("Policy"), required=False)
-    entry = _entry_field(_("Entry"), _("Includes everything below. Leave empty for the whole policy."))
+    entry = name_field(
+        _("Entry"),
+        8192,
+        _("Includes everything below. Leave empty for the whole policy."),
+        required=False,
+        placeholder="/atlas",
+    )
     kinds = forms.MultipleChoiceField(
         label=_("About"),
         required=False,

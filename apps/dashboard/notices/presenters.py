@@ -64,17 +64,12 @@ def url_of(line: NoticeLine) -> str:
         return lines.entry_url(policy, notice.entry_uid, str(facts.get("name", "")))
     given: dict[str, dict[str, Any]] = {
         "source": {"slug": facts.get("slug")},
-        "import": {"import_id": facts.get("import")},
         "change": {"change_set": facts.get("change_set")},
-        "policy": {"policy": policy},
-        "access": {"policy": policy},
         "allocations": {"policy": policy},
         "mappings": {"policy": policy},
+        "members": {"policy": policy, "uid": notice.entry_uid},
         "algorithm": {"policy": policy},
-        "operators": {"policy": policy},
         "scheduler": {"name": facts.get("scheduler")},
-        "scheduler-shares": {"name": facts.get("scheduler")},
-        "webhook": {"webhook": facts.get("webhook")},
         "federation-mount": {"mount": facts.get("mount")},
         "federation-subscription": {"subscription_id": facts.get("subscription")},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.dashboard import statements
-from apps.dashboard.notices import delivery_views as delivery
+from apps.dashboard.notices import mail_views, rule_views, webhook_views
 from apps.dashboard.notices import views as notices
 
 _STATEMENTS = "policy/<slug:policy>/n/<uuid:uid>/<slug:name>/statements"
@@ -17,16 +17,16 @@ urlpatterns = [
     path("notices/_rows", notices.rows, name="notices-rows"),
     path("notices/read/", notices.read, name="notices-read"),
     path("notices/snooze/", notices.snooze, name="notices-snooze"),
-    path("notices/rules/", notices.rules, name="notice-rules"),
-    path("notices/rules/new/", notices.new_rule, name="notice-rule-new"),
-    path("notices/rules/<int:rule>/", notices.rule, name="notice-rule"),
-    path("notices/rules/<int:rule>/remove/", notices.remove_rule, name="notice-rule-remove"),
-    path("notices/mail/", delivery.mail, name="notice-mail"),
-    path("notices/unsubscribe/<str:token>/", delivery.unsubscribe, name="notice-unsubscribe"),
+    path("notices/rules/", rule_views.rules, name="notice-rules"),
+    path("notices/rules/new/", rule_views.new_rule, name="notice-rule-new"),
+    path("notices/rules/<int:rule>/", rule_views.rule, name="notice-rule"),
+    path("notices/rules/<int:rule>/remove/", rule_views.remove_rule, name="notice-rule-remove"),
+    path("notices/mail/", mail_views.mail, name="notice-mail"),
+    path("notices/unsubscribe/<str:token>/", mail_views.unsubscribe, name="notice-unsubscribe"),
     path("notices/<int:notice>/", notices.follow, name="notice"),
-    path("notices/webhooks/", delivery.webhooks, name="webhooks"),
-    path("notices/webhooks/new/", delivery.new, name="webhook-new"),
-    path("notices/webhooks/<int:webhook>/", delivery.webhook, name="webhook"),
-    path("notices/webhooks/<int:webhook>/_log", delivery.log, name="webhook-log"),
-    path("notices/webhooks/<int:webhook>/act/", delivery.act, name="webhook-act"),
+    path("notices/webhooks/", webhook_views.webhooks, name="webhooks"),
+    path("notices/webhooks/new/", webhook_views.new, name="webhook-new"),
+    path("notices/webhooks/<int:webhook>/", webhook_views.webhook, name="webhook"),
+    path("notices/webhooks/<int:webhook>/_log", webhook_views.log, name="webhook-log"),
+    path("notices/webhooks/<int:webhook>/act/", webhook_views.act, name="webhook-act"),
 ]

@@ -1,4 +1,4 @@
-"""Pages of notices and of the rules that raise them."""
+"""The list of notices, and what a reader does with them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,19 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actor import Actor
-from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.core.errors import DomainError, FieldProblem, Invalid, NotAllowed
+from apps.core.errors import Invalid
 from apps.core.typed_numbers import read_whole
-from apps.dashboard.notices.forms import RuleForm, ScopeForm, list_kinds
+from apps.dashboard.notices.forms import list_kinds
 from apps.dashboard.notices.presenters import draw, headline, url_of
-from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.mapping.permissions import load_visibility
-from apps.notices import rules as rule_services
 from apps.notices import selectors
-from apps.notices.kinds import kind_of, kinds
-from apps.notices.kinds.base import Kind
-from apps.notices.rules import NEW, Place, RuleRow
-from apps.policies.selectors import get_policy, list_policies
-from apps.policies.tree.stored import load_tree
-from apps.usage.selectors import list_source_names
+from apps.notices.kinds import is_kind
+from apps.policies.selectors import list_policies
 
-# --- Notices ----------------------------------------------------------------------------------------------------------
 SHOWN = 100
 STATES = [
     ("open", gettext_lazy("Open")),
@@ -114,7 +105,7 @@ def _list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     state = request.GET.get("state", "open")
     state = state if state in selectors.STATES else "open"
     kind = request.GET.get("kind", "")
-    kind = kind if kind in kinds() else ""
+    kind = kind if is_kind(kind) else ""
     policy = request.GET.get("of", "")[:64]
     now = clock.now()
     found = selectors.list_notices(state=state, kind=kind, policy=policy, limit=SHOWN + 1, at=now, actor=actor)
@@ -150,175 +141,3 @@ def _back(request: HttpRequest) -> str:
     query = request.POST.get("back", "")[:_LONGEST_BACK]
     state = {name: value for name, value in QueryDict(query).items() if name in _FILTERS}
     return page_url() + (f"?{urlencode(state)}" if state else "")
-
-
-# --- Rules ------------------------------------------------------------------------------------------------------------
-@require_safe
-def rules(request: HttpRequest) -> HttpResponse:
-    """Rules by kind of notice: the site's rule first, then the rules for parts that override it."""
-    actor, now = actor_of(request), clock.now()
-    lines = rule_services.list_rules(at=now, actor=actor)
-    groups = []
-    for kind in list_kinds():
-        own = [draw_rule(line) for line in lines if line.kind is kind]
-        groups.append((kind, sorted(own, key=lambda row: (not row["is_site"], row["place"]))))
-    places = divided_policies(actor)
-    context = {"groups": groups, "may_add": bool(places) or actor.is_admin, **_crumbs()}
-    return render(request, "dashboard/notices/rules.html", context)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def rule(request: HttpRequest, rule: int) -> HttpResponse:
-    """Show one rule; POST changes it if the actor manages the watched part."""
-    actor, now = actor_of(request), clock.now()
-    line = rule_services.get_rule(id=rule, at=now, actor=actor)
-    place = Place(line.rule.policy, line.rule.entry_uid, line.rule.source)
-    initial = RuleForm.initial_of(line.rule.is_on, line.terms, line.rule.version)
-    form = RuleForm(request.POST or None, kind=line.kind, initial=initial)
-    if request.method == "POST" and _set_rule(form, place, actor):
-        messages.success(request, _("Saved"))
-        return SeeOther(reverse("dashboard:notice-rules"))
-    context = {"form": form, "kind": line.kind, "row": draw_rule(line), "is_new": False, **_crumbs(line.kind)}
-    return render(request, "dashboard/notices/rule.html", context, status=form.status)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def new_rule(request: HttpRequest) -> HttpResponse:
-    """Ask for kind and scope of a new rule, then for its limits."""
-    actor = actor_of(request)
-    if not (divided_policies(actor) or actor.is_admin):
-        raise NotAllowed(_("Rules are set by administrators and by managers of a group."))
-    scope = ScopeForm(request.GET if request.GET else None, **_choices(actor))
-    if not request.GET or not scope.is_valid():
-        return render(request, "dashboard/notices/rule_place.html", {"form": scope, **_crumbs()})
-    try:
-        kind, place = kind_of(scope.cleaned_data["kind"]), _place(scope, actor)
-        rule_services.require_place(place, clock.now(), actor)
-    except (Invalid, NotAllowed) as error:
-        scope.add_refusal(error)
-        return render(request, "dashboard/notices/rule_place.html", {"form": scope, **_crumbs()}, status=422)
-    existing = _existing_rule(kind, place, actor)
-    if existing is not None and request.method != "POST":
-        return SeeOther(reverse("dashboard:notice-rule", kwargs={"rule": existing.rule.pk}))
-    form = RuleForm(request.POST or None, kind=kind, initial=RuleForm.initial_of(True, kind.defaults(), NEW))
-    if request.method == "POST" and _set_rule(form, place, actor):
-        messages.success(request, _("Saved"))
-        return SeeOther(reverse("dashboard:notice-rules"))
-    row = {"place": _place_text(place, scope.cleaned_data["entry"]), "may_change": True}
-    context = {"form": form, "kind": kind, "row": row, "is_new": True, **_crumbs(kind)}
-    return render(request, "dashboard/notices/rule.html", context, status=form.status)
-
-
-@require_POST
-def remove_rule(request: HttpRequest, rule: int) -> HttpResponse:
-    rule_services.remove_rule(id=rule, version=read_action(request).version, at=clock.now(), actor=actor_of(request))
-    messages.success(request, _("Removed"))
-    return SeeOther(reverse("dashboard:notice-rules"))
-
-
-def draw_rule(line: RuleRow) -> dict[str, Any]:
-    rule = line.rule
-    limits = [(term.name, term.title, line.terms[term.name]) for term in line.kind.terms]
-    place = Place(rule.policy, rule.entry_uid, rule.source)
-    return {
-        "id": rule.pk,
-        "is_on": rule.is_on,
-        "limits": limits,
-        "version": rule.version,
-        "may_change": line.may_change,
-        "place": _place_text(place, line.path),
-        "is_site": place == Place(),
-        "author": display_name(rule.author_name),
-        "changed_at": rule.changed_at,
-    }
-
-
-def _place_text(place: Place, path: str) -> str:
-    if place.source is not None:
-        return place.source.name
-    if place.policy is None:
-        return _("The whole site")
-    if place.entry_uid is None:
-        return place.policy.name
-    return _("%(policy)s, below %(path)s") % {"policy": place.policy.name, "path": path}
-
-
-def _set_rule(form: RuleForm, place: Place, actor: Actor) -> bool:
-    """Store the rule; False if it is invalid or refused, with the errors in the form."""
-    if not form.is_valid():
-        return False
-    given = form.cleaned_data
-    try:
-        rule_services.set_rule(
-            kind=form.kind.name,
-            place=place,
-            is_on=given["is_on"],
-            terms=form.terms(),
-            version=given["version"],
-            at=clock.now(),
-            actor=actor,
-        )
-    except NotAllowed:
-        raise
-    except DomainError as error:
-        form.add_refusal(error)
-        return False
-    return True
-
-
-def _existing_rule(kind: Kind, place: Place, actor: Actor) -> RuleRow | None:
-    lines = rule_services.list_rules(at=clock.now(), actor=actor)
-    return next(
-        (
-            line
-            for line in lines
-            if line.kind is kind and Place(line.rule.policy, line.rule.entry_uid, line.rule.source) == place
-        ),
-        None,
-    )
-
-
-def _place(form: ScopeForm, actor: Actor) -> Place:
-    given = form.cleaned_data
-    uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
-    return rule_services.place_of(
-        policy_slug=given["policy"], entry_uid=uid, source_slug=given.get("source", ""), actor=actor
-    )
-
-
-def entry_uid(policy_slug: str, path: str, actor: Actor) -> Any:
-    """UID of the entry with a path, None for the whole policy; raises Invalid if the actor sees no such entry."""
-    path = "/" + path.strip().strip("/")
-    if path == "/":
-        return None
-    policy = get_policy(slug=policy_slug, actor=actor)
-    tree = load_tree(policy)
-    i = tree.index_of_path(path)
-    if i is not None and load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(i):
-        return tree.uuid(i)
-    message = _("There is no entry %(path)s in this policy.") % {"path": path[:200]}
-    raise Invalid(message, fields=[FieldProblem("entry", message)])
-
-
-def _choices(actor: Actor) -> dict[str, list[tuple[str, str]]]:
-    sources = list_source_names(actor=actor) if actor.is_admin else []
-    return {"policies": divided_policies(actor), "sources": sources}
-
-
-def divided_policies(actor: Actor) -> list[tuple[str, str]]:
-    """Policies in which the actor manages the shares of at least one group."""
-    found = []
-    for policy in list_policies(actor=actor):
-        sees = load_visibility(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
-        if sees.divided.any():
-            found.append((policy.slug, policy.name))
-    return found
-
-
-def _crumbs(kind: Kind | None = None) -> dict[str, Any]:
-    notices, own = reverse("dashboard:notices"), reverse("dashboard:notice-rules")
-    crumbs: list[dict[str, Any]] = [{"label": _("Notices"), "url": notices}, {"label": _("Rules")}]
-    if kind is not None:
-        crumbs[-1]["url"] = own
-        crumbs.append({"label": kind.title})
-    return {"crumbs": crumbs}

@@ -45,19 +45,8 @@ from apps.usage.quality import findings as quality
 ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
 _MOST_EACH = 3
-# Kinds of notices that no other item reports.
-_ONLY_NOTICES = (
-    "drift",
-    "failing_collection",
-    "silenced_webhook",
-    "blocked_peer",
-    "refused_document",
-    "held_usage",
-    "damaged_snapshot",
-    "full_disk",
-    "failed_package",
-    "coarse_resolution",
-)
+# Notices that no other item reports, by the beginning of their sentence's key.
+_ONLY_NOTICES = ("over_budget", "recompute_failed", "agent_silent", "stale_peer.blocked")
 # Conditions of fetched documents that are shown to everyone who sees the entry.
 _OUTDATED = {
     Condition.STALE: gettext_lazy("%(name)s: the data of %(issuer)s is stale"),
@@ -243,20 +232,10 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
 
 
 def _notice_items(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
-    """Notices that only a check over several days can find."""
-    found = [one for one in list_open_notices(actor, at, limit=50) if one.notice.kind in _ONLY_NOTICES]
+    """Notices that no other item reports."""
+    found = [one for one in list_open_notices(actor, at, limit=50) if one.sentence.key.startswith(_ONLY_NOTICES)]
     for one in found[:_MOST_EACH]:
-        notice = one.notice
-        url = (
-            reverse("dashboard:sources")
-            if notice.policy is None
-            else reverse("dashboard:policy", kwargs={"policy": notice.policy.slug})
-        )
-        if notice.policy is not None and notice.entry_uid is not None:
-            where = {"policy": notice.policy.slug, "uid": notice.entry_uid}
-            url = reverse("dashboard:entry-find", kwargs=where)
-        if one.kind.leads_to == "remote":
-            url = notice_lines.url_of(one) or url
+        notice, url = one.notice, notice_lines.url_of(one)
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
         yield AttentionItem(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("View"), css)
 

@@ -32,7 +32,7 @@ def test_notices_are_paged_newest_first_with_key_values_and_text(notified: Site,
     first = admin.get("notices", {"limit": 1}).json()
     second = admin.get("notices", {"limit": 1, "cursor": first["next"]}).json()
     rows = [*first["results"], *second["results"]]
-    assert {row["kind"] for row in rows} == {"late_source", "ending_roles"}
+    assert {row["kind"] for row in rows} == {"late_source", "ending_allocations"}
     assert second["next"] is None
     late = next(row for row in rows if row["kind"] == "late_source")
     assert (late["source"], late["policy"], late["is_unread"], late["level"]) == ("cluster-a", None, True, "warn")
@@ -57,30 +57,40 @@ def test_read_marks_are_private(notified: Site, admin: Caller) -> None:
 
 def test_a_limited_token_sees_notices_of_its_subtree(notified: Site) -> None:
     part = Caller(token=notified.token("policies:read", subtree_uid=notified.uid("/physics"), policy_slug="grid"))
-    assert {row["kind"] for row in part.get("notices").json()["results"]} <= {"ending_roles"}
+    assert {row["kind"] for row in part.get("notices").json()["results"]} <= {"ending_allocations"}
     aside = Caller(token=notified.token("policies:read", subtree_uid=notified.uid("/biology"), policy_slug="grid"))
     assert aside.get("notices").json()["results"] == []
 
 
-def test_rules_are_created_changed_with_their_etag_and_removed(notified: Site) -> None:
-    pia = Caller(user=notified.pia)
-    given = {"kind": "drift", "policy": "grid", "entry": "/physics", "is_on": True, "terms": {"days": 4}}
-    made = pia.post("notices/rules", given)
+def test_rules_are_created_changed_with_their_etag_and_removed(notified: Site, admin: Caller) -> None:
+    given = {"kind": "waiting_decisions", "policy": "grid", "is_on": True, "terms": {"days": 4}}
+    made = admin.post("notices/rules", given)
     assert made.status_code == 201
     rule = made.json()
-    assert (rule["path"], rule["terms"], rule["etag"]) == ("/physics", {"days": 4.0}, '"1"')
-    assert pia.post("notices/rules", given).status_code == 412
+    assert (rule["policy"], rule["terms"], rule["etag"]) == ("grid", {"days": 4.0}, '"1"')
+    assert admin.post("notices/rules", given).status_code == 412
     path = f"notices/rules/{rule['id']}"
-    assert pia.patch(path, {"is_on": False}).status_code == 428
-    assert pia.patch(path, {"is_on": False}, if_match='"9"').status_code == 412
-    changed = pia.patch(path, {"is_on": False}, if_match='"1"').json()
+    assert admin.patch(path, {"is_on": False}).status_code == 428
+    assert admin.patch(path, {"is_on": False}, if_match='"9"').status_code == 412
+    changed = admin.patch(path, {"is_on": False}, if_match='"1"').json()
     assert (changed["is_on"], changed["terms"], changed["etag"]) == (False, {"days": 4.0}, '"2"')
-    wrong = pia.patch(path, {"terms": {"days": 0}}, if_match='"2"')
+    wrong = admin.patch(path, {"terms": {"days": 0}}, if_match='"2"')
     assert wrong.status_code == 422
     assert wrong.json()["fields"][0]["where"] == "terms.days"
-    assert pia.client.delete(f"/api/v1/{path}", headers={"If-Match": '"2"'}).status_code == 204
+    assert Caller(user=notified.pia).patch(path, {"is_on": True}, if_match='"2"').status_code == 403
+    assert admin.client.delete(f"/api/v1/{path}", headers={"If-Match": '"2"'}).status_code == 204
     assert not Rule.objects.filter(policy=notified.policy).exists()
-    assert {row["kind"] for row in pia.get("notices/kinds").json()["results"]} >= {"drift", "late_source"}
+    assert {row["kind"] for row in admin.get("notices/kinds").json()["results"]} >= {"over_budget", "late_source"}
+
+
+@pytest.mark.parametrize("removed", [{"entry": "/physics"}, {"source": "cluster-a"}])
+def test_rules_of_entries_and_sources_were_removed_and_are_refused_by_name(
+    notified: Site, admin: Caller, removed: dict[str, str]
+) -> None:
+    given = {"kind": "waiting_decisions", "policy": "grid", "is_on": True}
+    answer = admin.post("notices/rules", {**given, **removed})
+    assert answer.status_code == 400
+    assert (answer.json()["code"], answer.json()["fields"][0]["where"]) == ("unknown_field", *removed)
 
 
 def statement(caller: Caller, **query: Any) -> Any:

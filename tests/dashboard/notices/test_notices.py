@@ -16,6 +16,7 @@ from tests.api.small_site import Site
 from tests.dashboard.federation.test_mounts import codes_of
 from tests.dashboard.page import Page, read, text_of
 from tests.examples import first
+from tests.grants import make_grant
 from tests.instants import AT
 from tests.sign_in import sign_in
 from tests.worlds import fresh_process  # noqa: F401 - fixture
@@ -59,15 +60,16 @@ def test_the_list_names_open_items_and_links_to_them(notified: Site, admin: Clie
     answer = admin.get("/notices/")
     page = read(answer)
     assert counted(answer) == ("2", "2")
-    late, role = (page.one(f'[data-testid=notice][data-key="{kind}"]') for kind in ("late_source", "ending_roles"))
+    shown = ("late_source", "ending_allocations")
+    late, ending = (page.one(f'[data-testid=notice][data-key="{kind}"]') for kind in shown)
     assert all(part in text_of(late) for part in ("Cluster A", "9 hours"))
-    assert all(part in text_of(role) for part in ("pia", "/physics", "10 Dec 2026"))
+    assert all(part in text_of(ending) for part in ("1,500", "/physics", "10 Dec 2026"))
     assert [each.attributes["href"] for each in late.css("a")] == ["/usage/sources/cluster-a/"]
     assert text_of(page.one('#nav a[href="/notices/"] .count')).startswith("2 "), "and in words what it counts"
 
 
 def test_each_user_has_their_own_list(notified: Site) -> None:
-    assert kinds_of(signed_in(notified.pia).get("/notices/")) == ["ending_roles"]
+    assert kinds_of(signed_in(notified.pia).get("/notices/")) == ["ending_allocations"]
     assert read(signed_in(notified.nobody).get("/notices/")).item("no-notices").attributes["data-key"] == "none_open"
 
 
@@ -82,7 +84,7 @@ def test_notices_are_read_snoozed_and_shown_again(notified: Site, admin: Client)
     assert counted(answer) == ("2", "0")
     admin.post("/notices/snooze/", {"notice": late.pk, "days": "7"})
     assert Mark.objects.get(notice=late).snoozed_until == AT + 7 * DAY
-    assert kinds_of(admin.get("/notices/")) == ["ending_roles"]
+    assert kinds_of(admin.get("/notices/")) == ["ending_allocations"]
     assert "27 Nov" in text_of(read(admin.get("/notices/?state=snoozed")).item("snoozed-until"))
     admin.post("/notices/snooze/", {"notice": late.pk, "days": "0"})
     assert "late_source" in kinds_of(admin.get("/notices/"))
@@ -117,7 +119,7 @@ def test_the_return_address_stays_on_the_site(notified: Site, admin: Client) -> 
 
 
 def test_the_filter_reduces_the_list_and_has_an_empty_state(notified: Site, admin: Client) -> None:
-    assert kinds_of(admin.get("/notices/?kind=ending_roles")) == ["ending_roles"]
+    assert kinds_of(admin.get("/notices/?kind=ending_allocations")) == ["ending_allocations"]
     page = read(admin.get("/notices/_rows?state=closed", headers=HTMX))
     assert page.item("no-notices").attributes["data-key"] == "none_fit"
     assert admin.get("/notices/_rows")["Location"] == "/notices/"
@@ -134,11 +136,11 @@ def limits_of(page: Page, kind: str, place: str) -> dict[str | None, str | None]
     raise AssertionError(f"no rule of {kind} for {place}")
 
 
-def test_all_users_read_rules_and_managers_of_the_entry_change_them(notified: Site, admin: Client) -> None:
+def test_all_users_read_rules_and_administrators_change_those_of_the_site(notified: Site, admin: Client) -> None:
     page = read(admin.get("/notices/rules/"))
-    assert limits_of(page, "drift", "site")["days"] == "7"
+    assert limits_of(page, "over_budget", "site")["percent"] == "100"
     assert limits_of(page, "late_source", "site")["grace_h"] == "1"
-    site_rule = Rule.objects.get(kind="late_source", source=None)
+    site_rule = Rule.objects.get(kind="late_source")
     path = f"/notices/rules/{site_rule.pk}/"
     answer = admin.post(path, {"is_on": "on", "version": 1, "terms_grace_h": "20"}, follow=True)
     assert success(answer) == ["success"]
@@ -160,25 +162,21 @@ def test_all_users_read_rules_and_managers_of_the_entry_change_them(notified: Si
     assert pia.post(path, {"version": 2, "terms_grace_h": "3"}).status_code == 403
 
 
-def test_a_manager_sets_and_removes_a_rule_below_the_own_entry(notified: Site) -> None:
-    pia = signed_in(notified.pia)
-    assert read(pia.get("/notices/rules/new/")).item("rule-step").attributes["data-key"] == "place"
-    where = "/notices/rules/new/?kind=drift&policy=grid&entry=/physics"
-    place = text_of(read(pia.get(where)).item("rule-place"))
-    assert all(part in place for part in ("Grid", "/physics"))
-    answer = pia.post(where, {"is_on": "on", "version": 0, "terms_days": "3"}, follow=True)
-    assert limits_of(read(answer), "drift", "/physics")["days"] == "3"
+def test_a_manager_of_the_whole_policy_sets_and_removes_its_rule(notified: Site) -> None:
+    make_grant(notified.ben, notified.uid("/"), "manager", policy=notified.policy, reason="test")
+    ben = signed_in(notified.ben)
+    assert read(ben.get("/notices/rules/new/")).item("rule-step").attributes["data-key"] == "place"
+    where = "/notices/rules/new/?kind=unmapped_usage&policy=grid"
+    assert text_of(read(ben.get(where)).item("rule-place")) == notified.policy.name
+    answer = ben.post(where, {"is_on": "on", "version": 0, "terms_percent": "30"}, follow=True)
+    assert limits_of(read(answer), "unmapped_usage", notified.policy.name)["percent"] == "30"
     rule = Rule.objects.get(policy=notified.policy)
-    assert rule.entry_uid == notified.uid("/physics")
-    assert pia.get(where)["Location"] == f"/notices/rules/{rule.pk}/"
-    answer = pia.get(where.replace("/physics", "/biology"))
-    assert (answer.status_code, set(codes_of(answer))) == (422, {"entry"})
-    assert "/biology" in read(answer, 422).text("#id_entry_error")
-    answer = pia.get("/notices/rules/new/?kind=drift&policy=grid")
-    assert (answer.status_code, codes_of(answer)) == (422, {"__all__": {"not_allowed"}})
-    assert signed_in(notified.ben).get(f"/notices/rules/{rule.pk}/").status_code == 404
-    assert signed_in(notified.nobody).get("/notices/rules/new/").status_code == 403
-    pia.post(f"/notices/rules/{rule.pk}/remove/", {"version": 1})
+    assert ben.get(where)["Location"] == f"/notices/rules/{rule.pk}/"
+    answer = ben.get(where.replace("policy=grid", "policy=other"))
+    assert (answer.status_code, set(codes_of(answer))) == (422, {"policy"})
+    assert signed_in(notified.pia).get("/notices/rules/new/").status_code == 403
+    assert read(signed_in(notified.pia).get(f"/notices/rules/{rule.pk}/")).has("[data-testid=read-only]")
+    ben.post(f"/notices/rules/{rule.pk}/remove/", {"version": 1})
     assert not Rule.objects.filter(policy=notified.policy).exists()
 
 
@@ -187,10 +185,10 @@ def test_users_choose_how_they_are_notified(notified: Site) -> None:
     pia = signed_in(notified.pia)
     way = read(pia.get("/notices/mail/")).item("mail-way")
     assert (way.attributes["data-key"], "pia@example.org" in text_of(way)) == ("not_sent", True)
-    pia.post("/notices/mail/", {"interval": "weekly", "hour": "6", "kinds": ["drift"]})
+    pia.post("/notices/mail/", {"interval": "weekly", "hour": "6", "kinds": ["over_budget"]})
     chosen = Preference.objects.get(user=notified.pia)
     assert (chosen.interval, chosen.hour) == ("weekly", 6)
-    assert "drift" not in chosen.muted
+    assert "over_budget" not in chosen.muted
     assert "late_source" in chosen.muted
     answer = pia.post("/notices/mail/", {"interval": "hourly", "hour": "25", "kinds": ["x"]})
     assert answer.status_code == 422

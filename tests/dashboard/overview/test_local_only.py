@@ -266,10 +266,10 @@ def test_a_blocked_peer_is_listed_for_users_who_decide(mount: Mount, place: Site
     Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
     evaluate(at=AT)
     page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))
-    item = page.one('[data-testid=attention-item][data-key="notice.blocked_peer"]')
+    item = page.one('[data-testid=attention-item][data-key="notice.stale_peer"]')
     assert text_of(item).count("vo-a.example, vo-a") == 2, "and as the name of its button"
-    assert path_of(mount) in page.values("href", '[data-key="notice.blocked_peer"]')
-    assert "notice.blocked_peer" not in attention_keys(signed_in(place.pia).get(ATTENTION, headers=HTMX))
+    assert path_of(mount) in page.values("href", '[data-key="notice.stale_peer"]')
+    assert "notice.stale_peer" not in attention_keys(signed_in(place.pia).get(ATTENTION, headers=HTMX))
 
 
 def test_the_age_of_a_mount_is_shown_with_its_days_and_group(

@@ -14,7 +14,7 @@ from apps.dashboard.figures.bars import State
 from apps.dashboard.imports import reports
 from apps.dashboard.shell import presentation
 from apps.dashboard.templatetags.marks import hour_unit
-from apps.notices.kinds import drift, ending_allocations, unmapped_usage
+from apps.notices.sentences import ending_allocations, unmapped_usage
 from apps.policies.models import ChangeSet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -110,7 +110,6 @@ def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> 
 
 
 # --- Rounded, never cut -----------------------------------------------------------------------------------------------
-SHARE = {"path": "/a", "name": "a", "days": 7, "is_starved": True, "deviation": 0.0296}
 ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over": False}
 
 
@@ -126,9 +125,8 @@ ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over"
         (reports.size(12_960_000), "13\u00a0MB"),
         (reports.size(1_299_000), "1.3\u00a0MB"),
         (federation.took(0.0599), "60\u00a0ms"),
-        (drift.KIND.describe(SHARE).text, "3.0 points"),
-        (unmapped_usage.KIND.describe({"fraction": 0.1296, "n": 1, "policy": "a"}).text, "13.0 %"),
-        (ending_allocations.KIND.describe(ALLOCATED).text, "1,240 core-hours"),
+        (unmapped_usage({"fraction": 0.1296, "n": 1, "policy": "a"}).text, "13.0 %"),
+        (ending_allocations(ALLOCATED).text, "1,240 core-hours"),
     ],
 )
 def test_numbers_are_rounded_not_truncated(text: str, part: str) -> None:

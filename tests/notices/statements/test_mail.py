@@ -106,7 +106,7 @@ def test_months_closed_before_subscribing_are_not_sent(
 def test_the_page_turns_statements_on_and_off_and_stores_the_time(people: dict[str, User]) -> None:
     client = Client()
     sign_in(client, people["pia"])
-    form = {"interval": "weekly", "hour": 8, "kinds": ["drift"]}
+    form = {"interval": "weekly", "hour": 8, "kinds": ["over_budget"]}
     for statements, since in (({"statements": "on"}, AT), ({"statements": "on"}, AT), ({}, None)):
         assert client.post("/notices/mail/", {**form, **statements}).status_code == 303
         assert Preference.objects.get(user=people["pia"]).statements_since == since

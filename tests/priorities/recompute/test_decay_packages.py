@@ -15,8 +15,8 @@ from apps.engine import decay, decay_function
 from apps.engine.decay_function import DecayFunction
 from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed
-from apps.notices.kinds.base import PolicyPlace
-from apps.notices.kinds.failed_package import find
+from apps.notices.findings import failed_recomputes
+from apps.notices.kind import PolicyPlace
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.services import change_settings
 from apps.policies.settings import PolicySettings
@@ -150,8 +150,8 @@ def test_a_failing_decay_function_keeps_the_last_priorities(
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
     store.poll()
     assert store.newest("grid").lookup(["alice"]) == before
-    place = PolicyPlace(decayed.policy, load_tree(decayed.policy), lambda i: {}, AS_OF, AS_OF.date())
-    (finding,) = find(place)
+    place = PolicyPlace(decayed.policy, load_tree(decayed.policy), {}, AS_OF, AS_OF.date())
+    (finding,) = failed_recomputes(place)
     assert finding.facts["error"] == run.error
     monkeypatch.delenv("MOODY")
     assert work_run_now(queue_recompute(decayed.policy, at=AS_OF).pk).state == "succeeded"

@@ -23,8 +23,8 @@ from apps.engine.algorithms.packages import disproved, measure_properties
 from apps.engine.analysis import properties
 from apps.engine.operators import operators_of_packages
 from apps.explain.contrasts import compare_leaves
-from apps.notices.kinds.base import PolicyPlace
-from apps.notices.kinds.failed_package import find
+from apps.notices.findings import failed_recomputes
+from apps.notices.kind import PolicyPlace
 from apps.policies import settings
 from apps.policies.models import ChangeSet
 from apps.policies.recompute_runs import queue_recompute
@@ -271,16 +271,16 @@ def test_a_recompute_that_fails_in_a_package_keeps_the_last_priorities(
     assert [each for each in ("moody-package", "'moody'", named) if each not in run.error] == []
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
     assert store.newest("grid").lookup(["alice"]) == before
-    (finding,) = find(_place(computed))
+    (finding,) = failed_recomputes(_place(computed))
     assert (finding.level, finding.facts["error"]) == ("bad", run.error)
     monkeypatch.delenv("MOODY")
     assert work_run_now(queue_recompute(computed.policy, at=AS_OF).pk).state == "succeeded"
-    assert list(find(_place(computed))) == []
+    assert list(failed_recomputes(_place(computed))) == []
 
 
 def _place(site: Site) -> PolicyPlace:
     site.policy.refresh_from_db()
-    return PolicyPlace(site.policy, load_tree(site.policy), lambda i: {}, AS_OF, AS_OF.date())
+    return PolicyPlace(site.policy, load_tree(site.policy), {}, AS_OF, AS_OF.date())
 
 
 def test_an_operator_that_returns_nan_makes_no_snapshot(computed: Site, monkeypatch: pytest.MonkeyPatch) -> None:

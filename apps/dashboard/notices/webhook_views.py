@@ -1,85 +1,32 @@
-"""Pages for the delivery of notices: the user's mail settings, and webhooks with their delivery logs."""
+"""Pages of webhooks, with the log of their deliveries."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
-from apps.dashboard.notices.forms import MailForm, WebhookForm
-from apps.dashboard.notices.views import divided_policies, entry_uid
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, Stale
+from apps.dashboard.notices.forms import WebhookForm
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment
-from apps.notices import digests
-from apps.notices import mail as mail_message
+from apps.mapping.permissions import load_visibility
 from apps.notices import webhooks as webhook_services
-from apps.notices.kinds import kinds
+from apps.notices.kinds import KINDS, is_kind, kind_of
 from apps.notices.models import Delivery
-from apps.notices.rules import place_of
+from apps.notices.places import place_of
 from apps.notices.webhooks import WebhookLine
+from apps.policies.selectors import get_policy, list_policies
+from apps.policies.tree.stored import load_tree
 
-
-# --- Mail -------------------------------------------------------------------------------------------------------------
-@require_http_methods(["GET", "HEAD", "POST"])
-def mail(request: HttpRequest) -> HttpResponse:
-    """Mail settings of the user; every mail links here, so that it can be stopped."""
-    actor = actor_of(request)
-    found = digests.get_mail_settings(actor=actor)
-    chosen = found.preference
-    wanted = [name for name in kinds() if name not in chosen.muted]
-    initial: dict[str, Any] = {"interval": chosen.interval, "hour": chosen.hour, "kinds": wanted}
-    initial["statements"] = chosen.statements_since is not None
-    form = MailForm(request.POST or None, initial=initial)
-    if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
-        try:
-            digests.set_preference(interval=given["interval"], hour=given["hour"], muted=form.muted(), actor=actor)
-        except Invalid as error:
-            form.add_refusal(error)
-        else:
-            digests.set_statement_mail(wanted=given["statements"], at=clock.now(), actor=actor)
-            messages.success(request, _("Saved"))
-            return SeeOther(reverse("dashboard:notice-mail"))
-    notices = reverse("dashboard:notices")
-    context = {
-        "form": form,
-        "found": found,
-        "zone": settings.TIME_ZONE,
-        "crumbs": [{"label": _("Notices"), "url": notices}, {"label": _("E-mail")}],
-    }
-    return render(request, "dashboard/notices/mail.html", context, status=form.status)
-
-
-@login_not_required
-@csrf_exempt
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """Unsubscribe by a signed link. Mail programs POST without asking (RFC 8058); people confirm on the page first,
-    because programs also follow links.
-
-    The signature authorises the request, so it needs no session and no CSRF token.
-    """
-    _user, is_statement = mail_message.read_unsubscribe(token)
-    if request.method == "POST":
-        mail_message.unsubscribe(token)
-    context = {"is_done": request.method == "POST", "is_statement": is_statement}
-    return render(request, "dashboard/notices/unsubscribe.html", context)
-
-
-# --- Webhooks ---------------------------------------------------------------------------------------------------------
 _BADGES = {"sent": "ok", "failed": "bad", "waiting": "warn", "dropped": ""}
 
 
@@ -93,7 +40,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     lines = webhook_services.list_webhooks(at=now, actor=actor)
     context = {
         "rows": [(line, place_text(line)) for line in lines],
-        "may_add": actor.is_admin or bool(divided_policies(actor)),
+        "may_add": actor.is_admin or bool(_divided_policies(actor)),
         **_crumbs(),
     }
     return render(request, "dashboard/notices/webhooks.html", context)
@@ -104,12 +51,12 @@ def new(request: HttpRequest) -> HttpResponse:
     """Create a webhook; the response to the POST shows its secret, which is never shown again."""
     actor = actor_of(request)
     form = _form(request, actor)
-    if not (actor.is_admin or divided_policies(actor)):
+    if not (actor.is_admin or _divided_policies(actor)):
         raise NotAllowed(_("Webhooks are created by administrators and by managers of a group."))
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
-            uid = entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
+            uid = _entry_uid(given["policy"], given["entry"], actor) if given["policy"] else None
             made, secret = webhook_services.make_webhook(
                 name=given["name"],
                 url=given["url"],
@@ -122,7 +69,7 @@ def new(request: HttpRequest) -> HttpResponse:
             form.add_refusal(error)
         else:
             return _page(request, made.pk, secret=secret)
-    context = {"form": form, "kinds": kinds().values(), **_crumbs(_("New webhook"))}
+    context = {"form": form, "kinds": KINDS, **_crumbs(_("New webhook"))}
     return render(request, "dashboard/notices/webhook_new.html", context, status=form.status)
 
 
@@ -207,7 +154,7 @@ def _page(
         "place": place_text(line),
         "secret": secret,
         "form": form or (_form(None, actor, line) if webhook_services.is_owner(line.webhook, actor) else None),
-        "kinds": kinds().values(),
+        "kinds": KINDS,
         **_log(id, actor),
         **_crumbs(line.webhook.name),
     }
@@ -227,7 +174,7 @@ def _log(id: int, actor: Actor) -> dict[str, Any]:
 def _what(delivery: Delivery) -> str:
     if delivery.notice is None:
         return _("Test")
-    return str(kinds()[delivery.notice.kind].title) if delivery.notice.kind in kinds() else delivery.notice.kind
+    return str(kind_of(delivery.notice.kind).title) if is_kind(delivery.notice.kind) else delivery.notice.kind
 
 
 def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = None) -> WebhookForm:
@@ -236,7 +183,7 @@ def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = 
         found = line.webhook
         initial = {"name": found.name, "url": found.url, "kinds": found.kinds, "version": found.version}
     data = request.POST if request is not None and request.method == "POST" else None
-    form = WebhookForm(data, initial=initial, policies=divided_policies(actor), is_admin=actor.is_admin)
+    form = WebhookForm(data, initial=initial, policies=_divided_policies(actor), is_admin=actor.is_admin)
     if line is not None:
         del form.fields["policy"], form.fields["entry"]  # the scope of a webhook can't be changed
     return form
@@ -251,3 +198,27 @@ def _crumbs(last: str = "") -> dict[str, Any]:
         crumbs[-1]["url"] = reverse("dashboard:webhooks")
         crumbs.append({"label": last})
     return {"crumbs": crumbs}
+
+
+def _entry_uid(policy_slug: str, path: str, actor: Actor) -> UUID | None:
+    """UID of the entry with a path, None for the whole policy; raises Invalid if the actor sees no such entry."""
+    path = "/" + path.strip().strip("/")
+    if path == "/":
+        return None
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = tree.index_of_path(path)
+    if i is not None and load_visibility(policy=policy, tree=tree, at=clock.now(), actor=actor).may_see(i):
+        return tree.uuid(i)
+    message = _("There is no entry %(path)s in this policy.") % {"path": path[:200]}
+    raise Invalid(message, fields=[FieldProblem("entry", message)])
+
+
+def _divided_policies(actor: Actor) -> list[tuple[str, str]]:
+    """Policies in which the actor manages the shares of at least one group."""
+    found = []
+    for policy in list_policies(actor=actor):
+        sees = load_visibility(policy=policy, tree=load_tree(policy), at=clock.now(), actor=actor)
+        if sees.divided.any():
+            found.append((policy.slug, policy.name))
+    return found
