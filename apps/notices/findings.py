@@ -15,7 +15,8 @@ from apps.accounts.actor import SYSTEM
 from apps.core.errors import Unavailable
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import is_stale, last_contact_at
-from apps.mapping.attachments import key_of, list_claims
+from apps.mapping.attachments import key_of
+from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.notices.kind import Finding, PolicyPlace, SourcePlace

@@ -12,7 +12,7 @@ from django.db.models import Sum
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import User
-from apps.mapping.attachments import cancel_claim, claim_account
+from apps.mapping.claims import cancel_claim, claim_account
 from apps.mapping.models import Claim
 from apps.notices import selectors
 from apps.notices.evaluation import evaluate

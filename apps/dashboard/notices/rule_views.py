@@ -67,7 +67,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
         raise NotAllowed(_("Rules are set by administrators, and by managers of a whole policy."))
     choice = ScopeForm(request.GET if request.GET else None, policies=managed)
     if not request.GET or not choice.is_valid():
-        return render(request, "dashboard/notices/rule_place.html", {"form": choice, **_crumbs()})
+        return render(request, "dashboard/notices/rule_place.html", {"form": choice, **_crumbs()}, status=choice.status)
     kind = kind_of(choice.cleaned_data["kind"])
     policy = place_of(policy_slug=choice.cleaned_data["policy"], actor=actor).policy
     lines = rule_services.list_rules(policy_slug=choice.cleaned_data["policy"], at=clock.now(), actor=actor)

@@ -10,12 +10,12 @@ import pytest
 from apps.analytics.series.runs import enqueue_series_build
 from apps.notices.evaluation import evaluate
 from apps.notices.models import Mark, Notice, Rule
-from apps.policies.models import Grant
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from tests.api.conftest import Caller
 from tests.api.small_site import Site
 from tests.instants import AT
+from tests.notices.notices_site import give_core_hours
 
 DAY = timedelta(days=1)
 
@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 @pytest.fixture
 def notified(computed: Site) -> Site:
     Source.objects.update(expected_every_s=3600, last_received_at=AT - timedelta(hours=9))
-    Grant.objects.filter(user=computed.pia).update(expires_at=AT + 20 * DAY)
+    give_core_hours(computed, ends_on=(AT + 20 * DAY).date())
     evaluate(at=AT)
     return computed
 
