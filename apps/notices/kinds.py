@@ -14,7 +14,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         name="waiting_decisions",
         title=_("Pending reviews and requests"),
-        about=_("A change or a request for shares waits for somebody’s decision."),
+        about=_("A change or a request for shares waits for a decision."),
         watches="policy",
         find=findings.waiting_decisions,
         is_for=audience.deciders,
@@ -94,7 +94,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         name="account_claimed",
         title=_("Claimed accounts"),
-        about=_("Somebody says that an account is theirs, and waits for a decision."),
+        about=_("A user claims an account and waits for a decision."),
         watches="policy",
         find=findings.claimed_accounts,
         is_for=audience.mappers_of_entry,
