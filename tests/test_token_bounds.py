@@ -51,9 +51,9 @@ ABOUT = {
     r"\w+ federation/mounts(/{mount}.*)?": "other policy",
     r"GET federation/peers": "other policy",
     # lists and answers that leave out what is outside
-    r"GET (policies|search|audit|notices|notices/rules|me|me/.+)": "list",
+    r"GET (policies|search|audit|notices|me|me/.+)": "list",
     r"GET federation/(subscriptions|publications)": "list",
-    r"GET schedulers": "list of policies",
+    r"GET (schedulers|notices/rules)": "list of policies",
     r"GET schedulers/{scheduler}/queue": "list",
     # the policy as a whole: nothing that a subtree has
     r"DELETE policies/{policy}": "policy",
@@ -64,6 +64,7 @@ ABOUT = {
     r"(GET|POST) policies/{policy}/mappings/versions/{version}(/restore)?": "policy",
     r"GET policies/{policy}/allocations/table": "policy",
     r"POST schedulers": "policy",
+    r"(POST|PATCH|DELETE) notices/rules(/{rule})?": "policy",
     r"\w+ schedulers/{scheduler}(/(on|orders|passes|differences|shares.*))?": "policy",
 }
 

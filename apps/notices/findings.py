@@ -38,7 +38,7 @@ _CLOSE_DAYS = 7  # before an end, from which on the level is a warning
 _LONG_WAITS = 3  # times the limit of the rule
 _MOST_REVISIONS, _MOST_GROUPS = 50, 100  # the newest ones, and groups of one of them
 _HOUR = timedelta(hours=1)
-_DIVIDED_ANEW = """
+_CHANGED_SHARES = """
 SELECT DISTINCT after.parent_uid FROM policies_entry AS after
 JOIN policies_entry AS before
     ON before.policy_id = after.policy_id AND before.uid = after.uid AND before.until = after.since
@@ -86,14 +86,14 @@ def decided_requests(place: PolicyPlace) -> Iterable[Finding]:
 
 
 def changed_shares(place: PolicyPlace) -> Iterable[Finding]:
-    """Groups of which a publication of the last days divided the shares anew, one finding each.
+    """Groups in which a publication of the last days changed shares, one finding each.
 
-    New entries divide nothing anew: a group grows with each member.
+    New entries don't count: a group grows with each member.
     """
     since_at = place.at - timedelta(days=place.terms["days"])
     revisions = Revision.objects.filter(policy=place.policy, published_at__gt=since_at).defer("tree", "settings")
     for revision in revisions.order_by("-number")[:_MOST_REVISIONS]:
-        known = [i for uid in _divided_anew(revision) if (i := place.tree.index_of_uid(uid)) is not None]
+        known = [i for uid in _groups_with_changed_shares(revision) if (i := place.tree.index_of_uid(uid)) is not None]
         for i in sorted(known)[:_MOST_GROUPS]:
             facts = {
                 "path": place.tree.path(i),
@@ -106,10 +106,10 @@ def changed_shares(place: PolicyPlace) -> Iterable[Finding]:
             yield Finding(key, "info", facts, place.tree.uuid(i))
 
 
-def _divided_anew(revision: Revision) -> set[UUID]:
+def _groups_with_changed_shares(revision: Revision) -> set[UUID]:
     """Parents of the entries whose shares the revision changed."""
     with connection.cursor() as cursor:
-        cursor.execute(_DIVIDED_ANEW, {"policy": revision.policy_id, "number": revision.number})
+        cursor.execute(_CHANGED_SHARES, {"policy": revision.policy_id, "number": revision.number})
         return {parent_uid for (parent_uid,) in cursor.fetchall()}
 
 

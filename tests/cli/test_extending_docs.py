@@ -72,7 +72,7 @@ def test_the_package_of_the_page_is_installed_and_used(installed: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     body = json.loads(ended.stdout)
     assert body["refused"] == []
-    assert body["found"] == ["energy", "half-difference", "large_tree", "least-used", "minutes", "outline", "plateau"]
+    assert body["found"] == ["energy", "half-difference", "least-used", "minutes", "outline", "plateau"]
     assert body["stored"] == {"aging": "plateau", "whole_d": 7.0, "fades_d": 14}
     assert body["weights"] == [1.0, 0.5, 0.0]
     assert body["tree"] == [["/", 1.0], ["/physics", 3.0], ["/physics/alice", 1.0]]

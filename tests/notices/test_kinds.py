@@ -188,9 +188,9 @@ def test_the_answer_to_a_request_is_for_its_author_alone(computed: Site, shares:
     assert open_sentences(computed.pia, "request_decided", AT + 15 * DAY) == []
 
 
-def test_a_publication_that_divides_shares_is_told_to_those_below_and_not_to_its_author(computed: Site) -> None:
+def test_changed_shares_are_reported_below_the_group_and_not_to_the_publisher(computed: Site) -> None:
     evaluate(at=AT)
-    assert not Notice.objects.filter(kind="shares_changed").exists(), "what is new divides nothing anew"
+    assert not Notice.objects.filter(kind="shares_changed").exists(), "new entries don't count"
     rename = {"op": "rename", "entry": "/biology/carol", "name": "caroline"}
     shares = {"op": "set_shares", "entry": "/physics/bob", "shares": 7}
     made = make_change_set(
