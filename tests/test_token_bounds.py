@@ -64,7 +64,7 @@ ABOUT = {
     r"(GET|POST) policies/{policy}/mappings/versions/{version}(/restore)?": "policy",
     r"GET policies/{policy}/allocations/table": "policy",
     r"POST schedulers": "policy",
-    r"(POST|PATCH|DELETE) notices/rules(/{rule})?": "policy",
+    r"POST notices/rules|\w+ notices/rules/{rule}": "policy",
     r"\w+ schedulers/{scheduler}(/(on|orders|passes|differences|shares.*))?": "policy",
 }
 

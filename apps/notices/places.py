@@ -28,6 +28,11 @@ def place_of(*, policy_slug: str = "", entry_uid: UUID | None = None, actor: Act
     return Place(policy=get_policy(slug=policy_slug, actor=actor), entry_uid=entry_uid) if policy_slug else Place()
 
 
+def sees_whole(policy: Policy, at: datetime, actor: Actor) -> bool:
+    """Whether the actor sees the policy's root: tokens that are bound to a part don't."""
+    return load_visibility(policy=policy, tree=load_tree(policy), at=at, actor=actor).may_see(0)
+
+
 def may_set(place: Place, at: datetime, actor: Actor) -> bool:
     """Whether the actor decides here: administrators everywhere, managers at their entries and below."""
     if not actor.has_scope(WRITE):

@@ -19,7 +19,7 @@ from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, Stale
 from apps.notices.kind import Kind, Term, Terms
 from apps.notices.kinds import KINDS, is_kind, kind_of
 from apps.notices.models import Rule
-from apps.notices.places import Place, may_set, require_place
+from apps.notices.places import Place, may_set, require_place, sees_whole
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 
@@ -76,16 +76,23 @@ def terms_of(kind: Kind, rule: Rule) -> dict[str, float]:
 
 def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[RuleRow]:
     """Rules that the actor may see: the site's, and those of visible policies. policy_slug: only of this one."""
-    known = {policy.pk for policy in list_policies(actor=actor) if policy_slug in ("", policy.slug)}
-    found = Rule.objects.select_related("policy").order_by("kind", "pk")
-    visible = [rule for rule in found if is_kind(rule.kind) and (rule.policy_id is None or rule.policy_id in known)]
+    found = list(
+        Rule.objects.filter(kind__in=[kind.name for kind in KINDS]).select_related("policy").order_by("kind", "pk")
+    )
+    ruled = {rule.policy_id for rule in found}
+    policies = [policy for policy in list_policies(actor=actor) if policy.pk in ruled]
+    known = {one.pk for one in policies if policy_slug in ("", one.slug) and sees_whole(one, at, actor)}
+    visible = [rule for rule in found if rule.policy_id is None or rule.policy_id in known]
     may_change = {policy: may_set(Place(policy), at, actor) for policy in {rule.policy for rule in visible}}
     return [_row(rule, may_change[rule.policy]) for rule in visible]
 
 
 def get_rule(*, id: int, at: datetime, actor: Actor) -> RuleRow:
     rule = Rule.objects.select_related("policy").filter(pk=id).first() if 0 < id < 2**63 else None
-    if rule is None or not is_kind(rule.kind) or not (rule.policy is None or rule.policy in list_policies(actor=actor)):
+    is_known = rule is not None and is_kind(rule.kind)
+    if rule is not None and rule.policy is not None:
+        is_known &= rule.policy in list_policies(actor=actor) and sees_whole(rule.policy, at, actor)
+    if rule is None or not is_known:
         raise NotFound(f"There is no rule {id}.")
     return _row(rule, may_set(Place(rule.policy), at, actor))
 
