@@ -30,7 +30,7 @@ GOAL_PAINTED_S, GOAL_FRAMES, GOAL_DRAG_S = 1.0, 30.0, 0.15
 N_PAGES, N_MOVES, N_PANELS, SECONDS = 20, 40, 40, 3.0
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _PATIENCE_MS = 120_000
-# From the navigation to the frame after the one in which the first picture replaced the server's drawing.
+# From the navigation to the frame after the one in which the first picture is shown.
 _PAINTED = """
 (() => {
   const look = () => {
