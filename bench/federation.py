@@ -160,7 +160,7 @@ def _usage(served: _Served, n: int, goal_s: float) -> Iterator[BenchLine]:
     from django.conf import settings
 
     from apps.accounts.actor import COMMAND
-    from apps.federation.documents.trust import load_keys
+    from apps.federation.documents.site_keys import load_keys
     from apps.federation.usage_feeds.feed_build import build_feed
     from apps.federation.usage_feeds.feed_documents import read_feed
     from apps.federation.usage_feeds.feeds import make_feed

@@ -20,7 +20,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.typed_numbers import AmbiguousNumber, read_number
 from apps.dashboard.algorithm import text as algorithm_text
-from apps.dashboard.federation.presenters import origin_of
+from apps.dashboard.federation.origins import origin_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, Bullet
 from apps.dashboard.history import presenters

@@ -11,14 +11,8 @@ from django.db import DatabaseError, InterfaceError
 from apps.core.errors import Conflict, DomainError, NotFound
 from apps.core.outbound import Answer, Unreachable
 from apps.federation import fetch_requests, staleness
-from apps.federation.fetch_requests import (
-    BAD_OUTCOMES,
-    NOT_FETCHED,
-    AnyRemote,
-    ConcurrentFetch,
-    FetchResult,
-    PendingFetch,
-)
+from apps.federation.concurrent_fetch import ConcurrentFetch, PendingFetch
+from apps.federation.fetch_requests import BAD_OUTCOMES, NOT_FETCHED, AnyRemote, FetchResult
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts import mount_refresh
 from apps.federation.usage_feeds import usage_ingest

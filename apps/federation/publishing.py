@@ -22,7 +22,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Unavailable
 from apps.core.signing import digest_of, sign_document
-from apps.federation.documents.trust import OwnKeys, load_keys
+from apps.federation.documents.site_keys import OwnKeys, load_keys
 from apps.federation.documents.wire import MOST_ISSUERS, Head, write_policy
 from apps.federation.models import Mount, Publication, PublishedDocument, SiteKey, UsageFeed
 from apps.policies.access.authority import Lineages

@@ -59,7 +59,6 @@ class JobReport:
         return {} if self.benefit is None else {"benefit": self.benefit}
 
 
-# --- Steps ------------------------------------------------------------------------------------------------------------
 def decide(
     *,
     policy_slug: str,
@@ -231,7 +230,6 @@ def _refuse_huge(benefit: float | None) -> float:
     return float(benefit or 0.0)
 
 
-# --- Books ------------------------------------------------------------------------------------------------------------
 def _amount(row: Job, ledger: Ledger) -> float:
     return booked_amount(
         state=row.state,
@@ -272,7 +270,6 @@ def _delete_ended(ledger: Ledger, at: datetime) -> None:
     Job.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
 
 
-# --- Repeats ----------------------------------------------------------------------------------------------------------
 def _request_content(report: JobReport) -> dict[str, Any]:
     return {"benefit": report.benefit, "quantities": dict(report.quantities or {})}
 
@@ -302,7 +299,6 @@ def _wrong(where: str, message: str) -> Invalid:
     return Invalid(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
-# --- Booking ----------------------------------------------------------------------------------------------------------
 # Every step books or reverses a job's benefit by this rule.
 _FROM = {Ledger.BookedAt.SUBMIT: (Job.State.DECIDED, Job.State.STARTED), Ledger.BookedAt.START: (Job.State.STARTED,)}
 
@@ -325,7 +321,6 @@ def booked_amount(*, state: str, benefit: float, before: float, booked_at: str, 
     return benefit if state in _FROM.get(Ledger.BookedAt(booked_at), ()) else 0.0
 
 
-# --- Rules of the ledger ----------------------------------------------------------------------------------------------
 MOST_HOURS = 100_000
 
 

@@ -17,7 +17,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import record
 from apps.core.errors import Archived, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.signing import Opened, digest_of, open_document, sign_document
-from apps.federation.documents.trust import load_keys
+from apps.federation.documents.site_keys import load_keys
 from apps.packs.content import PackQuery, get_pack
 from apps.packs.models import SharedPack
 from apps.policies.access.scope import Rights, Verb, rules_all, rules_within

@@ -11,7 +11,7 @@ from apps.accounts.actor import COMMAND
 from apps.cli.sample import peers
 from apps.cli.sample.grid import MOUNTED, Grid, work_at
 from apps.core.signing import BadDocument, open_document
-from apps.federation import fetch_requests
+from apps.federation import own_publishers
 from apps.federation.documents.wire import PolicyLimits, read_policy
 from apps.federation.documents.wire_usage import UsageDocument, read_usage
 from apps.federation.fetch_schedule import KIND, request_due_fetches
@@ -31,7 +31,7 @@ BEGINS = peers.begins_at(AT)
 
 
 def answered(url: str, at: datetime) -> bytes:
-    answer = fetch_requests.local_answer(url, at=at)
+    answer = own_publishers.local_answer(url, at=at)
     assert answer is not None
     assert answer.status == 200
     return answer.body
@@ -74,11 +74,11 @@ def test_later_hours_change_no_earlier_one() -> None:
 
 
 def test_only_reserved_host_names_are_answered() -> None:
-    assert fetch_requests.local_answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
-    assert fetch_requests.local_answer("https://[::1", at=AT) is None
+    assert own_publishers.local_answer("https://vo.example.org/neutrinos.fairshare", at=AT) is None
+    assert own_publishers.local_answer("https://[::1", at=AT) is None
     with pytest.raises(ValueError, match="example"):
-        fetch_requests.register("example.org", lambda _url, _at: b"")
-    wrong = fetch_requests.local_answer(f"https://{peers.VO_ISSUER}/other", at=AT)
+        own_publishers.register("example.org", lambda _url, _at: b"")
+    wrong = own_publishers.local_answer(f"https://{peers.VO_ISSUER}/other", at=AT)
     assert wrong is not None
     assert (wrong.status, wrong.body) == (404, b"")
 

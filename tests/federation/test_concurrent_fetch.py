@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.federation import fetch_requests
+from apps.federation import concurrent_fetch, fetch_requests
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.runs import kinds
@@ -26,7 +26,7 @@ LONG_S = 20.0
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
-    monkeypatch.setattr(fetch_requests, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(concurrent_fetch, "PATIENCE_S", 0.05)
     monkeypatch.setattr(fetch_requests, "TOTAL_S", LONG_S)
 
 

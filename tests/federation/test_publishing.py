@@ -17,7 +17,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, Unavailable
 from apps.core.signing import Opened, open_document
-from apps.federation.documents.trust import list_keys, load_keys, rotate_key
+from apps.federation.documents.site_keys import list_keys, load_keys, rotate_key
 from apps.federation.documents.wire import PolicyDocument, PolicyLimits, read_policy
 from apps.federation.models import Publication, PublishedDocument
 from apps.federation.publishing import (

@@ -29,7 +29,7 @@ from apps.federation import fetch_requests  # noqa: E402
 from apps.federation import fetch_schedule as fetching  # noqa: E402
 from apps.federation import publishing as publications  # noqa: E402
 from apps.federation.document_builds import request_due_builds  # noqa: E402
-from apps.federation.documents.trust import load_keys  # noqa: E402
+from apps.federation.documents.site_keys import load_keys  # noqa: E402
 from apps.federation.models import Fetch, Mount, Subscription  # noqa: E402
 from apps.federation.mounts import services as mounts  # noqa: E402
 from apps.federation.usage_feeds import feeds, subscriptions  # noqa: E402

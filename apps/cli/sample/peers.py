@@ -28,7 +28,7 @@ from apps.cli.sample.grid import MOUNTED, POLICY_SLUG, SEED, SITES, Grid
 from apps.cli.sample.jobs import DAYS
 from apps.core.errors import NotFound
 from apps.core.signing import SigningKey, digest_of, sign_document
-from apps.federation import fetch_requests
+from apps.federation import own_publishers
 from apps.federation.documents.wire import FORMAT, instant_text
 from apps.federation.documents.wire_usage import Enforced, State, UsageDocument, UsageHead, write_usage
 from apps.federation.fetch_schedule import ingest_answer
@@ -73,8 +73,8 @@ def key_of(issuer: str) -> SigningKey:
 
 
 def register_publishers() -> None:
-    fetch_requests.register(VO_ISSUER, _publish_policy)
-    fetch_requests.register(SITE_ISSUER, _publish_usage)
+    own_publishers.register(VO_ISSUER, _publish_policy)
+    own_publishers.register(SITE_ISSUER, _publish_usage)
 
 
 def uid_of(path: str) -> UUID:
@@ -284,7 +284,7 @@ def publish_own(*, at: datetime, admin: User) -> None:
 def ingest_document(remote: Mount | Subscription, *, at: datetime) -> None:
     """Fetch and ingest as the worker would at that instant. A rejected document stops the loading."""
     url = remote.url if isinstance(remote, Mount) else address_since(remote.url, remote.number, remote.seen_number)
-    answer = fetch_requests.local_answer(url, at=at)
+    answer = own_publishers.local_answer(url, at=at)
     if answer is None:
         raise LookupError(f"{url} isn't published here")
     fetched = ingest_answer(remote, answer, at=at)

@@ -28,7 +28,7 @@ from apps.core.errors import TooLarge
 from apps.dashboard.convergence import page_query
 from apps.dashboard.convergence import presenters as drawing
 from apps.dashboard.convergence.page_query import PageQuery, read_page_query
-from apps.dashboard.federation.presenters import origin_of
+from apps.dashboard.federation.origins import origin_of
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment

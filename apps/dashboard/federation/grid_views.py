@@ -30,7 +30,6 @@ from apps.federation.grid.totals import Grid, GridChoice, list_grid_entries, loa
 from apps.federation.usage_feeds.subscriptions import get_subscription, list_subscriptions
 from apps.figures.flow import grid_flow
 
-# --- Without a peer ---------------------------------------------------------------------------------------------------
 _DRAWN = 20
 
 
@@ -114,7 +113,6 @@ def _short(row: Difference) -> str:
     return row.name if len(row.name) <= 26 else row.name[:25] + "…"
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 LEVELS = (1, 2, 3)
 
 

@@ -23,13 +23,12 @@ from apps.dashboard.federation.forms import typed_number
 from apps.dashboard.federation.publication_presenters import PublishedLine
 from apps.dashboard.shell.forms import RefusableForm, choice_field, name_field, number_field, reason_field
 from apps.dashboard.shell.requests import SeeOther, actor_of
-from apps.federation.documents.trust import list_keys, rotate_key
+from apps.federation.documents.site_keys import list_keys, rotate_key
 from apps.federation.models import Publication, UsageFeed
 from apps.federation.publishing import drop_publication, list_publications, make_publication, own_name
 from apps.federation.usage_feeds.feeds import drop_feed, list_feeds, make_feed
 from apps.policies.selectors import list_policies
 
-# --- Forms ------------------------------------------------------------------------------------------------------------
 Choices = Sequence[tuple[str, str]]
 _HOUR_S, _DAY_S = 3_600, 86_400
 _MAX_REASON = 1_000
@@ -112,7 +111,6 @@ class ReasonForm(forms.Form):
     reason = reason_field(_MAX_REASON)
 
 
-# --- Overview ---------------------------------------------------------------------------------------------------------
 @require_safe
 def published(request: HttpRequest) -> HttpResponse:
     """All publications and feeds; for administrators only."""
@@ -151,7 +149,6 @@ def crumbs(*labels: str) -> list[dict[str, str]]:
     return [top, here, *({"label": label} for label in labels)]
 
 
-# --- Publications and the key -----------------------------------------------------------------------------------------
 Row = TypeVar("Row", Publication, UsageFeed)
 _REFUSALS = (Invalid, Conflict, NotFound)
 
@@ -280,7 +277,6 @@ def administrator(request: HttpRequest) -> Actor:
     return actor
 
 
-# --- Feeds ------------------------------------------------------------------------------------------------------------
 def _feeds() -> Kind:
     return Kind(FeedForm, make_feed, _("Publish usage feed"), is_feed=True)
 

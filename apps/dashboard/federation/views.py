@@ -34,7 +34,6 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 
 
-# --- Peers ------------------------------------------------------------------------------------------------------------
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:federation")
 
@@ -78,7 +77,6 @@ def _rows(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-# --- A new mount ------------------------------------------------------------------------------------------------------
 _PURPOSE = "token between the steps of mounting"
 _MOST_PLACES = 1000
 _CARRIED = ("policy", "url", "sealed", "issuer", "publication", "version", "fingerprint", "n_entries")

@@ -22,7 +22,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, status_of
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.algorithm import text as algorithm_text
-from apps.dashboard.federation.presenters import origin_of
+from apps.dashboard.federation.origins import origin_of
 from apps.dashboard.figures import bars
 from apps.dashboard.group.forms import GroupInput, apply_step, read_group
 from apps.dashboard.group.presenters import RankEffect, draw_members, long_day, rank_effect

@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.dashboard.algorithm import text as algorithm_text
-from apps.dashboard.federation.presenters import origin_of, origins_of
+from apps.dashboard.federation.origins import origin_of, origins_of
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Tolerance
 from apps.dashboard.shell import lines, presentation, time_travel

@@ -219,7 +219,6 @@ def bad_field(where: str, message: str) -> BadDocument:
     return BadDocument(f"{where} {message}.", fields=[FieldProblem(where, message)])
 
 
-# --- Lists of a document as columns -----------------------------------------------------------------------------------
 MOST_AMOUNT = 1e12
 MOST_NUMBER = 2**53
 

@@ -16,7 +16,8 @@ from apps.federation.documents.trust import TrustedState, Verdict, check_documen
 from apps.federation.documents.wire import PolicyLimits
 from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication
-from apps.federation.mounts.application import AppliedDocument, apply_document, owned_by_another_policy, owned_elsewhere
+from apps.federation.mounts.application import AppliedDocument, apply_document
+from apps.federation.mounts.uid_ownership import owned_by_another_policy, owned_elsewhere
 from apps.federation.publishing import own_name
 from apps.federation.staleness import STILL_OPEN, record_of
 from apps.policies.models import ChangeSet, Policy

@@ -26,7 +26,6 @@ from apps.policies.tree.difference import mount_of
 from apps.policies.tree.revision_diff import TargetChanges, TreeDiff, compare_targets, diff_trees
 from apps.policies.tree.stored import load_tree
 
-# --- A document compared with the tree --------------------------------------------------------------------------------
 _MOST_SORTED = 5_000  # a longer list is shown level by level
 _SAME = 1e-9
 
@@ -170,7 +169,6 @@ def _of(moves: TargetChanges, i: int) -> float | None:
     return None if np.isnan(value) else value
 
 
-# --- Provenance -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Provenance:
     """Origin of an entry's settings.

@@ -266,7 +266,6 @@ def may_mount_at(policy: Policy, entry_uid: UUID, actor: Actor, at: datetime) ->
     return bool(Rights(policy, actor, at).at(Verb.MOUNT) & above)
 
 
-# --- Usage that a mounted document leaves without an entry ------------------------------------------------------------
 # A document replaces all entries below its mount. Accounts of removed entries are unmapped from then on, and their past
 # usage isn't counted, unless another rule maps them or the mount keeps it.
 def unmapped_by_document(policy: Policy, mount_uid: UUID, document: PolicyDocument, *, at: datetime) -> UnmappedUsage:

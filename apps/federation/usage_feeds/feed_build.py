@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Length
 
 from apps.core.errors import NotFound
-from apps.federation.documents.trust import load_keys
+from apps.federation.documents.site_keys import load_keys
 from apps.federation.documents.wire_usage import State
 from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
 from apps.federation.usage_feeds.feed_sums import (

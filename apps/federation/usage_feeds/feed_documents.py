@@ -19,7 +19,7 @@ from django.db import connection
 
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound, TooLarge, Unavailable
 from apps.core.signing import sign_document
-from apps.federation.documents.trust import load_keys
+from apps.federation.documents.site_keys import load_keys
 from apps.federation.documents.wire_usage import (
     MOST_ENTRIES,
     MOST_RUNNING,

@@ -28,7 +28,6 @@ from apps.usage.models import Bucket, Record
 from apps.usage.parsers.base import F8, I8
 from apps.usage.records.peer_sums import HourSums, RunningJobs, replace_running, replace_sums
 
-# --- Usage beyond the capacity ----------------------------------------------------------------------------------------
 _HOUR_S = 3_600
 _TOLERANCE = 1.01
 _FAR = 1.5  # factor above a full hour's capacity that neither clock errors nor an outdated number of cores can explain
@@ -166,7 +165,6 @@ def _alarm(
     record_of(subscription, verb="federation.usage_held", at=at, details=details, outcome="failed")
 
 
-# --- Reported hours against the capacity ------------------------------------------------------------------------------
 HOUR_S = 3_600.0
 MOST_HOURS = 48
 _COUNTED = """
@@ -242,7 +240,6 @@ def load_reported_usage(subscription: Subscription) -> ReportedUsage:
     )
 
 
-# --- Entries outside a subscription -----------------------------------------------------------------------------------
 _REPORTED = """
 SELECT account.id FROM accounts_account AS account
 WHERE account.namespace = %(namespace)s AND account.user_name = ANY(%(names)s::text[])

@@ -38,7 +38,6 @@ from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import delete_peer_source, make_peer_source
 
 
-# --- Lineage of the feed ----------------------------------------------------------------------------------------------
 def refuse_other_lineage(head: UsageHead, known: State | None) -> None:
     """Reject a document that doesn't continue the known lineage.
 
@@ -92,7 +91,6 @@ def _refused(code: str, where: str, message: str, remedy: str = "") -> BadDocume
     return BadDocument(f"{where} {message}. {remedy}".strip(), code=code, fields=[FieldProblem(where, message)])
 
 
-# --- Subscribing ------------------------------------------------------------------------------------------------------
 PREVIEW_S = 20.0
 _LONGEST_SLUG = 64
 

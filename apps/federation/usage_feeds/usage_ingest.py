@@ -21,7 +21,7 @@ from apps.core.signing import BadDocument, open_document
 from apps.federation.documents.wire_usage import RunningRows, State, UsageDocument, UsageHead, read_usage
 from apps.federation.fetch_requests import FetchRequest, FetchResult, build_request
 from apps.federation.models import Fetch, Mount, Publication, Subscription
-from apps.federation.mounts.application import owned_by_another_policy
+from apps.federation.mounts.uid_ownership import owned_by_another_policy
 from apps.federation.publishing import given_name
 from apps.federation.staleness import record_of
 from apps.federation.usage_feeds.quarantine import (

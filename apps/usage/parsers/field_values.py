@@ -25,7 +25,6 @@ from apps.usage.parsers.base import (
     excerpt,
 )
 
-# --- Checks -----------------------------------------------------------------------------------------------------------
 MOST_CHARACTERS = {
     **{"job": 128, "array_task": 64, "cluster": 128, "site": 128, "queue": 128, "partition": 128, "qos": 128},
     **{"user": 256, "group": 256, "dn": 1024, "fqan": 512, "project": 256},
@@ -147,7 +146,6 @@ def _check_times(row: RecordRow) -> None:
         raise BadRecord("absurd_run_time", f"It ran for more than {MOST_JOB_S // 86400} days.")
 
 
-# --- Instants and durations -------------------------------------------------------------------------------------------
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Stamps from 1e15 on count microseconds since 2001, those from 1e11 on milliseconds: seconds would be in the year 5138.
 _UNITS_US = ((10**15, 1), (10**11, 1_000))

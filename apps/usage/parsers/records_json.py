@@ -42,7 +42,6 @@ from apps.usage.parsers.records_plain import (
     plain_records,
 )
 
-# --- A pushed list or lines -------------------------------------------------------------------------------------------
 MOST_RECORDS = 50_000
 MOST_VALUES = 30 * MOST_RECORDS  # a record has up to 25 fields
 _MOST_LINES = 4 * MOST_RECORDS  # blank ones included
@@ -326,7 +325,6 @@ def _shown(value: Any) -> str:
     return excerpt(repr(value) if not isinstance(value, list | dict) else f"a {type(value).__name__}")
 
 
-# --- A file of lines --------------------------------------------------------------------------------------------------
 class Ndjson:
     """One JSON object a line."""
 

@@ -39,7 +39,6 @@ from apps.usage.parsers.sacct_json import SacctJson
 from apps.usage.parsers.slurm_queue import SlurmQueue
 from apps.usage.parsers.swf import Swf
 
-# --- Formats of other packages ----------------------------------------------------------------------------------------
 ENTRY_POINT_GROUP = "fairshare.accounting_formats"
 _TRIAL = Reading(at=datetime(2100, 1, 1, tzinfo=UTC), zone=ZoneInfo("UTC"))
 _AMOUNTS = ("cpus", "gpus", "nodes", "mem_mb", "billing")
@@ -141,7 +140,6 @@ def _problem(piece: object) -> str:
     return ""
 
 
-# --- All formats ------------------------------------------------------------------------------------------------------
 AUTO = "auto"
 # In the order of display and of sniffing: each recognises only files that no other does.
 _COLLECTORS: tuple[Collector, ...] = (

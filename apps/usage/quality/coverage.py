@@ -20,7 +20,6 @@ from apps.core.errors import NotAllowed
 from apps.usage.models import Source
 from apps.usage.timeliness import interval_s
 
-# --- Whole days without usage -----------------------------------------------------------------------------------------
 _DAY_S = 86_400
 # Each hour is one lookup in the index, and the first hit ends the day.
 _USED = """
@@ -93,7 +92,6 @@ def _used_days(source_ids: Sequence[int], days: Sequence[date], zone: ZoneInfo) 
         return used, {source_id for (source_id,) in cursor.fetchall()}
 
 
-# --- Hours with usage -------------------------------------------------------------------------------------------------
 HOUR = timedelta(hours=1)
 
 

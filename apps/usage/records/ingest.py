@@ -49,7 +49,6 @@ from apps.usage.records.versions import (
 
 GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
 
-# --- Clocks of sources ------------------------------------------------------------------------------------------------
 AHEAD = "ahead_of_clock"
 _SKEW_MAX_AGE_S = 86_400.0  # older records don't show the current skew of their source's clock
 _NAMES = ("submit", "start", "end")
@@ -87,7 +86,6 @@ def _newest_us(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     return np.maximum(np.maximum(batch.submit_us, batch.start_us), batch.end_us)
 
 
-# --- Records that were imported again ---------------------------------------------------------------------------------
 _NOTE = """
 INSERT INTO usage_repetition (run_id, by_run_id, n_records, last_at)
 SELECT run.id, %s::int8, given.n, %s::timestamptz FROM unnest(%s::int8[], %s::int8[]) AS given(run_id, n)
@@ -107,7 +105,6 @@ def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None
             cursor.execute(_NOTE, [by_import, at, found[others].tolist(), n[others].tolist()])
 
 
-# --- Ingest -----------------------------------------------------------------------------------------------------------
 _COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
 _ADD = f"""
 INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)}) VALUES (%s, %s, {", ".join(["%s"] * 7)})

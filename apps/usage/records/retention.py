@@ -29,7 +29,6 @@ from apps.usage.parsers.base import F8, FINISHED, I8, NO_TIME, STATES, WITHDRAWN
 from apps.usage.pgbinary import Float8Array, Int8Array, TextArray, TimestamptzArray, cursor
 from apps.usage.records.versions import StoredVersions, lock_source
 
-# --- Records of sealed times ------------------------------------------------------------------------------------------
 NOTE = "too_late"  # note of an open record whose end arrived too late
 _STATE_NAMES = np.array([name.encode() for name in STATES])
 
@@ -83,7 +82,6 @@ def _began_us(batch: RecordBatch) -> I8:
     return np.where(batch.start_us == NO_TIME, batch.submit_us, batch.start_us)
 
 
-# --- Sealing and removal ----------------------------------------------------------------------------------------------
 KIND = "usage_retention"
 _IDS_AT_A_TIME = 200_000
 _DAY = timedelta(days=1)

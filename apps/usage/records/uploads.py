@@ -23,7 +23,6 @@ from django.conf import settings
 from apps.core.errors import Invalid, TooLarge
 from apps.usage.parsers.lines import FREE_EXPANSION_BYTES, MOST_EXPANSION, GzipCheck, is_gzip
 
-# --- Packed files -----------------------------------------------------------------------------------------------------
 _HEAD = 64 * 1024
 MOST_WINDOW_BYTES = 32 * 1024**2  # memory limit for unpacking; zstd's levels up to 20 need at most this
 _ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame, or one that pzstd adds to be skipped
@@ -205,7 +204,6 @@ def _why(error: zstandard.ZstdError) -> str:
     return text.rpartition(": ")[2]
 
 
-# --- Uploads ----------------------------------------------------------------------------------------------------------
 KEPT = timedelta(hours=24)  # after a dry run, for its confirmation
 _READ = 256 * 1024
 

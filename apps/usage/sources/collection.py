@@ -52,7 +52,6 @@ __all__ = [
     "subject_of",
 ]
 
-# --- Schedule ---------------------------------------------------------------------------------------------------------
 KIND = "usage_collect"
 FIRST_RETRY_S = 60.0
 LONGEST_RETRY_S = 3600.0  # or the source's own interval if longer
@@ -114,7 +113,6 @@ def enqueue_collection(source: Source, *, at: datetime, owner: User | None = Non
     return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, owner=owner, at=at)
 
 
-# --- Listings of jobs that run or wait --------------------------------------------------------------------------------
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -209,7 +207,6 @@ def _clusters(rows: RecordBatch, source: Source) -> list[str] | None:
     return sorted({name.decode() or source.cluster for name in np.unique(rows.cluster)})
 
 
-# --- Runs -------------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 NUMBERS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected", "lines")

@@ -30,7 +30,6 @@ from apps.usage.parsers.base import Reading, excerpt
 from apps.usage.parsers.registry import AUTO, format_of, parse_checked
 from apps.usage.sources.pieces import Clock, Cursor, Piece, Progress, listing_piece, parse_listing
 
-# --- Programs ---------------------------------------------------------------------------------------------------------
 MOST_ARGUMENTS = 64
 MOST_CHARACTERS = 1024
 _READ = 256 * 1024
@@ -146,7 +145,6 @@ def _too_slow(name: str) -> Unavailable:
     return Unavailable(f"{name} didn't end in time and was stopped.", code="command_too_slow")
 
 
-# --- Collection by command --------------------------------------------------------------------------------------------
 WIDEST = timedelta(days=1)  # per call: bounds the output when much is to be collected
 
 
@@ -247,7 +245,6 @@ def _run_command(
                 yield progress.add(parsed, program, collector)
 
 
-# --- System checks ----------------------------------------------------------------------------------------------------
 _TARGET = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 
 

@@ -29,7 +29,6 @@ from apps.usage.records import uploads
 from apps.usage.sources.command import collect_listing
 from apps.usage.sources.pieces import Clock, Piece, Progress, listing_piece, parse_listing, zone_of_source
 
-# --- Files that grow --------------------------------------------------------------------------------------------------
 MOST_FILES = 10_000
 _UNFINISHED = (".tmp", ".part", ".partial", ".filepart", ".swp", "~")
 
@@ -264,7 +263,6 @@ class _TruncatedFile(io.RawIOBase):
         return len(data)
 
 
-# --- The directory ----------------------------------------------------------------------------------------------------
 MOST_REMEMBERED = 10_000  # digests of removed files, so that they are not read again under another name
 
 

@@ -19,8 +19,8 @@ from apps.accounts.actor import COMMAND
 from apps.analytics.series.runs import enqueue_series_build
 from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
-from apps.federation.mounts.application import owned_elsewhere
 from apps.federation.mounts.services import unmount
+from apps.federation.mounts.uid_ownership import owned_elsewhere
 from apps.federation.usage_feeds.quarantine import drop_out_of_scope_entries
 from apps.mapping.attachments import attach_account
 from apps.policies import services

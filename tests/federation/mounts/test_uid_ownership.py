@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.federation.mounts.application import owned_elsewhere
+from apps.federation.mounts.uid_ownership import owned_elsewhere
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree

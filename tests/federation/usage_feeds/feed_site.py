@@ -11,7 +11,7 @@ from uuid import UUID
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
 from apps.core.signing import open_document
-from apps.federation.documents.trust import load_keys
+from apps.federation.documents.site_keys import load_keys
 from apps.federation.documents.wire_usage import State, UsageDocument, read_usage
 from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
 from apps.federation.usage_feeds.feed_build import build_feed

@@ -16,7 +16,7 @@ from django.db.models import Model
 from django.test import Client, override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.documents.trust import load_keys
+from apps.federation.documents.site_keys import load_keys
 from apps.federation.models import FeedHour, FeedMark, FeedRunning, Fetch, Mount, Subscription, UsageFeed
 from apps.federation.usage_feeds.feed_build import build_feed
 from apps.federation.usage_feeds.subscriptions import subscribe

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, Invalid, NotAllowed, NotFound, TooLarge
-from apps.federation.documents.trust import rotate_key
+from apps.federation.documents.site_keys import rotate_key
 from apps.federation.models import FeedHour, FeedMark, Mount, UsageFeed
 from apps.federation.usage_feeds import feed_build, feed_documents
 from apps.federation.usage_feeds.feed_documents import read_feed

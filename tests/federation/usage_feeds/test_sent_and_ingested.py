@@ -11,7 +11,7 @@ import pytest
 from django.conf import LazySettings
 
 from apps.accounts.actor import COMMAND
-from apps.federation.documents.trust import load_keys
+from apps.federation.documents.site_keys import load_keys
 from apps.federation.models import Fetch, Subscription
 from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.subscriptions import subscribe

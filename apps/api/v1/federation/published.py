@@ -25,7 +25,7 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, Unavailable
 from apps.federation import publishing as publications
-from apps.federation.documents import trust
+from apps.federation.documents import site_keys
 from apps.federation.fetch_requests import ISSUER_HEADER
 from apps.federation.fetch_schedule import retry_failed_fetches
 from apps.federation.models import Publication, PublishedDocument, UsageFeed
@@ -35,7 +35,6 @@ from apps.federation.usage_feeds import feeds
 from apps.federation.usage_feeds.feed_documents import read_feed
 from apps.policies.tree.stored import load_tree
 
-# --- Documents --------------------------------------------------------------------------------------------------------
 MEDIA_TYPE = "application/vnd.fairshare.signed"
 _MOST_NUMBER = 2**53
 _LONGEST_NAME = 128
@@ -162,7 +161,6 @@ def _named(made: Callable[[], Answer]) -> Answer:
         raise Unavailable("This site has no name to sign with yet (FAIRSHARE_ISSUER).", code="no_issuer") from error
 
 
-# --- Administration ---------------------------------------------------------------------------------------------------
 NAME = "Lower-case letters, digits, points and hyphens, such as vo-a.example"
 
 
@@ -328,14 +326,14 @@ class KeyListView(APIView):
     @extend_schema(operation_id="list_keys", responses=list_schema(KeySerializer))
     def get(self, request: Request) -> Response:
         """Signing keys of this site, oldest first; the last one signs."""
-        return list_response(KeySerializer(trust.list_keys(), many=True).data)
+        return list_response(KeySerializer(site_keys.list_keys(), many=True).data)
 
     @extend_schema(operation_id="rotate_key", request=ActionSerializer, responses={201: KeySerializer})
     def post(self, request: Request) -> Response:
         """Make a new key, signed by the current one, so that peers follow automatically. For administrators."""
         reason = read_body(ActionSerializer, request)["reason"]
-        trust.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
-        return Response(KeySerializer(trust.list_keys()[-1]).data, status=201)
+        site_keys.rotate_key(reason=reason, at=clock.now(), actor=actor_of(request))
+        return Response(KeySerializer(site_keys.list_keys()[-1]).data, status=201)
 
 
 def _chosen(found: Sequence[Published], name: str) -> Published:

@@ -15,7 +15,7 @@ from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.federation_status import status_json, status_lines
 from apps.core.clock import now
 from apps.core.counts import counted
-from apps.federation.documents.trust import list_keys, load_keys, rotate_key
+from apps.federation.documents.site_keys import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, request_fetch
 from apps.federation.models import Mount, Publication, Subscription, UsageFeed
 from apps.federation.mounts.services import clean_fingerprint, list_mounts, make_mount, preview

@@ -18,7 +18,7 @@ from apps.accounts.models import Token
 from apps.accounts.services import revoke_token
 from apps.core.signing import open_document
 from apps.federation import readings as reading
-from apps.federation.documents.trust import load_keys, rotate_key
+from apps.federation.documents.site_keys import load_keys, rotate_key
 from apps.federation.models import Mount, Publication, PublishedDocument, Reading, UsageFeed
 from apps.federation.publishing import drop_publication, make_publication
 from apps.federation.usage_feeds.feeds import make_feed

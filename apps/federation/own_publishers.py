@@ -1,0 +1,48 @@
+"""Documents that this installation publishes to itself: the peers of the sample.
+
+Hosts below `.example` are this installation: they are answered without a connection. Such names never resolve (RFC
+2606), so no real site loses an address. The response is signed, expires and is checked like any other document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from apps.core import clock
+from apps.core.errors import NotFound
+from apps.core.outbound import Answer
+
+# Receives URL and instant, returns the signed document; must not use the database.
+Publisher = Callable[[str, datetime], bytes]
+_RESERVED = ".example"
+_publishers: dict[str, Publisher] = {}
+
+
+def register(host: str, publisher: Publisher) -> None:
+    """Publish documents for a host in this process.
+
+    Raises:
+        ValueError: the name could be a real host's.
+    """
+    if not host.endswith(_RESERVED):
+        raise ValueError(f"{host} doesn't end in {_RESERVED}.")
+    _publishers[host] = publisher
+
+
+def local_answer(url: str, *, at: datetime | None = None) -> Answer | None:
+    """Return the local response; None for a host that isn't registered and has to be fetched over the network.
+
+    at: now by default.
+    """
+    try:
+        publisher = _publishers.get(urlsplit(url).hostname or "")
+    except ValueError:
+        return None
+    if publisher is None:
+        return None
+    try:
+        return Answer(200, {}, url, publisher(url, at or clock.now()))
+    except NotFound:
+        return Answer(404, {}, url)
