@@ -40,7 +40,6 @@ def compare(one: Sequence[int], other: Sequence[int], resolution: int) -> int:
     return (first > second) - (first < second)
 
 
-# --- Codecs -----------------------------------------------------------------------------------------------------------
 MIN_RESOLUTION = 2
 MAX_RESOLUTION = 2**31
 DEFAULT_RESOLUTION = 10000

@@ -179,7 +179,6 @@ def demand_aware_error(
     return weighted_mean(demand_aware_gap(actual, target, states), target, counts)
 
 
-# --- Fairness of one group, or of all leaves by their global targets --------------------------------------------------
 @dataclass(frozen=True)
 class Fairness:
     """Fairness indices. jain: 1/n..1, 1 if all have an equal part of their target. gini: 0..1, 0 in that case.

@@ -21,7 +21,6 @@ from apps.engine.errors import BadParameter
 from apps.engine.installed import Installed, rejection_note
 from apps.engine.parameters import Parameter, Settings, integer, number
 
-# --- Decay functions --------------------------------------------------------------------------------------------------
 LONGEST_S = 200 * 365 * 86_400
 BUCKET_S = 3600
 _LONGEST_PERIOD_S = 30 * 86_400
@@ -259,7 +258,6 @@ def get_decay_function(name: str) -> DecayFunction:
     return DECAY_FUNCTIONS[name]
 
 
-# --- Windows ----------------------------------------------------------------------------------------------------------
 AGINGS = tuple(DECAY_FUNCTIONS)
 
 

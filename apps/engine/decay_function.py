@@ -14,7 +14,6 @@ from apps.engine.errors import PackageFailed
 from apps.engine.installed import Installed, load_installed, require_name, require_texts
 from apps.engine.parameters import Parameter, Settings
 
-# --- Interface --------------------------------------------------------------------------------------------------------
 Weigh = Callable[[FloatArray, float, Settings], FloatArray]
 
 
@@ -36,7 +35,6 @@ class DecayFunction:
     hour_factor: Callable[[Settings], float] = field(repr=False, default=lambda settings: 1.0)
 
 
-# --- Decay functions of packages --------------------------------------------------------------------------------------
 ENTRY_POINT_GROUP = "fairshare.decay_functions"
 _DAY_S = 86_400.0
 _AGES_S = np.concatenate([[0.0], np.geomspace(1.0, 200 * 365 * _DAY_S, 2_000)])

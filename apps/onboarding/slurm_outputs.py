@@ -24,7 +24,7 @@ from apps.onboarding.slurm_qos import is_qos_header
 from apps.policies.formats.escaped_lines import logical_lines
 from apps.schedulers.own_values import OwnValue, read_values
 from apps.usage.parsers.sacct_header import COMMAND
-from apps.usage.sources.command import allowed_program, run_program
+from apps.usage.sources.programs import allowed_program, run_program
 
 PROGRAMS = ("scontrol", "sacctmgr", "sshare")
 MOST_BYTES = 64 * 2**20

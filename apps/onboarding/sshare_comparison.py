@@ -38,15 +38,8 @@ from apps.priorities.metering import (
 )
 from apps.priorities.own_times import load_ended
 from apps.schedulers.own_values import OwnValue
-from apps.schedulers.shadow_differences import (
-    Cause,
-    Comparison,
-    Ours,
-    UsageComparison,
-    UsagePair,
-    compare,
-    compare_usage,
-)
+from apps.schedulers.shadow_differences import Comparison, Ours, compare
+from apps.schedulers.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
 from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import JobClass, Source
 

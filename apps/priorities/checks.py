@@ -8,7 +8,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Warning
 
 from apps.engine.algorithms import algorithms_of_packages, read_algorithm
-from apps.engine.algorithms.packages import disproved
+from apps.engine.algorithms.package_properties import disproved
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
 from apps.engine.decay import installed_decay_functions
 from apps.engine.installed import GROUPS, REMOVED_GROUPS, Installed, package_of, unknown_groups

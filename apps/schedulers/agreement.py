@@ -22,7 +22,6 @@ from apps.schedulers.own_values import OwnValue
 F8 = npt.NDArray[np.float64]
 
 
-# --- Entries of the scheduler's rows ----------------------------------------------------------------------------------
 def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: str) -> list[int]:
     """Entry of each row, −1 if there is none or several.
 
@@ -46,7 +45,6 @@ def entries_of(rows: Sequence[OwnValue], snapshot: ServedSnapshot, namespace: st
     return found
 
 
-# --- Agreement --------------------------------------------------------------------------------------------------------
 def store_agreement(scheduler: Scheduler, values: list[OwnValue], at: datetime) -> Agreement | None:
     """Measure and store the agreement in the caller's transaction; None without a snapshot."""
     try:

@@ -18,8 +18,8 @@ from apps.schedulers.own_values import read_values, store_values
 from apps.schedulers.permissions import find_scheduler, require_agent
 from apps.schedulers.queue_table import pack_queue, read_queue
 from apps.schedulers.selectors import newest_pass
-from apps.schedulers.share_difference import read_listing
-from apps.schedulers.share_orders import store_outcomes, store_restored, store_shares
+from apps.schedulers.share_listing import read_listing
+from apps.schedulers.share_reports import store_outcomes, store_restored, store_shares
 
 _AHEAD = timedelta(minutes=5)  # by which an agent's clock may be fast
 _KEEP_PASSES = timedelta(days=14)  # enough to see what an agent did before a change; the audit log keeps the changes

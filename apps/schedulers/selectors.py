@@ -39,7 +39,8 @@ from apps.schedulers.permissions import (
 from apps.schedulers.queue_table import STATES, TERMS, JobState, QueueTable, Term, instant_of, load_queue
 from apps.schedulers.records import AgreementDays, AgreementPoint
 from apps.schedulers.shadow_differences import Comparison, Ours, compare
-from apps.schedulers.share_difference import Listing, ShareDifference, compare_shares, load_listing
+from apps.schedulers.share_difference import ShareDifference, compare_shares
+from apps.schedulers.share_listing import Listing, load_listing
 
 SILENT_INTERVALS = 3
 State = Literal["off", "new", "silent", "frozen", "resetting", "reset", "paused", "failing", "running"]
@@ -135,7 +136,6 @@ def list_passes(*, name: str, at: datetime, actor: Actor, before_id: int | None 
     return list(found[: min(limit, 500)])
 
 
-# --- The queue --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class QueuedJob:
     """A waiting job. Numbers are null if the scheduler reports none."""
@@ -309,7 +309,6 @@ def _refuse_archived(scheduler: Scheduler, actor: Actor) -> None:
     get_policy(slug=scheduler.policy.slug, actor=actor, scope=scope)
 
 
-# --- Shadow mode: agreement over time, and where the scheduler's numbers differ from ours -----------------------------
 MOST_POINTS = 2_000
 
 
@@ -360,7 +359,6 @@ def list_partitions(scheduler: Scheduler) -> list[str]:
     return sorted(listed | set(scheduler.partitions or ()))
 
 
-# --- Shares: where the policy's and the scheduler's differ, and the orders made of it ---------------------------------
 MOST_ORDERS = 100
 
 

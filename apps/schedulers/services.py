@@ -1,9 +1,8 @@
-"""Connect, change, pause, reset, switch on and remove schedulers, for managers of a policy."""
+"""Connect, change, pause, reset and remove schedulers, for managers of a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +19,7 @@ from apps.policies.selectors import get_policy
 from apps.schedulers.models import KNOBS, Scheduler
 from apps.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
 from apps.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
-from apps.schedulers.selectors import get_scheduler, newest_pass
+from apps.schedulers.selectors import newest_pass
 
 MOST_SCHEDULERS = 100  # per policy
 NEW = "new"  # a path of the pages, so no scheduler can have this name
@@ -190,51 +189,3 @@ def log(verb: str, scheduler: Scheduler, at: datetime, actor: Actor, reason: str
 
 def refusals_of(verb: str, actor: Actor, at: datetime, policy_slug: str, name: str) -> Any:
     return log_refusals(verb, actor, at, policy_slug=policy_slug, subject=name[:64])
-
-
-# --- From shadow mode to on -------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class SchedulerScope:
-    """Jobs whose values are sent. subtree: a path; "" keeps the present one."""
-
-    partitions: Sequence[str] = ()
-    subtree: str = ""
-    everything: bool = False
-
-
-def switch_on(scope: SchedulerScope, *, name: str, tag: str, at: datetime, actor: Actor, reason: str = "") -> Scheduler:
-    """Send values for jobs of these partitions, of this subtree, or of all; other jobs are not touched.
-
-    If the scheduler is already on, the partitions are added to its present ones. subtree: a path; "" keeps the present
-    one.
-
-    Raises:
-        Invalid: no scope is given (`no_scope`), or one that the settings reject.
-        Conflict: the agent's checks found errors (`checks_failed`), such as usage that would be counted twice.
-        Stale: it changed since.
-    """
-    scheduler = get_scheduler(name=name, at=at, actor=actor).scheduler
-    if not (scope.partitions or scope.subtree or scope.everything):
-        message = _("Choose a partition or a subtree.")
-        raise Invalid(message, code="no_scope", fields=[FieldProblem("partitions", message)])
-    wrong = [str(check["code"]) for check in scheduler.checks or () if check["severity"] == "error"]
-    if wrong:
-        message = _(
-            "Correct what the agent’s checks found first: %(codes)s. It checks again at its next pass, within %(n)d s:"
-            " then switch on again."
-        )
-        values = {"codes": ", ".join(wrong), "n": scheduler.every_s}
-        raise Conflict(message % values, code="checks_failed")
-    given: dict[str, Any] = {"mode": Scheduler.Mode.ON}
-    if scope.everything:
-        given |= {"partitions": None, "subtree": "/"}
-    if scope.subtree:
-        given["subtree"] = scope.subtree
-    if scope.partitions:
-        already = (scheduler.partitions or []) if scheduler.mode == Scheduler.Mode.ON else []
-        is_all = scheduler.mode == Scheduler.Mode.ON and scheduler.partitions is None
-        given["partitions"] = None if is_all else list(dict.fromkeys([*already, *scope.partitions]))
-        canary = scheduler.canary_partition
-        if given["partitions"] is not None and canary and canary not in given["partitions"]:
-            given["canary_partition"] = ""
-    return change_scheduler(name=name, tag=tag, given=given, at=at, actor=actor, reason=reason)

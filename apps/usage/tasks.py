@@ -7,7 +7,7 @@ from celery import shared_task
 from apps.accounts.clock_watch import believed
 from apps.core import clock
 from apps.usage.records.retention import enqueue_retention
-from apps.usage.sources import collection
+from apps.usage.sources import open_listings, schedule
 
 
 @shared_task(name="apps.usage.tasks.remove_old_records")
@@ -19,10 +19,10 @@ def remove_old_records() -> bool:
 @shared_task(name="apps.usage.tasks.collect_due_usage")
 def collect_due_usage() -> int:
     """Start the collection of all due sources; returns their number."""
-    return collection.enqueue_due_collections(at=clock.now())
+    return schedule.enqueue_due_collections(at=clock.now())
 
 
 @shared_task(name="apps.usage.tasks.close_silent_jobs")
 def close_silent_jobs() -> int:
     """Close open jobs of sources without contact; returns the number of jobs."""
-    return collection.close_silent_jobs(at=believed(clock.now()))
+    return open_listings.close_silent_jobs(at=believed(clock.now()))

@@ -39,7 +39,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
-from apps.usage.sources.collection import enqueue_collection as ask_source
+from apps.usage.sources.schedule import enqueue_collection as ask_source
 from apps.usage.sources.services import change_source, set_up_source, tag_of
 from tests.core.hostile_addresses import METADATA, NAMES, URLS
 from tests.core.outbound_servers import Serve, answering, redirect

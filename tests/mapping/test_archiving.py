@@ -30,7 +30,7 @@ from apps.usage.arrays import load_usage
 from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.selectors import watermarks
 from apps.usage.services import NewSource, make_source
-from apps.usage.sources.collection import enqueue_due_collections
+from apps.usage.sources.schedule import enqueue_due_collections
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import Site, push, record
 from tests.instants import AT

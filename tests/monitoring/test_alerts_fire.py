@@ -26,8 +26,8 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
 from apps.priorities.serving import store
 from apps.schedulers.services import connect_scheduler
-from apps.schedulers.share_difference import read_listing
-from apps.schedulers.share_orders import store_shares
+from apps.schedulers.share_listing import read_listing
+from apps.schedulers.share_reports import store_shares
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
 from tests.api.small_site import Site, push, record

@@ -15,7 +15,7 @@ from apps.mapping.models import Attachment
 from apps.priorities.pseudonyms import Hidden, pseudonymise_idle, pseudonymise_user
 from apps.priorities.serving import store
 from apps.usage.models import Bucket, Record, Source
-from apps.usage.sources.collection import close_silent_jobs
+from apps.usage.sources.open_listings import close_silent_jobs
 from tests.priority_site import AS_OF, Site
 
 pytestmark = pytest.mark.django_db

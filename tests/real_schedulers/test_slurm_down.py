@@ -12,7 +12,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source
 from apps.usage.services import NewSource, make_source
-from apps.usage.sources.collection import enqueue_collection
+from apps.usage.sources.schedule import enqueue_collection
 from apps.usage.sources.source_settings import validate_terms
 from tests.real_schedulers.slurm_site import CLUSTER, TREE, SlurmSite
 

@@ -12,14 +12,8 @@ from apps.core.errors import Conflict, Invalid, Malformed
 from apps.schedulers.models import Scheduler
 from apps.schedulers.orders import tag_of
 from apps.schedulers.queue_table import read_queue
-from apps.schedulers.services import (
-    MOST_SCHEDULERS,
-    SchedulerScope,
-    change_scheduler,
-    connect_scheduler,
-    pause_scheduler,
-    switch_on,
-)
+from apps.schedulers.services import MOST_SCHEDULERS, change_scheduler, connect_scheduler, pause_scheduler
+from apps.schedulers.switch_on import SchedulerScope, switch_on
 from tests.api.small_site import Site
 from tests.instants import AT
 from tests.refusals import refused

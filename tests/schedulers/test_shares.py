@@ -17,7 +17,7 @@ from apps.policies.models import ChangeSet
 from apps.policies.services import publish_document
 from apps.schedulers.models import Scheduler, ShareOrder
 from apps.schedulers.selectors import difference_of
-from apps.schedulers.share_difference import Key
+from apps.schedulers.share_listing import Key
 from apps.schedulers.share_orders import cancel_share_order, take_over_shares
 from tests.api.conftest import Caller, refused
 from tests.api.small_site import TREE, Site

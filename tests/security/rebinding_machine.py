@@ -98,7 +98,7 @@ def attempts() -> dict[str, Callable[[], str]]:
     from apps.notices.webhook_calls import call_due
     from apps.runs.services import work_run_now
     from apps.usage.models import Source
-    from apps.usage.sources.collection import enqueue_collection as ask_source
+    from apps.usage.sources.schedule import enqueue_collection as ask_source
 
     def call(path: str) -> str:
         webhook = Webhook.objects.get()

@@ -49,7 +49,7 @@ from apps.priorities.entry_order import state_of
 from apps.priorities.local_only import list_local_only_entries
 from apps.priorities.request_evidence import RequestEvidence, Week
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
-from apps.usage.quality.coverage import list_gaps
+from apps.usage.quality.missing_days import list_gaps
 
 
 def _local_only(

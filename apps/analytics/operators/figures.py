@@ -35,7 +35,7 @@ from apps.core.errors import NotFound
 from apps.engine import codecs
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import operator_of
-from apps.engine.analysis import job_size, properties
+from apps.engine.analysis import density, job_size
 from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
 from apps.engine.analysis.properties import exponent_curve
 from apps.engine.operators import Operator, get_operator
@@ -67,10 +67,10 @@ def profiles(operators: Sequence[Operator], target: float) -> Iterator[ProfilePo
 
 
 def local_densities(operators: Sequence[Operator], targets: Sequence[float], bits: int) -> Iterator[LocalDensity]:
-    lowest = properties.effective_priorities(2**bits).tolist()
+    lowest = density.effective_priorities(2**bits).tolist()
     for operator in operators:
         for target in targets:
-            found = properties.local_density(operator, target, 2**bits).tolist()
+            found = density.local_density(operator, target, 2**bits).tolist()
             for component, (priority, width) in enumerate(zip(lowest, found, strict=True)):
                 yield LocalDensity(operator.name, target, component, priority, width)
 
@@ -81,9 +81,9 @@ def aggregation(operator: Operator, bits: int) -> Iterator[LocalDensity]:
 
 
 def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputDensity]:
-    lowest = properties.effective_priorities(2**bits).tolist()
+    lowest = density.effective_priorities(2**bits).tolist()
     for operator in operators:
-        found = properties.input_density(operator, 2**bits).tolist()
+        found = density.input_density(operator, 2**bits).tolist()
         for component, (priority, part) in enumerate(zip(lowest, found, strict=True)):
             yield InputDensity(operator.name, component, priority, part)
 

@@ -20,7 +20,7 @@ from apps.schedulers.models import AgentPass, Scheduler, ShareOrder
 from apps.schedulers.orders import LIMITS, orders_of
 from apps.schedulers.selectors import SchedulerView
 from apps.schedulers.share_difference import ShareDifference
-from apps.schedulers.share_orders import SET
+from apps.schedulers.share_reports import SET
 from apps.schedulers.waiting import FROZEN, Waiting
 
 KNOBS = (

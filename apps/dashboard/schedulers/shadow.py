@@ -26,9 +26,10 @@ from apps.figures.agreement import DAYS, PERIODS_DAYS, agreement_figure
 from apps.figures.figure import read_days
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_shadow, list_agreement, list_partitions
-from apps.schedulers.services import SchedulerScope
-from apps.schedulers.services import switch_on as switch_scheduler_on
-from apps.schedulers.shadow_differences import Comparison, Difference, UsageComparison, UsageDifference
+from apps.schedulers.shadow_differences import Comparison, Difference
+from apps.schedulers.switch_on import SchedulerScope
+from apps.schedulers.switch_on import switch_on as switch_scheduler_on
+from apps.schedulers.usage_differences import UsageComparison, UsageDifference
 from apps.schedulers.usage_reasons import USAGE_REASONS
 
 # --- In words ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from apps.engine import operators, sweep
 from apps.engine.algorithms.base import Column, Components, Explanation, PriorityResult, build_result, rank_by_walk
 from apps.engine.algorithms.inputs import LARGE, Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray, IntArray, LongArray
-from apps.engine.numerics.ties import POINT, WeightOrder, WholeNumbers, balance, whole_numbers
+from apps.engine.numerics.flux_ties import POINT, WeightOrder, WholeNumbers, whole_numbers
+from apps.engine.numerics.ties import balance
 from apps.engine.numerics.walk_order import TieRules, count_ahead
 from apps.engine.parameters import Parameter, Settings
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from apps.engine import sweep
 from apps.engine.arrays import CHUNK, BoolArray, FloatArray, IntArray, LongArray
 from apps.engine.errors import BadUsage
-from apps.engine.numerics.ties import WholeNumbers, whole_numbers
+from apps.engine.numerics.flux_ties import WholeNumbers, whole_numbers
 from apps.engine.numerics.walk_order import WalkTree, build_walk_tree
 from apps.engine.operators import get_operator
 from apps.engine.tree import FairshareTree
@@ -99,7 +99,6 @@ def ranks(factors: FloatArray, is_user: BoolArray) -> IntArray:
     return rank
 
 
-# --- Prepared tree and compared usage ---------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Everything that depends on the tree alone, computed once for a revision.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apps.engine import operators, sweep
-from apps.engine.algorithms import base
+from apps.engine.algorithms import slurm_shares
 from apps.engine.algorithms.base import Explanation, PriorityResult
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import FloatArray
@@ -20,8 +20,8 @@ class SlurmClassic:
     formula = "F = 2^(−UE/S/d); UE = U + (UE_parent − U) · shares / Σ shares of the level; S, U of the whole tree"
     component = "2^(1 − effective usage / normalised shares) − 1, before damping"
     reference = "Slurm: Classic Fairshare Algorithm (priority/multifactor with NO_FAIR_TREE)"
-    parameters: tuple[Parameter, ...] = (base.DAMPING_FACTOR,)
-    fields: tuple[str, ...] = base.SSHARE_FIELDS
+    parameters: tuple[Parameter, ...] = (slurm_shares.DAMPING_FACTOR,)
+    fields: tuple[str, ...] = slurm_shares.SSHARE_FIELDS
     takes_inherit = True
     explanation = Explanation("ratio", used="effective_usage", due="norm_shares", only_adds=True)
 
@@ -33,9 +33,9 @@ class SlurmClassic:
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Factors 0..1 of every entry and ranks of users; `columns` has the names of `sshare`."""
-        usage = base.norm_usage(prepared, compared)
+        usage = slurm_shares.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry])
-        return base.assemble_sshare(prepared, compared, settings, norm_usage=usage, effective=effective)
+        return slurm_shares.assemble_sshare(prepared, compared, settings, norm_usage=usage, effective=effective)
 
 
 def effective_usage(prepared: Prepared, usage: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apps.engine import operators
-from apps.engine.algorithms import base
+from apps.engine.algorithms import slurm_shares
 from apps.engine.algorithms.base import Column, Explanation, PriorityResult
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray
@@ -23,8 +23,8 @@ class SlurmDepthOblivious:
     )
     component = "2^(1 − R) − 1 with the ratio R of effective usage to normalised shares, before damping"
     reference = "Slurm: Depth-Oblivious Fair-share Factor (priority/multifactor with DEPTH_OBLIVIOUS)"
-    parameters: tuple[Parameter, ...] = (base.DAMPING_FACTOR,)
-    fields: tuple[str, ...] = (*base.SSHARE_FIELDS, "local_ratio", "k", "effective_ratio")
+    parameters: tuple[Parameter, ...] = (slurm_shares.DAMPING_FACTOR,)
+    fields: tuple[str, ...] = (*slurm_shares.SSHARE_FIELDS, "local_ratio", "k", "effective_ratio")
     takes_inherit = True
     explanation = Explanation("ratio", used="effective_usage", due="norm_shares", own_ratio="local_ratio", exponent="k")
 
@@ -36,10 +36,10 @@ class SlurmDepthOblivious:
 
     def compute(self, prepared: Prepared, compared: Compared, settings: Settings) -> PriorityResult:
         """Factors 0..1 of every entry and ranks of users; `columns` has the names of `sshare`."""
-        usage = base.norm_usage(prepared, compared)
+        usage = slurm_shares.norm_usage(prepared, compared)
         effective = effective_usage(prepared, usage[prepared.entry], compared.actual)
         columns = ratio_columns(prepared, effective, compared.actual)
-        return base.assemble_sshare(
+        return slurm_shares.assemble_sshare(
             prepared, compared, settings, norm_usage=usage, effective=effective, columns=columns
         )
 

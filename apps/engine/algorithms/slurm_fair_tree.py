@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from apps.engine import operators, sweep
-from apps.engine.algorithms import base, inputs
+from apps.engine.algorithms import inputs, slurm_shares
 from apps.engine.algorithms.base import Column, Components, Explanation, PriorityResult, build_result, rank_by_walk
 from apps.engine.algorithms.inputs import Compared, Prepared
 from apps.engine.arrays import BoolArray, FloatArray, LongArray
@@ -47,7 +47,7 @@ class SlurmFairTree:
             "as-documented: their members are merged and ranked together",
         ),
     )
-    fields: tuple[str, ...] = base.SSHARE_FIELDS
+    fields: tuple[str, ...] = slurm_shares.SSHARE_FIELDS
     takes_inherit = True
     explanation = Explanation("levels", component="level_fs")
 
@@ -74,7 +74,7 @@ class SlurmFairTree:
         has_shares = None if prepared.is_whole else ~prepared.tree.inherits
         columns = {
             "norm_shares": Column(shares, None if has_shares is None else has_shares | (prepared.fairshare_parent > 0)),
-            "norm_usage": Column(base.norm_usage(prepared, compared)),
+            "norm_usage": Column(slurm_shares.norm_usage(prepared, compared)),
             "effective_usage": Column(usage),
             "level_fs": Column(level, has_shares),
         }

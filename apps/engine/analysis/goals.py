@@ -210,7 +210,6 @@ def round_beyond(value: float, is_fine: Callable[[float], bool], *, up: bool) ->
     return value
 
 
-# --- Parts ------------------------------------------------------------------------------------------------------------
 def _change(contest: Contest, rule: Rule) -> float:
     """The required change of the entry's target, within its bounds."""
     at = contest.entry

@@ -21,7 +21,7 @@ from apps.engine import codecs, sweep
 from apps.engine.algorithms.aequus import operator_of, puts_zero_shares_last
 from apps.engine.algorithms.base import PriorityResult
 from apps.engine.algorithms.inputs import prepare
-from apps.engine.analysis.properties import effective_priorities, highest_actual
+from apps.engine.analysis.density import effective_priorities, highest_actual
 from apps.engine.arrays import FloatArray, IntArray
 from apps.engine.operators import Operator, get_operator
 from apps.engine.parameters import Settings
@@ -215,7 +215,6 @@ def best_first(operators: Sequence[Operator], region: str, reading: Reading) -> 
     return [operator.name for operator in sorted(operators, key=size)]
 
 
-# --- Figure 17 of the operators paper ---------------------------------------------------------------------------------
 COLUMNS = ("balance", "over", "under", "overall")
 # Source: operators paper, figure 17; a year on 600 nodes, a job of 2,000 node-hours.
 PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
@@ -270,7 +269,6 @@ def cells(reading: Reading) -> list[Cell]:
     ]
 
 
-# --- Smallest job of every entry --------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class SmallestJobs:
     """Usage of a job beyond which components change, (n,) over the entries, in the unit of the result's usage.

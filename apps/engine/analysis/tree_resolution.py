@@ -62,7 +62,6 @@ def _inversions(values: IntArray) -> int:
     return found
 
 
-# --- Collisions -------------------------------------------------------------------------------------------------------
 _MOST_BITS = 31
 _SCANNED = 1 << 16
 _CLOSEST_PAIRS = 256
@@ -253,7 +252,6 @@ def _distinguishes(pairs: FloatArray, resolutions: IntArray) -> BoolArray:
     return is_apart
 
 
-# --- Bits -------------------------------------------------------------------------------------------------------------
 _FINEST_BITS = 31  # codecs.MAX_RESOLUTION
 
 

@@ -14,7 +14,6 @@ from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.explain.walk import Step, compared_values, lineage, step_of, tie_width
 from apps.engine.tree import FairshareTree
 
-# --- Small tree in which two entries compare as in the original -------------------------------------------------------
 _WIDE = 256
 
 
@@ -177,7 +176,6 @@ def _sign(result: PriorityResult, one: float, other: float) -> int:
     return 0 if abs(one - other) <= width else int(np.sign(one - other))
 
 
-# --- Contrast ---------------------------------------------------------------------------------------------------------
 DecidedBy = Literal["level", "whole_path", "sibling_order", "own_order", "tie"]
 _RELATIVE_WIDTH = 1e-12
 _SAME_PRIORITY = 1e-9  # closer values are equal, without allowance for rounding

@@ -219,7 +219,6 @@ def _balance_after(
     return int(np.sign(Balance(min(own, group), group, target).excess_usage))
 
 
-# --- Future balance of a group ----------------------------------------------------------------------------------------
 _BY_INSTANTS = ("pbs", "flux")  # windows whose weights depend on the instant, not on the age alone
 _DENSE_H = 14 * 24  # up to here every hour is computed, beyond it every sixth
 _SPARSE_H = 6

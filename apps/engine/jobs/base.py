@@ -60,7 +60,6 @@ class JobAlgorithm:
     condition: str = ""
 
 
-# --- Fields of a case -------------------------------------------------------------------------------------------------
 _REQUIRED = object()
 _LONGEST_ID = 400
 _MOST_ALLOWED = 40  # names in a message

@@ -68,7 +68,6 @@ def distinct(jobs: list[PrintedJob]) -> tuple[PrintedJob, ...]:
     return tuple(jobs)
 
 
-# --- sprio ------------------------------------------------------------------------------------------------------------
 _TERMS = ("PRIORITY", "SITE", *(name.upper() for name in FACTORS), "NICE")
 _SPRIO_REMEDY = "paste the output of sprio -l, and of sprio -w and sprio -n -l where you have them, headers included"
 
@@ -143,7 +142,6 @@ def _read_weights(header: list[str], cells: list[str], number: int) -> dict[str,
     return {name.lower(): read_cell(text, name, number) for name, text in reversed(pairs) if name.lower() in FACTORS}
 
 
-# --- qstat in text ----------------------------------------------------------------------------------------------------
 _TICKETS = ("tckts", "ovrts", "otckt", "ftckt", "stckt", "share")
 _DATE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)")
 _CPU = re.compile(r"(?:\d+:)?\d+:\d\d:\d\d|NA")
@@ -217,7 +215,6 @@ def _split(header: list[str], rest: str, number: int) -> tuple[list[str], str, l
     return cells[:n_words], "", cells[n_words:]
 
 
-# --- qstat in XML -----------------------------------------------------------------------------------------------------
 _NUMBERS = {
     "JAT_prio": "prior",
     "JB_nurg": "nurg",
@@ -301,7 +298,6 @@ def _read_qstat_xml_job(leaves: dict[str, tuple[str, int]], line: int) -> Printe
     return PrintedJob(job, line, numbers, user=text("JB_owner"), state=state, role=role_of(state), submitted=submitted)
 
 
-# --- Any of them ------------------------------------------------------------------------------------------------------
 def read_printed(text: str) -> Printed:
     """The jobs of a `qstat` or `sprio` listing; BadCase with line and remedy for other text."""
     if text.lstrip().startswith("<"):

@@ -34,7 +34,6 @@ class Classes(NamedTuple):
 Classify = Callable[[Level, IntArray, int], Classes]
 
 
-# --- Integer components -----------------------------------------------------------------------------------------------
 def classes_of_scalars(scalars: IntArray, resolution: int) -> Classify:
     """Classes of integer components 0..r − 1; shorter vectors are padded with the balance r//2.
 
@@ -195,7 +194,6 @@ def _correct(found: _Continued, shared: Classes, slots: IntArray, class_above: I
     found.n_on[is_shared] = shared.merged[is_shared]
 
 
-# --- Real components --------------------------------------------------------------------------------------------------
 def classes_of_numbers(
     values: FloatArray, tolerance: float, heads: FloatArray | None = None, *, is_root_listed: bool = False
 ) -> Classify:
@@ -242,7 +240,6 @@ def _separate_at_root(number: FloatArray, first: BoolArray, at: int, tolerance: 
         first[at if above[0] <= -below[0] else at + 1] = True
 
 
-# --- Counting ---------------------------------------------------------------------------------------------------------
 def count_ahead(tree: FairshareTree, classify: Classify, ends: IntArray) -> IntArray:
     """Number of ranked leaves whose padded vector is strictly ahead of each entry's, shape (n,).
 

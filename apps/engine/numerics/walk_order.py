@@ -11,7 +11,6 @@ import numpy as np
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
 from apps.engine.tree import FairshareTree, Level
 
-# --- Lists ------------------------------------------------------------------------------------------------------------
 # Slots processed at once, if no list is longer, so that intermediate arrays stay in the processor's cache.
 _BLOCK = 1 << 15
 # Lists up to this width are sorted as rows of equal width, by sorting networks; wider ones one at a time.
@@ -196,7 +195,6 @@ def running_position(lists: Lists | Level, sizes: IntArray, first: IntArray) -> 
     return before
 
 
-# --- Walk -------------------------------------------------------------------------------------------------------------
 # The bits of infinity: doubles ≥ 0 order as their bits do.
 _INFINITE = np.int64(0x7FF << 52)
 # At least this many low bits are ignored when sorting: values a few units in the last place apart count as near.

@@ -214,7 +214,6 @@ def advance_sam_site(
         state.machines.running_end_s[i], state.machines.running_job[i] = running[i]
 
 
-# --- Run ---------------------------------------------------------------------------------------------------------
 def run_sam(scenario: Scenario, workload: Workload) -> tuple[Callable[[float], None], State, SamQueues]:
     """(function that runs the sites up to an instant, their state, their queues)."""
     n_queues = len(workload.entries)

@@ -39,7 +39,6 @@ from apps.engine.simulation.scenario import Scenario
 from apps.engine.simulation.workload import Workload
 from apps.engine.tree import FairshareTree
 
-# --- Competing tree as the loop walks it, and the rule that compares entries ------------------------------------------
 _KINDS = {
     "absolute": next_job.ABSOLUTE,
     "relative": next_job.RELATIVE,
@@ -177,7 +176,6 @@ def _runs(lists: list[list[int]]) -> tuple[IntArray, IntArray]:
     return first, np.array([number for each in lists for number in each], dtype=np.int64)
 
 
-# --- Before the first event -------------------------------------------------------------------------------------------
 def plan_of(
     scenario: Scenario, n_queues: int, nodes: Nodes, paths: Paths, *, is_flat: bool, books_queues: bool
 ) -> Plan:
@@ -238,7 +236,6 @@ def _zero_counts(n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(n, dtype=np.int64)
 
 
-# --- Views of usage ---------------------------------------------------------------------------------------------------
 AGING_STEP_S = 300.0  # interval at which weights are recomputed; in between, new usage has weight 1
 MOST_BUCKETS = 20_000_000
 MOST_WEIGHINGS = 20_000_000_000  # buckets × steps

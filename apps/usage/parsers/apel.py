@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 
 from apps.core.errors import Invalid
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow, excerpt
-from apps.usage.parsers.field_values import BadRecord, amount, checked, epoch, if_readable, shown
+from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown
+from apps.usage.parsers.instants import epoch
 from apps.usage.parsers.lines import Notes, Rows, parse_lines
 
 SEPARATOR = "%%"

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 from apps.usage.parsers.base import MOST_MEM_MB, FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, epoch, shown, whole
+from apps.usage.parsers.field_values import NUMBER, BadRecord, amount, checked, shown, whole
+from apps.usage.parsers.instants import epoch
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 QUEUE, GROUP, OWNER, NAME, JOB, SUBMITTED, STARTED, ENDED = 0, 2, 3, 4, 5, 8, 9, 10

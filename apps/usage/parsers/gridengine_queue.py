@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, if_readable, iso, shown
+from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown
+from apps.usage.parsers.instants import clock_s, iso
 from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.xml_records import Node, parse_xml
 

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import MOST_RATE, FieldNote, Parsed, Reading, RecordRow, microseconds
-from apps.usage.parsers.field_values import MOST_CHARACTERS, BadRecord, amount, checked, iso, iso_duration_s, shown
+from apps.usage.parsers.field_values import MOST_CHARACTERS, BadRecord, amount, checked, shown
+from apps.usage.parsers.instants import iso, iso_duration_s
 from apps.usage.parsers.lines import Notes
 from apps.usage.parsers.xml_records import Node, parse_xml
 

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 from zoneinfo import ZoneInfo
 
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordRow
-from apps.usage.parsers.field_values import BadRecord, amount, checked, clock_s, epoch, if_readable, local, shown, whole
+from apps.usage.parsers.field_values import BadRecord, amount, checked, if_readable, shown, whole
+from apps.usage.parsers.instants import clock_s, epoch, local
 from apps.usage.parsers.lines import Notes, Rows, SingleLines, parse_lines
 
 _SIZE = re.compile(r"(\d{1,18})([kmgtpKMGTP]?)([bwBW]?)", re.ASCII)

@@ -1,6 +1,6 @@
 """Store records of a source, each counted exactly once in its latest version, in any order of arrival.
 
-Records in the future are rejected: the source's clock is ahead of ours, and its skew is stored. Records of an import
+Records of an import
 that are received again later are recorded, so that undoing the import doesn't lose them.
 """
 
@@ -21,7 +21,6 @@ from apps.usage.authority import require_open
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
     I8,
-    NO_TIME,
     PENDING,
     RUNNING,
     Bytes,
@@ -37,6 +36,7 @@ from apps.usage.pgbinary import Int8Array
 from apps.usage.pgbinary import cursor as binary_cursor
 from apps.usage.records import overlaps, retention
 from apps.usage.records.record_rows import copy_records, finished_rows, remove_versions, undo_records
+from apps.usage.records.source_clocks import AHEAD, ahead_of_clock, ahead_rejections, clock_skew_s
 from apps.usage.records.versions import (
     COUNTED,
     Classification,
@@ -48,42 +48,6 @@ from apps.usage.records.versions import (
 )
 
 GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
-
-AHEAD = "ahead_of_clock"
-_SKEW_MAX_AGE_S = 86_400.0  # older records don't show the current skew of their source's clock
-_NAMES = ("submit", "start", "end")
-
-
-def ahead_of_clock(batch: RecordBatch, *, tolerance_s: int, at: datetime) -> Flags:
-    """Which records were submitted, started or ended further in the future than the tolerance."""
-    return _newest_us(batch) > microseconds(at) + tolerance_s * 1_000_000
-
-
-def ahead_rejections(batch: RecordBatch, ahead: Flags, *, at: datetime) -> list[Rejection]:
-    """One rejection for each record in the future, naming its latest time."""
-    found = []
-    for row in np.flatnonzero(ahead).tolist():
-        times = zip(_NAMES, (batch.submit_us[row], batch.start_us[row], batch.end_us[row]), strict=True)
-        name, us = max(times, key=lambda time: int(time[1]))
-        ahead_s = (int(us) - microseconds(at)) / 1e6
-        message = (
-            f"{name} ({instant(int(us))}) is {ahead_s:.0f} s in the future: check the source's clock and time zone."
-        )
-        job = batch.job[row].decode("utf-8", "replace")
-        found.append(Rejection(int(batch.line[row]), AHEAD, message, f"job {job}"[:120]))
-    return found
-
-
-def clock_skew_s(batch: RecordBatch, *, at: datetime) -> float | None:
-    """Seconds by which the newest instant is in the future, at least 0; None if it is too old to show the clock's
-    skew.
-    """
-    ahead_s = (int(_newest_us(batch).max(initial=NO_TIME // 2)) - microseconds(at)) / 1e6
-    return max(ahead_s, 0.0) if ahead_s > -_SKEW_MAX_AGE_S else None
-
-
-def _newest_us(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.maximum(np.maximum(batch.submit_us, batch.start_us), batch.end_us)
 
 
 _NOTE = """

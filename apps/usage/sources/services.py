@@ -23,7 +23,7 @@ from apps.usage.records.overlaps import raise_watermarks
 from apps.usage.records.versions import lock_source
 from apps.usage.selectors import get_source
 from apps.usage.services import NewSource, make_source, zone_of
-from apps.usage.sources.collection import KIND, enqueue_collection, subject_of
+from apps.usage.sources.schedule import KIND, enqueue_collection, subject_of
 from apps.usage.sources.source_settings import validate_terms
 
 

@@ -10,8 +10,8 @@ from apps.core.addresses import target_of
 from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO, FORMATS
-from apps.usage.sources.command import MOST_ARGUMENTS, MOST_CHARACTERS, allowed_program
-from apps.usage.sources.directory import allowed_folder
+from apps.usage.sources.growing_files import allowed_folder
+from apps.usage.sources.programs import MOST_ARGUMENTS, MOST_CHARACTERS, allowed_program
 
 PREFIX = "collecting."
 _VERSION = re.compile(r"v\d{1,2}\.\d{1,2}\.\d{1,3}")

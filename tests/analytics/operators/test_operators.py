@@ -15,7 +15,7 @@ from apps.analytics.operators.records import FigureQuery, columns_of, read_query
 from apps.analytics.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
 from apps.analytics.review import get_review_page
 from apps.core.errors import Invalid, NotFound
-from apps.engine.analysis import job_size, properties
+from apps.engine.analysis import density, job_size
 from apps.engine.operators import get_operator
 from apps.policies.changesets.checks import Check
 from apps.policies.records import NewChangeSet
@@ -77,7 +77,7 @@ def test_figures_10_to_13_show_the_numbers_of_the_analysis(open_grid: Grid, targ
     for name in SEVEN:
         operator = get_operator(name)
         rows = [row for row in figure("local-density", target=target).rows if row.operator == name]
-        assert [row.density for row in rows] == properties.local_density(operator, target, 8).tolist()
+        assert [row.density for row in rows] == density.local_density(operator, target, 8).tolist()
         curve = [row for row in figure("profiles", target=target).rows if row.operator == name]
         actual = np.array([row.actual for row in curve])
         assert [row.priority for row in curve] == operator(np.full_like(actual, target), actual).tolist()
@@ -87,7 +87,7 @@ def test_figure_8_shows_the_numbers_of_the_analysis(open_grid: Grid) -> None:
     rows = figure("input-density").rows
     for name in SEVEN:
         found = [row.density for row in rows if row.operator == name]
-        assert found == properties.input_density(get_operator(name), 8).tolist()
+        assert found == density.input_density(get_operator(name), 8).tolist()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_figure_6_and_9_are_components_and_densities(open_grid: Grid) -> None:
         by_target.setdefault(row.target, []).append(row.density)
     assert len(by_target) == 11
     for target, densities in by_target.items():
-        assert densities == properties.local_density(get_operator("absolute"), target, 8).tolist()
+        assert densities == density.local_density(get_operator("absolute"), target, 8).tolist()
 
 
 @pytest.mark.parametrize(("operator", "share"), [("relative", "12.5"), ("absolute", "21.9")])

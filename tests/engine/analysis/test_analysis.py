@@ -13,7 +13,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from apps.engine import operators
-from apps.engine.analysis import properties
+from apps.engine.analysis import density, properties
 from apps.engine.errors import BadParameter
 from tests.examples import examples
 from tests.oracles import analysis as oracles_analysis
@@ -193,17 +193,17 @@ def test_virtual_targets_equal_the_paper(paper: dict[str, Any]) -> None:
 
 def test_input_densities_equal_the_paper(paper: dict[str, Any]) -> None:
     listed = paper["input_density_r8"]
-    assert properties.effective_priorities(8).tolist() == listed["columns"]
+    assert density.effective_priorities(8).tolist() == listed["columns"]
     for name, expected in listed["values"].items():
-        np.testing.assert_allclose(properties.input_density(operators.get_operator(name), 8), expected, atol=0.003)
+        np.testing.assert_allclose(density.input_density(operators.get_operator(name), 8), expected, atol=0.003)
     for name, expected in listed["exact"].items():
-        np.testing.assert_allclose(properties.input_density(operators.get_operator(name), 8), expected, atol=1e-12)
+        np.testing.assert_allclose(density.input_density(operators.get_operator(name), 8), expected, atol=1e-12)
 
 
 def test_input_densities_of_the_relative_family_equal_the_closed_form() -> None:
     """F depends on q = s/t alone, and the area with s ≤ q·t is q/2 up to q = 1 and 1 − 1/(2q) above."""
     for r in (2, 7, 64):
-        edges = properties.effective_priorities(r)[1:]
+        edges = density.effective_priorities(r)[1:]
         for name in ALL:
             apply = operators.get_operator(name)
             if apply.inverse is None or not apply.properties.proportional_redistribution:
@@ -211,24 +211,24 @@ def test_input_densities_of_the_relative_family_equal_the_closed_form() -> None:
             q = apply.inverse(edges, np.ones_like(edges))
             area = np.where(q <= 1, q / 2, 1 - 1 / (2 * np.maximum(q, 1)))
             expected = -np.diff(area, prepend=1.0, append=0.0)
-            np.testing.assert_allclose(properties.input_density(apply, r), expected, atol=1e-12, err_msg=name)
+            np.testing.assert_allclose(density.input_density(apply, r), expected, atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_densities_count_the_inputs_of_each_component(name: str) -> None:
     apply = operators.get_operator(name)
     counted = oracles_analysis.counted_density(one_value(apply), 5, 60)
-    np.testing.assert_allclose(properties.input_density(apply, 5), counted, atol=0.02)
+    np.testing.assert_allclose(density.input_density(apply, 5), counted, atol=0.02)
     for t in (0.0, 0.3, 1.0):
         local = oracles_analysis.counted_local_density(one_value(apply), t, 5, 1000)
-        np.testing.assert_allclose(properties.local_density(apply, t, 5), local, atol=0.002)
+        np.testing.assert_allclose(density.local_density(apply, t, 5), local, atol=0.002)
 
 
 @examples(60)
 @given(name=st.sampled_from(ALL), r=st.integers(2, 40), t=st.floats(0, 1))
 def test_densities_sum_to_one(name: str, r: int, t: float) -> None:
     apply = operators.get_operator(name)
-    for found in (properties.input_density(apply, r), properties.local_density(apply, t, r)):
+    for found in (density.input_density(apply, r), density.local_density(apply, t, r)):
         assert len(found) == r
         assert found.sum() == pytest.approx(1)
         assert (found >= -1e-12).all()
@@ -237,12 +237,12 @@ def test_densities_sum_to_one(name: str, r: int, t: float) -> None:
 def test_local_densities_equal_the_paper(paper: dict[str, Any]) -> None:
     for t, listed in paper["local_density_r8"]["targets"].items():
         for name, expected in listed.items():
-            found = properties.local_density(operators.get_operator(name), float(t), 8)
+            found = density.local_density(operators.get_operator(name), float(t), 8)
             np.testing.assert_allclose(found, expected, atol=1e-9, err_msg=f"{name} at {t}")
 
 
 def test_statements_of_the_text_about_densities_hold() -> None:
-    found = {name: properties.input_density(operators.get_operator(name), 8) for name in ALL}
+    found = {name: density.input_density(operators.get_operator(name), 8) for name in ALL}
     seven = ("absolute", "relative", "relative-2", "sigmoid", "sigmoid-2", "slurm", "combined")
     assert min(seven, key=lambda name: found[name][0]) == "absolute"
     assert min(seven, key=lambda name: found[name][3] + found[name][4]) == "sigmoid-2"
@@ -252,11 +252,9 @@ def test_statements_of_the_text_about_densities_hold() -> None:
 
 def test_an_operator_without_inverse_is_measured(without_inverse: operators.Operator) -> None:
     absolute = operators.get_operator("absolute")
+    np.testing.assert_allclose(density.input_density(without_inverse, 4), density.input_density(absolute, 4), atol=1e-9)
     np.testing.assert_allclose(
-        properties.input_density(without_inverse, 4), properties.input_density(absolute, 4), atol=1e-9
-    )
-    np.testing.assert_allclose(
-        properties.local_density(without_inverse, 0.3, 8), properties.local_density(absolute, 0.3, 8), atol=1e-12
+        density.local_density(without_inverse, 0.3, 8), density.local_density(absolute, 0.3, 8), atol=1e-12
     )
     with pytest.raises(BadParameter, match="inverse"):
         properties.state_of_same_priority(without_inverse, np.array([0.1]), np.array([0.2]), np.array([0.3]))

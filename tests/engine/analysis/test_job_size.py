@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apps.engine import codecs, operators, sweep
 from apps.engine.algorithms import PriorityResult, compute
-from apps.engine.analysis import job_size, properties, tree_resolution
+from apps.engine.analysis import density, job_size, tree_resolution
 from apps.engine.analysis import tree_resolution as bits
 from apps.engine.tree import FairshareTree
 from tests.examples import examples
@@ -133,7 +133,7 @@ def test_the_significant_job_is_the_smallest_visible_one(name: str, t: float, s:
     assert after == pytest.approx(s + job.step, abs=1e-13)
     # The edge is where the operator has its priority, as sharp as targets are met and 1 lets doubles tell.
     edge = job.component / r * 2 - 1
-    above, at_edge, below = properties.highest_actual(apply, edge + np.array([PRIORITY_BITS, 0.0, -PRIORITY_BITS]), t)
+    above, at_edge, below = density.highest_actual(apply, edge + np.array([PRIORITY_BITS, 0.0, -PRIORITY_BITS]), t)
     assert component(min(1.0, after + (below - at_edge) + ACTUAL_BITS)) < job.component
     before = after - (at_edge - above) - ACTUAL_BITS
     if before > s:

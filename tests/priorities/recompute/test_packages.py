@@ -19,7 +19,7 @@ from apps.core.errors import Conflict, Invalid
 from apps.dashboard.algorithm.text import describe
 from apps.engine import operator_trial, operators
 from apps.engine.algorithms import algorithms_of_packages, get_algorithm, read_algorithm
-from apps.engine.algorithms.packages import disproved, measure_properties
+from apps.engine.algorithms.package_properties import disproved, measure_properties
 from apps.engine.analysis import properties
 from apps.engine.operators import operators_of_packages
 from apps.explain.contrasts import compare_leaves

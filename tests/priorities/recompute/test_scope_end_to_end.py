@@ -21,7 +21,7 @@ from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
-from apps.usage.sources.collection import ingest_listing
+from apps.usage.sources.open_listings import ingest_listing
 from tests.priority_site import AS_OF, NO_AGING, Site
 
 GRIDWIDE = {"algorithm": {"name": "gridwide"}, **NO_AGING}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from apps.core.errors import Invalid
-from apps.usage.parsers import registry
+from apps.usage.parsers import package_formats
 from apps.usage.parsers.base import Parsed, Reading, RecordBatch
 from tests.example_package.fairshare_example import Minutes
 
@@ -43,14 +43,14 @@ def changed(**members: Any) -> object:
 )
 def test_an_incomplete_format_is_rejected(members: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        registry._check("minutes", changed(**members))
+        package_formats._check("minutes", changed(**members))
 
 
 def test_the_example_is_complete() -> None:
-    assert registry._check("minutes", Minutes()).label == "Minutes"
+    assert package_formats._check("minutes", Minutes()).label == "Minutes"
 
 
-def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> registry.PackageFormat:
+def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> package_formats.PackageFormat:
     """Right for nine pieces, and then not."""
 
     class Late(Minutes):
@@ -59,7 +59,7 @@ def broken_at_the_tenth(spoil: Callable[[RecordBatch], Any]) -> registry.Package
                 (piece,) = super().parse(io.BytesIO(line), reading)
                 yield piece if n < 10 else replace(piece, batch=spoil(piece.batch))
 
-    return registry.PackageFormat(Late())
+    return package_formats.PackageFormat(Late())
 
 
 SPOILT = {

@@ -20,7 +20,7 @@ from apps.usage.parsers.sacct import Sacct
 from apps.usage.parsers.sacct_json import SacctJson
 from apps.usage.parsers.slurm_queue import SlurmQueue
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.sources.collection import ingest_listing
+from apps.usage.sources.open_listings import ingest_listing
 from tests.usage.parsers.slurm_files import AT, READING, STOCKHOLM, core_s, only, read, sacct, states
 
 T0 = 1_795_000_000

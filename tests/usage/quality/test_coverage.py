@@ -11,7 +11,8 @@ import pytest
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Account
 from apps.usage.models import Bucket, JobClass, Source
-from apps.usage.quality.coverage import Coverage, Day, day_state, list_days, list_gaps
+from apps.usage.quality.coverage import Coverage, Day, day_state, list_days
+from apps.usage.quality.missing_days import list_gaps
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.usage.parsers.base import RecordRow
-from apps.usage.quality.coverage import list_gaps
+from apps.usage.quality.missing_days import list_gaps
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 

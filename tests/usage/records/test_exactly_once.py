@@ -21,7 +21,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.quality.bucket_audit import audit_buckets
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.undo import undo_import
-from apps.usage.sources.collection import ingest_listing
+from apps.usage.sources.open_listings import ingest_listing
 from tests.examples import examples
 from tests.instants import AT
 from tests.oracles import ingest as oracle

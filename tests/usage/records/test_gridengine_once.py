@@ -12,7 +12,7 @@ from apps.usage.models import Bucket, Record, Source
 from apps.usage.parsers.gridengine import GridEngine
 from apps.usage.parsers.gridengine_queue import GridEngineQueue
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.sources.collection import ingest_listing
+from apps.usage.sources.open_listings import ingest_listing
 from tests.usage.parsers.reading import read
 from tests.usage.parsers.test_gridengine import START, line
 from tests.usage.parsers.test_gridengine_queue import listing, pending, running

@@ -17,7 +17,7 @@ from apps.usage.parsers.sacct_json import SacctJson
 from apps.usage.parsers.slurm_queue import SlurmQueue
 from apps.usage.records.ingest import NAMELESS, ingest_batch
 from apps.usage.services import preview_import
-from apps.usage.sources.collection import ingest_listing
+from apps.usage.sources.open_listings import ingest_listing
 from tests.instants import AT
 from tests.usage.parsers.slurm_files import READING, only, sacct
 

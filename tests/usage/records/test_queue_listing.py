@@ -12,7 +12,7 @@ from apps.usage.arrays import load_open_records
 from apps.usage.models import Bucket, Record, ReplacedRecord, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.usage.sources.collection import ingest_listing
+from apps.usage.sources.open_listings import ingest_listing
 
 MIDNIGHT = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -18,8 +18,9 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.services import NewSource, make_source
-from apps.usage.sources.collection import enqueue_collection, enqueue_due_collections
-from apps.usage.sources.command import environment, windows
+from apps.usage.sources.command import windows
+from apps.usage.sources.programs import environment
+from apps.usage.sources.schedule import enqueue_collection, enqueue_due_collections
 from apps.usage.sources.source_settings import validate_terms
 from apps.usage.tasks import collect_due_usage
 from tests.instants import AT

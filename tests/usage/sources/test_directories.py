@@ -18,7 +18,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, RejectedLine, Source
 from apps.usage.quality.findings import list_reasons
 from apps.usage.services import NewSource, make_source
-from apps.usage.sources.collection import enqueue_collection
+from apps.usage.sources.schedule import enqueue_collection
 from tests.instants import AT
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,8 @@ from apps.runs.models import Run
 from apps.runs.services import claim_run, work_due_runs, work_lease, work_run_now
 from apps.runs.tasks import work_runs
 from apps.usage.models import Bucket, Record, Source
-from apps.usage.sources.collection import enqueue_collection, run_collect
+from apps.usage.sources.collection import run_collect
+from apps.usage.sources.schedule import enqueue_collection
 from apps.usage.sources.services import set_up_source
 from tests.instants import AT
 from tests.killed_process import work_until_killed

@@ -31,7 +31,7 @@ from apps.onboarding.first_policy_draft import (
 from apps.onboarding.models import Beginning
 from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.onboarding.sshare_comparison import compare_with_sshare, with_fitted_phase
-from apps.schedulers.shadow_differences import UsageDifference
+from apps.schedulers.usage_differences import UsageDifference
 from apps.usage.parsers.registry import AUTO
 
 _MOST_CHARACTERS = 16_000_000

@@ -20,8 +20,8 @@ from apps.api.views import APIView
 from apps.core import clock
 from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.selectors import get_scheduler, get_shadow
-from apps.schedulers.services import SchedulerScope, switch_on
 from apps.schedulers.shadow_differences import REASONS, Difference
+from apps.schedulers.switch_on import SchedulerScope, switch_on
 
 DifferenceSerializer = record_serializer(
     Difference,

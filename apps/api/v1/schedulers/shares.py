@@ -20,7 +20,8 @@ from apps.schedulers import selectors, share_orders
 from apps.schedulers.models import ShareOrder
 from apps.schedulers.permissions import require_manage
 from apps.schedulers.services import find_to_change
-from apps.schedulers.share_difference import Key, ShareChange, ShareDifference
+from apps.schedulers.share_difference import ShareChange, ShareDifference
+from apps.schedulers.share_listing import Key
 
 READ = frozenset({POLICIES_READ, POLICIES_WRITE})
 WRITE = frozenset({POLICIES_WRITE})

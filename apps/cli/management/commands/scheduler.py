@@ -33,7 +33,7 @@ from apps.schedulers import services, share_orders
 from apps.schedulers.models import KNOBS
 from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
 from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
-from apps.schedulers.services import SchedulerScope, switch_on
+from apps.schedulers.switch_on import SchedulerScope, switch_on
 from apps.schedulers.usage_reasons import USAGE_REASONS
 from apps.usage.models import Import
 from apps.usage.parsers.registry import AUTO

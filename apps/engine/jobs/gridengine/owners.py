@@ -141,7 +141,6 @@ def read_name(entry: Mapping[str, Any], key: str, place: str) -> str | None:
     return value
 
 
-# --- Nodes of the share tree ------------------------------------------------------------------------------------------
 DEFAULT = "default"  # the leaf whose shares apply to every user without an own leaf
 _MOST_NODES = 1_000_000
 

@@ -13,7 +13,6 @@ from apps.engine.jobs.gridengine.config import Config
 from apps.engine.jobs.gridengine.line import Amount, total_of
 from apps.engine.jobs.gridengine.tickets import TicketResult, Tickets, distribute_tickets
 
-# --- Notes on a case --------------------------------------------------------------------------------------------------
 _MOST_LISTED = 6  # names in a sentence
 
 
@@ -83,7 +82,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-# --- Priorities -------------------------------------------------------------------------------------------------------
 SLOTS = "slots"
 
 

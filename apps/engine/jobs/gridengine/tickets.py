@@ -124,7 +124,6 @@ def _tree_of_pending(
     return sharetree.share_pending(tree, jobs, sharetree.find_targets(tree, populated), populated, earlier)
 
 
-# --- Override tickets: of the user, the project, the department and the job itself, added up --------------------------
 def _override_amount(job: Job, divisor: Mapping[Owner, int], note: str = "") -> Amount:
     """Override tickets of a job; divisor: the number of jobs that owners' tickets are divided by, not the job's own."""
     parts = []

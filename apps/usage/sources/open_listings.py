@@ -1,0 +1,118 @@
+"""Listings of jobs that run or wait, collected beside a log.
+
+Open jobs that a complete listing doesn't contain have vanished, and are closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from django.conf import settings
+from django.db import connection, transaction
+
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import SYSTEM
+from apps.runs.models import Run
+from apps.usage import buckets, pgbinary
+from apps.usage.models import Source
+from apps.usage.parsers.base import I8, RecordBatch, RecordRow, instant
+from apps.usage.pgbinary import Int8Array
+from apps.usage.records import overlaps
+from apps.usage.records.ingest import ingest_batch, read_limits
+from apps.usage.records.record_rows import FINISHED_COLUMNS, finished_from_columns
+from apps.usage.records.versions import VANISHED, Counts, lock_source
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ingest_listing(
+    source: Source, batch: RecordBatch | Sequence[RecordRow], at: datetime, run: Run | None = None
+) -> Counts:
+    """Store a complete listing of the running and pending jobs at `at`, in the caller's transaction or a new one.
+
+    An open record that the listing doesn't contain has vanished: a running one ends when it was last seen, a pending
+    one is withdrawn, both with the note "vanished". Only clusters in the listing are concerned; for an empty listing,
+    the source's cluster, or all if it has none. Accounting with the real end replaces the record later; a listing that
+    contains the job again reopens it.
+    """
+    rows = batch if isinstance(batch, RecordBatch) else RecordBatch.from_rows(batch)
+    with transaction.atomic():
+        counts = ingest_batch(source=source, rows=rows, at=at, run=run, is_listing=True)
+        lock_source(source.pk)  # after ids of names were assigned, as everywhere, to avoid a deadlock
+        _close_missing(source, _clusters(rows, source), at, counts, contact_at=at)
+    return counts
+
+
+def close_silent_jobs(*, at: datetime) -> int:
+    """Close open jobs of sources without contact for FAIRSHARE_CLOSE_OPEN_DAYS, as an empty listing would.
+
+    Whether they still run is unknown, and their usage would grow for ever. Returns their number.
+    """
+    days: int = settings.FAIRSHARE_CLOSE_OPEN_DAYS
+    if not days:
+        return 0
+    silent = Source.all_objects.filter(last_received_at__lt=at - timedelta(days=days)).exclude(kind=Source.Kind.PEER)
+    return sum(_close_all(pk, at, days) for pk in silent.order_by("pk").values_list("pk", flat=True))
+
+
+@transaction.atomic
+def _close_all(source_id: int, at: datetime, days: int) -> int:
+    lock_source(source_id)
+    source, counts = Source.all_objects.get(pk=source_id), Counts()
+    if source.last_received_at is None or source.last_received_at >= at - timedelta(days=days):
+        return 0  # contacted in the meantime
+    _close_missing(source, None, at, counts, contact_at=source.last_received_at)
+    if counts.vanished:
+        details = {"jobs": counts.vanished, "days": days}
+        audit.record(actor=SYSTEM, verb="usage.open_jobs_closed", at=at, subject=source.slug, details=details)
+    return counts.vanished
+
+
+_MISSED = """
+SELECT array_agg(id) FROM usage_record
+WHERE source_id = %s AND NOT (state = 'finished') AND state IN ('pending', 'running')
+    AND (cluster = ANY(%s::text[]) OR %s::text[] IS NULL)
+    AND (seen_at IS NULL OR seen_at < %s) AND submit_at <= %s
+"""
+_CLOSE = f"""
+WITH closed AS (
+    UPDATE usage_record SET note = '{VANISHED}',
+        state = CASE WHEN state = 'running' AND COALESCE(seen_at, start_at) >= %s THEN 'finished' ELSE 'withdrawn' END,
+        end_at = CASE WHEN state = 'running' AND COALESCE(seen_at, start_at) >= %s THEN GREATEST(start_at, seen_at) END
+    WHERE id = ANY(%s::int8[]) RETURNING *)
+SELECT {FINISHED_COLUMNS} FROM closed WHERE state = 'finished'
+"""  # noqa: S608 - constants only
+_ADVANCE = """
+UPDATE usage_source SET watermark = watermark + 1, last_received_at = GREATEST(last_received_at, %s) WHERE id = %s
+"""
+
+
+def _close_missing(
+    source: Source, clusters: list[str] | None, at: datetime, counts: Counts, *, contact_at: datetime
+) -> None:
+    found = pgbinary.fetch_columns(_MISSED, [source.pk, clusters, clusters, at, at])
+    if not found:
+        return
+    missed: I8 = found[0]
+    limits = read_limits(source.pk)
+    sealed_at = instant(limits.sealed_us) if limits.sealed_us is not None else _LONG_AGO
+    ended = finished_from_columns(pgbinary.fetch_columns(_CLOSE, [sealed_at, sealed_at, Int8Array(missed)]), sign=1)
+    if len(ended):
+        delta = buckets.compute_delta(ended)
+        buckets.apply_delta(source.pk, delta)
+        nothing = RecordBatch.from_rows([])
+        overlaps.add_presence(source, delta, nothing, has_rivals=limits.has_rivals, at=at)
+        counts.core_s += float(delta.amounts[:, 0].sum()) / buckets.QUANTA
+        counts.account_ids |= set(np.unique(ended.account_id).tolist())
+    counts.vanished = len(missed)
+    with connection.cursor() as cursor:
+        cursor.execute(_ADVANCE, [contact_at, source.pk])
+
+
+def _clusters(rows: RecordBatch, source: Source) -> list[str] | None:
+    """Clusters that the listing covers; None for all."""
+    if not len(rows):
+        return [source.cluster] if source.cluster else None
+    return sorted({name.decode() or source.cluster for name in np.unique(rows.cluster)})

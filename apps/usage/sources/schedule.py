@@ -1,0 +1,70 @@
+"""When a source is collected: at its interval, less often after failures, one run at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from apps.accounts.models import User
+from apps.runs.models import Run
+from apps.runs.services import enqueue_run
+from apps.usage.models import Source
+
+KIND = "usage_collect"
+FIRST_RETRY_S = 60.0
+LONGEST_RETRY_S = 3600.0  # or the source's own interval if longer
+_MOST_COUNTED = 20
+
+
+def subject_of(source: Source) -> str:
+    return f"source:{source.slug}"
+
+
+def next_due(source: Source, at: datetime) -> datetime | None:
+    return at + timedelta(seconds=source.collect_every_s) if source.collect_every_s else None
+
+
+def retry_due(source: Source, at: datetime) -> datetime | None:
+    """Time of the next try: a minute after the first failure, doubled with each further one; None without an
+    interval.
+    """
+    if not source.collect_every_s:
+        return None
+    n_before = n_failures(source)
+    longest_s = max(LONGEST_RETRY_S, float(source.collect_every_s))
+    return at + timedelta(seconds=min(FIRST_RETRY_S * 2.0 ** min(n_before, 16), longest_s))
+
+
+def n_failures(source: Source) -> int:
+    """Number of consecutive failures among the newest collections."""
+    ended = Run.objects.filter(kind=KIND, subject=subject_of(source), finished_at__isnull=False).order_by("-id")
+    n_failed = 0
+    for state in ended.values_list("state", flat=True)[:_MOST_COUNTED]:
+        if state != Run.State.FAILED:
+            break
+        n_failed += 1
+    return n_failed
+
+
+def enqueue_due_collections(*, at: datetime) -> int:
+    """Enqueue a run for each source that is due and not being collected; safe to run twice and concurrently."""
+    due = Source.objects.filter(is_paused=False, collect_due_at__lte=at)
+    due = due.exclude(kind__in=(Source.Kind.PUSH, Source.Kind.PEER))
+    n_asked = 0
+    for source in due.order_by("collect_due_at", "pk"):
+        runs = Run.objects.filter(kind=KIND, subject=subject_of(source))
+        if runs.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists():
+            continue
+        newest = runs.order_by("-id").first()
+        if newest is not None and newest.state == Run.State.FAILED and source.collect_due_at is not None:
+            # A worker that was lost has stored no new due time.
+            due_at = retry_due(source, newest.finished_at or at)
+            if due_at is not None and source.collect_due_at <= (newest.finished_at or at) and due_at > at:
+                continue
+        enqueue_collection(source, at=at)
+        n_asked += 1
+    return n_asked
+
+
+def enqueue_collection(source: Source, *, at: datetime, owner: User | None = None) -> Run:
+    """Enqueue a collection, or return the waiting one; its owner may follow the run."""
+    return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, owner=owner, at=at)
