@@ -268,7 +268,7 @@ VAGUE_VARIABLES = re.compile(
 VAGUE_NAMES_ALLOWED = {
     "apps/engine/numerics/long_quotients.py: _divide_words": "machine words",
     "apps/core/tables.py: tell": "the method of files in Python",
-    "apps/usage/sources/directory.py: tell": "the method of files in Python",
+    "apps/usage/sources/growing_files.py: tell": "the method of files in Python",
 }
 
 
