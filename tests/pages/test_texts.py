@@ -21,7 +21,7 @@ from tests.worlds import fresh_process  # noqa: F401 - fixture
 DIFFERING = re.compile(
     r"(?<=127\.0\.0\.1:)\d+|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{4}…[0-9a-f]{4}\b"
     r"|\b(?:[0-9a-f]{16}|[0-9a-f]{64})\b|\b([A-Z2-7]{4} ){7}[A-Z2-7]{4}\b|\bfsh_\w+…\w+|\b\d+(?=\sms\b)"
-    r"|(?<=\btook )[\d.]+|[^\n]+(?=\nthis session)"
+    r"|\b(?:[0-9a-f]{4}\n){15}[0-9a-f]{4}\b|(?<=\btook )[\d.]+|[^\n]+(?=\nthis session)"
 )
 UNREAD = "script, style, template, svg, [hidden], .fig-table tbody"  # numbers of figures have tests of their own
 
