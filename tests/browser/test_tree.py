@@ -26,11 +26,7 @@ def test_rows_are_filtered_sorted_selected_and_changed_in_a_draft(grid: Grid, vi
     listed = names.all_text_contents()
     assert len(listed) > 2
 
-    page.locator("#views summary").click()
-    page.locator("#view-name").fill("Off target")
-    window.follow(".save-view button")
-    expect(page.locator("#views summary")).to_have_text("Off target")
-    saved = page.url
+    bookmark = page.url
 
     bar = page.locator("#tree-selection")
     expect(bar).to_be_hidden()
@@ -47,8 +43,5 @@ def test_rows_are_filtered_sorted_selected_and_changed_in_a_draft(grid: Grid, vi
     expect(page.locator("#edits")).to_contain_text(listed[1])
     expect(page.locator("#edits")).to_contain_text(listed[2])
 
-    window.go(f"/policy/{SLUG}/")
-    page.locator("#views summary").click()
-    window.follow("#views li a >> text=Off target")
-    expect(page).to_have_url(saved)
+    window.go(bookmark.removeprefix(window.base))
     expect(names).to_have_text(listed)
