@@ -219,7 +219,7 @@ def test_without_a_database_a_token_keeps_its_visibility(people: Site, monkeypat
     def refuse(**_: Any) -> None:
         raise OperationalError("no server")
 
-    monkeypatch.setattr("apps.api.lookup.readable_now", refuse)
+    monkeypatch.setattr("apps.api.token_visibility.readable_now", refuse)
     assert caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"] == before, "remembered"
     monkeypatch.setattr(token_cache, "FRESH_S", 0.0)
     assert caller.get(ONE, {"account": ["alice", "carol"]}).json()["results"] == before, "and not asked for anew"
@@ -243,7 +243,7 @@ def test_a_look_up_never_queries_the_visibility_of_its_token(
     tokens.verify(header.split()[1], at=AT)
     assert isinstance(look_up(AnswerFrom.MEMORY), NeedsWorkerThread), "not asked yet"
     found = look_up(AnswerFrom.SNAPSHOTS).json()["results"]
-    monkeypatch.setattr("apps.api.lookup.readable_now", lambda **_: pytest.fail("asked the database"))
+    monkeypatch.setattr("apps.api.token_visibility.readable_now", lambda **_: pytest.fail("asked the database"))
     assert look_up(AnswerFrom.MEMORY).json()["results"] == found
 
 
