@@ -567,7 +567,7 @@ ROWS = [
     Row(NODE + "/<slug:name>/convergence/days.csv", "/policy/grid/n/{bob}/bob/convergence/days.csv",
         "302 404 404 200 404 200 302 302 302 302 302", besides="dora 200"),
     Row("policy/<slug:policy>/icicle/", "/policy/grid/icicle/", "302 404 200 200 200 200 302 302 302 302 302",
-        word="<span>alice</span>", readers="alice pia admin", besides="vera 200 dora 200"),
+        word="/physics/alice</a>", readers="alice pia admin", besides="vera 200 dora 200"),
     Row("policy/<slug:policy>/icicle/", "/policy/grid/icicle/?entry={left}&at=3",
         "302 404 404 404 404 200 302 302 302 302 302"),
     Row("policy/<slug:policy>/algorithm/", "/policy/grid/algorithm/?algorithm=flux",
