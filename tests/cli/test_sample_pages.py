@@ -44,6 +44,7 @@ RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
 # Pages that no link leads the administrator to, and why.
 NOT_LINKED = {
     "federation/mounts/<int:mount>/fetches/": "linked once there are more fetches than the mount's page shows",
+    "federation/usage/<int:subscription_id>/fetches/": "linked once there are more fetches than its page shows",
     "group/": "leads managers of one group to its page",
     "policy/<slug:policy>/files/<int:change_set>/": "no file waits for a decision",
     "schedulers/<slug:name>/shares/": "linked where a scheduler carries shares",
