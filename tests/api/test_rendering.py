@@ -108,7 +108,7 @@ def test_all_json_is_rendered_by_one_function() -> None:
                 encoders.append(str(path.relative_to(API)))
             if isinstance(node, ast.Name) and node.id == "JsonResponse":
                 encoders.append(str(path.relative_to(API)))
-    assert encoders == ["inputs.py", "rendering.py"]
+    assert encoders == ["cursors.py", "rendering.py"]
 
 
 def test_the_framework_uses_this_renderer() -> None:

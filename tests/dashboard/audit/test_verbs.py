@@ -111,10 +111,13 @@ def _verbs_of(given: ast.expr) -> Iterator[str]:
             yield node.value
 
 
+FORMER = {"changeset.people_notified"}  # of events that earlier versions stored
+
+
 def test_every_audit_verb_and_refusal_has_a_sentence() -> None:
     verbs = Verbs()
     done = verbs.written - {"request.refused"}  # only of refusals
-    assert sorted(done ^ set(SENTENCES)) == [], "each has one, and there is none that nobody writes"
+    assert sorted(done ^ (set(SENTENCES) - FORMER)) == [], "each has one, and there is none that nobody writes"
     assert {"grant.given", "allocation.given", "capacity.stated", "mapping.detached"} <= verbs.refused
     assert {verb.partition(".")[0] for verb in verbs.written} == set(TOPICS), "the filter offers each topic"
 
