@@ -1,7 +1,7 @@
 """Look-ups with a token: middleware that answers from memory, before sessions, even without the database.
 
-`priorities.visible_entries.readable_now` decides what a token may read, as for all routes and formats. Look-ups avoid the
-database, so the decision is cached as long as the verification of the token: a withdrawn right ends within the same
+`priorities.visible_entries.readable_now` decides what a token may read, as for all routes and formats. Look-ups avoid
+the database, so the decision is cached as long as the verification of the token: a withdrawn right ends within the same
 seconds as a revoked token. While the database is down, the last decision stays valid, like the token.
 """
 
