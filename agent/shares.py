@@ -181,7 +181,6 @@ def _listed(adapter: SetsShares) -> Shares:
     return shares
 
 
-# --- Slurm ------------------------------------------------------------------------------------------------------------
 SLURM_COLUMNS = "Cluster,Account,User,Partition,ParentName,Share"
 
 
@@ -217,7 +216,6 @@ def parse_associations(text: str, cluster: str) -> Shares:
     return _bounded(cluster, rows)
 
 
-# --- Grid Engine ------------------------------------------------------------------------------------------------------
 NO_TREE = "no sharetree element"
 _NODE = re.compile(r"(/[A-Za-z0-9_.@+-]+)+", re.ASCII)
 _FIELD = re.compile(r"(id|name|type|shares|childnodes|version)=(.*)", re.ASCII)

@@ -50,7 +50,6 @@ class Failure(Exception):
         self.message = message
 
 
-# --- Token and site ---------------------------------------------------------------------------------------------------
 def token_path() -> str:
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "fairshare", "token")
@@ -118,7 +117,6 @@ def site_of(given: Optional[str]) -> str:
     return text
 
 
-# --- Asking -----------------------------------------------------------------------------------------------------------
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A token goes to the site that was named, and nowhere else."""
 
@@ -225,7 +223,6 @@ def _problem(error: urllib.error.HTTPError) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-# --- Text -------------------------------------------------------------------------------------------------------------
 def clean(text: str) -> str:
     """Without what would steer the terminal, or turn the direction of reading."""
     return "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp"))
@@ -358,7 +355,6 @@ def asked_at(text: Optional[str]) -> Optional[str]:
         raise Failure(USAGE, f"--at {clean(text)} is not a date.")
 
 
-# --- Commands ---------------------------------------------------------------------------------------------------------
 def me(site: Site, given: argparse.Namespace) -> Tuple[Json, "Printer"]:
     return site.get("me", {"policy": given.policy, "at": given.at}), print_my_priority
 
@@ -674,7 +670,6 @@ def _scopes(top: Json) -> List[Tuple[str, str]]:
     return [(path, words) for path, words in found if words]
 
 
-# --- Command line -----------------------------------------------------------------------------------------------------
 Printer = Any  # a function of a page and an answer: 3.6 has no name for it that says more
 
 

@@ -76,7 +76,6 @@ class Kept:
 NOTHING = Kept(0, 0.0, _NEVER, {})
 
 
-# --- Settings ---------------------------------------------------------------------------------------------------------
 def parser() -> "argparse.ArgumentParser":
     import argparse
 
@@ -283,7 +282,6 @@ def check_site(text: str) -> str:
     return text.strip().rstrip("/")
 
 
-# --- Names ------------------------------------------------------------------------------------------------------------
 def joined(user: str, group: str, namespace: str, project: str) -> "Name":
     return f"{user}\t{group}\t{namespace}\t{project}"
 
@@ -317,7 +315,6 @@ def _of_fields(line: str, given: "argparse.Namespace") -> "Name":
     return joined(user, group or given.group, namespace or given.namespace, project or given.project)
 
 
-# --- Cache ------------------------------------------------------------------------------------------------------------
 class _Scanned:
     """What CPython's scanner asks of its decoder."""
 
@@ -465,7 +462,6 @@ def is_fresh(kept_at: float, now: float, fresh_s: float) -> bool:
     return 0 <= now - kept_at < fresh_s  # a time that is still to come means that the clock was set back
 
 
-# --- The site ---------------------------------------------------------------------------------------------------------
 class Site:
     """One site, one token, and one connection at a time. No redirect is followed, and no proxy is used."""
 
@@ -610,7 +606,6 @@ def head_of(answer: "Json") -> "Tuple[int, float]":
     return snapshot, age_s if 0 <= age_s < 1e12 else 0.0
 
 
-# --- Renewing ---------------------------------------------------------------------------------------------------------
 class Renewal:
     """Renews what is kept, in a thread of its own: looking up a host name, for one, can't be interrupted.
 
@@ -846,7 +841,6 @@ def _from_cache(
     return Answer(values, {name: "cache" for name in values}, kept.age_s + kept_s, kept.snapshot, failure)
 
 
-# --- Quota ------------------------------------------------------------------------------------------------------------
 def get_quota(group: str, given: "argparse.Namespace") -> "Json":
     """What is left of the allocation of a group: of its own, else of the nearest group above that has one.
 
@@ -946,7 +940,6 @@ class QuotaQuestion(Renewal):
         return self._site.ask("GET", path + "?" + urlencode(query)) or {}
 
 
-# --- Output -----------------------------------------------------------------------------------------------------------
 def complain(given: "argparse.Namespace", message: str) -> None:
     if not given.quiet:
         sys.stderr.write("fairshare-callout: {}\n".format(message.encode("ascii", "replace").decode("ascii")))

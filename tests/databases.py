@@ -59,7 +59,6 @@ class Databases:
         self._baselines: dict[str, Baseline] = {}  # by the database that was copied
         self._spares: dict[str, str] = {}  # a reset copy, by the database that was copied
 
-    # --- Made and dropped ---------------------------------------------------------------------------------------------
     def prepare(self) -> None:
         """The migrated database without rows of its own."""
         self._create(self.empty)
@@ -157,7 +156,6 @@ class Databases:
         self.use(self.empty)  # a template may have no connections
         return {"database": database}
 
-    # --- How ----------------------------------------------------------------------------------------------------------
     def _create(self, database: str, *, template: str = "template1") -> None:
         self.drop(database)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")

@@ -150,7 +150,6 @@ def _complaint(output: Output) -> Optional[str]:
     return first_line(output)
 
 
-# --- Listing ----------------------------------------------------------------------------------------------------------
 def parse_queue(text: str, knob: str, most_value: int) -> Queue:
     """Jobs by number; an array's pending tasks are one job. Raises: Unreadable unless it is complete, plain XML."""
     jobs: Dict[str, Job] = {}
@@ -285,7 +284,6 @@ def _local_time(text: str) -> Optional[float]:
         return None
 
 
-# --- Checks -----------------------------------------------------------------------------------------------------------
 def parse_config(text: str) -> Config:
     found: Config = {}
     for line in text.splitlines():

@@ -147,7 +147,6 @@ def problem_of(output: Output) -> Optional[Problem]:
     return refusal_of(message, _GONE, _DENIED)
 
 
-# --- Listings ---------------------------------------------------------------------------------------------------------
 class PriorityRow:
     """A job's terms in sprio; with several partitions the best row."""
 
@@ -322,7 +321,6 @@ def _real(text: Optional[str]) -> Optional[float]:
     return float(text) if text and re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", text) else None
 
 
-# --- Checks -----------------------------------------------------------------------------------------------------------
 def check_config(knob: str, config: Config) -> List[Finding]:
     return [
         _check_priority_type(config),

@@ -25,7 +25,6 @@ from django.db import connection
 from apps.accounts.grid_names import canonical_dn, canonical_fqan, is_dn
 from apps.core.errors import FieldProblem, Invalid
 
-# --- Account names into row ids ---------------------------------------------------------------------------------------
 _BYTES = 15  # 24 characters without padding; two of a million names collide with a probability of 10⁻²⁴
 
 
@@ -156,7 +155,6 @@ def _refuse_unusable(keys: list[AccountKey]) -> None:
                 raise Invalid(f"The {column} {value[:40]!r} can't be stored.", code="account_name", fields=[problem])
 
 
-# --- All accounts, remembered by this process -------------------------------------------------------------------------
 _KEY_COLUMNS = ", ".join(AccountKey._fields)
 # A row that a later snapshot sees and this one doesn't was written by a transaction that hasn't ended in this one, so
 # it is not older than this snapshot's xmin. age() compares transaction numbers correctly across wrap-around.
@@ -244,7 +242,6 @@ def _one(query: str, *parameters: Any) -> tuple[Any, ...]:
     return _rows(query, *parameters)[0]
 
 
-# --- Accounts that represent entries ----------------------------------------------------------------------------------
 ENTRY_NAMESPACE = "@entries"
 RESERVED = "@"  # first character of reserved namespaces
 

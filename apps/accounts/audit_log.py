@@ -135,7 +135,6 @@ def digest_of(previous: bytes, fields: dict[str, Any]) -> bytes:
     return hashlib.sha256(previous + _JSON.encode(fields).encode()).digest()
 
 
-# --- Verification -----------------------------------------------------------------------------------------------------
 _CHUNK = 5_000
 _DETAILS = FIELDS.index("details")
 # Formatted by the server as for the hash: formatting a million instants in Python takes longest of all.
@@ -233,7 +232,6 @@ def _earlier() -> dict[int, tuple[bytes, datetime]]:
     return found
 
 
-# --- Refused changes --------------------------------------------------------------------------------------------------
 # One row each: the attempted action, the actor, and the reason of the refusal.
 P = ParamSpec("P")
 T = TypeVar("T")

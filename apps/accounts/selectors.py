@@ -38,7 +38,6 @@ def groups_of(user: User) -> list[str]:
     return list(once_per_request(("groups", user.pk), lambda: list(names)))
 
 
-# --- Display names ----------------------------------------------------------------------------------------------------
 # Records and logs store user names.
 def display_name(username: str) -> str:
     """The full name of a user for display; a name without a user (`system`, a pseudonym) is returned unchanged."""

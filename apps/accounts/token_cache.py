@@ -28,7 +28,6 @@ from apps.accounts.models import Token, User
 from apps.accounts.services import VerifiedToken, look_up_token
 from apps.core.errors import NotAllowed, Unauthenticated, Unavailable
 
-# --- A database that may not answer -----------------------------------------------------------------------------------
 T = TypeVar("T")
 
 
@@ -87,7 +86,6 @@ class DatabaseProbe:
                 answer.set_result(found)
 
 
-# --- Verified tokens --------------------------------------------------------------------------------------------------
 FRESH_S = 4.0
 REFRESH_S = 3.0  # from here on, one request a second queries the database; others use the cache
 _MARGIN_S = 0.1  # tokens are verified a moment after they were found fresh

@@ -117,7 +117,6 @@ class ReviewPage:
     actor: Actor
     now: datetime
 
-    # --- Visibility ---------------------------------------------------------------------------------------------------
     @cached_property
     def sees_before(self) -> Mask:
         return self._visibility_before.mask
@@ -135,7 +134,6 @@ class ReviewPage:
             mask[i] = mask[tree.parent[i]]
         return np.asarray(mask, dtype=np.bool_)
 
-    # --- Parts --------------------------------------------------------------------------------------------------------
     @cached_property
     def edits(self) -> list[ReviewedEdit]:
         return [self._edit(index, operation) for index, operation in enumerate(self.review.change_set.operations)]
@@ -209,7 +207,6 @@ class ReviewPage:
     def effect(self) -> Effect:
         return get_effect(self.review.change_set, at=self.now)
 
-    # --- Ranks --------------------------------------------------------------------------------------------------------
     @cached_property
     def _projection(self) -> Projection | None:
         """Ranks with and without the change: as computed for all readers, or for one of a part.
@@ -298,7 +295,6 @@ class ReviewPage:
         added = (before < 0) & (after >= 0) & self.sees[after]
         return np.asarray(added | ((before >= 0) & visibility.outright[before]), dtype=np.bool_)
 
-    # --- Lines --------------------------------------------------------------------------------------------------------
     def _edit(self, index: int, operation: Mapping[str, Any]) -> ReviewedEdit:
         named = operation.get("entry") or operation.get("uid")
         if not named:

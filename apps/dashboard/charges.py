@@ -24,7 +24,6 @@ from apps.priorities.job_charge import HourLine
 from apps.priorities.sentences import unit_of as unit_of_resource
 from apps.priorities.sentences import unit_of_metric
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 _SHOWN_HOURS = 48
 
 
@@ -191,7 +190,6 @@ def _scopes(job: ChargedJob, unit: str) -> Sequence[tuple[str, str, str]]:
     return found
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 _MOST_CSV = 1_000
 
 

@@ -31,7 +31,6 @@ from apps.figures.curves import policy_decay_figure
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
 SHOWN_AGES_S = (HOUR_S, 5 * HOUR_S, DAY_S, 3 * DAY_S, 7 * DAY_S, 14 * DAY_S, 28 * DAY_S, 90 * DAY_S)
@@ -117,7 +116,6 @@ def hourly_error(window: Mapping[str, Any]) -> float | None:
     return error if error > _FINE else None
 
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 _LONGEST = 64
 _SECONDS = {"": 1, "s": 1, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]+(?:[.,][0-9]+)?)\s*(s|min|h|d|w|)", re.ASCII)
@@ -234,7 +232,6 @@ def _read_duration(text: str) -> Any:
     return int(seconds) if seconds.is_integer() else seconds
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def figure(request: HttpRequest, policy: str, form: str = "json") -> HttpResponseBase:
     """The figure for the page's query."""

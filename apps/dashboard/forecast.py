@@ -29,7 +29,6 @@ from apps.figures.my_priority.forecast import SHARE, read_share
 from apps.priorities.sentences import text_of
 
 
-# --- Sentences --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class LevelLine:
     """One level in a sentence. decides: it is the main reason."""
@@ -208,7 +207,6 @@ def _short_day(at: datetime) -> str:
     return formats.date_format(timezone.localtime(at), pgettext("a day in a chart", "j M"))
 
 
-# --- Cards ------------------------------------------------------------------------------------------------------------
 _FIELDS = ("core_h", "days", "load", "level", "target")
 _MOST_TYPED = 200
 _PRESET_H = 1000
@@ -270,7 +268,6 @@ def _share(request: HttpRequest) -> tuple[float | None, str, str]:
         return None, typed, error.message
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:my-priority")
 

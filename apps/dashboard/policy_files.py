@@ -30,7 +30,6 @@ from apps.policies.selectors import get_policy
 from apps.policies.services import publish_change_set, withdraw_change_set
 from apps.policies.tree.difference import Comparison, EntryChange
 
-# --- Forms ------------------------------------------------------------------------------------------------------------
 AUTO = "auto"
 
 
@@ -64,7 +63,6 @@ class PolicyFileForm(RefusableForm):
         self.offer("format", [(AUTO, _("Detect automatically")), *formats])
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 MOST_BYTES = 64 * 2**20
 _MOST_CHECKED = 20_000  # entries of a policy up to which the page lists what each format leaves out
 _FORM_BYTES = 100_000  # allowance for the other fields and boundaries of the request

@@ -28,7 +28,6 @@ from apps.usage.quality.coverage import Coverage
 from apps.usage.quality.findings import DataIssues
 from apps.usage.timeliness import Timeliness, interval_s, is_long_late
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
 
@@ -232,7 +231,6 @@ def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
     return Finding(level, line.source.name, text, advice, url)
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 PERIODS_DAYS = (7, 28, 90)
 _LISTED = 50
 

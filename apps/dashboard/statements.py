@@ -21,7 +21,6 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import actor_of, csv_response
 from apps.notices.statements.selectors import AMOUNTS, Month, StatementLine, StatementPage, get_statements
 
-# --- Numbers in words -------------------------------------------------------------------------------------------------
 HOUR_S = 3600.0
 # Amount and formula, as in docs/.
 FORMULAS = (
@@ -158,7 +157,6 @@ def table_rows(found: Sequence[StatementLine]) -> Iterator[tuple[Any, ...]]:
         )
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 @require_safe
 def statements(request: HttpRequest, policy: str, uid: UUID, name: str) -> HttpResponse:
     """Twelve months, and one of them with formulas, children and changes of shares."""

@@ -110,7 +110,6 @@ def _explained(visible: VisibleSnapshot, result: dict[str, Any], entry: int) -> 
     }
 
 
-# --- The signed-in user -----------------------------------------------------------------------------------------------
 FactsOf = Callable[[MyPriority], AccountFacts]
 
 

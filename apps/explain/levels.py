@@ -16,7 +16,6 @@ from apps.priorities.sentences import Message, build_message
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.snapshot_values import Values
 
-# --- Siblings ahead ---------------------------------------------------------------------------------------------------
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _SAME_PRIORITY = 1e-9  # closer priorities are equal, not only rounded to equal
@@ -170,7 +169,6 @@ def _count_by_path(snapshot: ServedSnapshot, own: I8, masks: tuple[Mask, Mask], 
         np.add.at(count, (cause_of[mask], level_of[mask]), 1)
 
 
-# --- Effects on the factor ------------------------------------------------------------------------------
 Numbers = Values | PriorityResult  # of a snapshot, or computed
 
 _SAME = 1e-9  # relative difference of R up to which two levels are equal

@@ -290,7 +290,6 @@ def unranked_messages(snapshot: ServedSnapshot, result: dict[str, Any], entry: i
     return [build_message("unranked.later")]
 
 
-# --- Audience ---------------------------------------------------------------------------------------------------------
 Verb = Grant.Verb
 # A row of nulls beside the number if there is no grant.
 _READERS = """

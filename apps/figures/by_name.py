@@ -32,7 +32,6 @@ from apps.figures.my_priority.waits import WaitsOptions, read_waits, waits_figur
 from apps.figures.traces import MOST_SERIES
 from apps.priorities.core_hour_weeks import CoreHourWeeks
 
-# --- Convergence ------------------------------------------------------------------------------------------------------
 _FOCUS = "focus"
 
 
@@ -83,7 +82,6 @@ _DRAWN: dict[str, Callable[[Convergence, QueryDict, Links], Figure]] = {
 CONVERGENCE_FIGURES = (_FOCUS, *_DRAWN)
 
 
-# --- Core-hours -------------------------------------------------------------------------------------------------------
 CORE_HOUR_FIGURES: Final[dict[str, Callable[[CoreHourWeeks, QueryDict], Figure]]] = {
     "usage": usage_weeks,
     "burn-down": burn_down,
@@ -98,7 +96,6 @@ def draw_core_hour_figure(name: str, found: CoreHourWeeks, query: QueryDict) -> 
     return CORE_HOUR_FIGURES[name](found, query)
 
 
-# --- My priority ------------------------------------------------------------------------------------------------------
 MY_FIGURES = ("rank", "forecast", "factor", "places", "waits")
 
 

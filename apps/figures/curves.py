@@ -21,7 +21,6 @@ from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.sentences.numbers import MINUS, percent, signed
 
-# --- Decay ------------------------------------------------------------------------------------------------------------
 DAY_S = 86_400
 HORIZONS_DAYS = (7, 30, 90, 365)
 DEFAULT_DAYS = 30
@@ -208,7 +207,6 @@ def _controls(own: Window, options: DecayOptions, query: QueryDict) -> list[Cont
     ]
 
 
-# --- Operators --------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 NAME, TARGET = "profile", "profile_target"  # query parameters of the page
 DEFAULT_TARGET = 20.0

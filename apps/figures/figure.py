@@ -18,7 +18,6 @@ from django.utils.translation import gettext as _
 from apps.core.errors import FieldProblem, Invalid
 
 
-# --- Controls ---------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Choice:
     """query: the page's whole query string with this choice. swatch: colour token of a series chip.
@@ -80,7 +79,6 @@ def with_changes(query: QueryDict, **changes: str | Sequence[str] | None) -> str
     return str(copy.urlencode())
 
 
-# --- Figure -----------------------------------------------------------------------------------------------------------
 Trace = dict[str, Any]
 Size = Literal["xs", "s", "m", "l", "xl"]
 MOST_ROWS = 400  # of a table on a page; the CSV has all
@@ -190,7 +188,6 @@ class Figure:
         return [Swatch(one.swatch, one.text.replace("<br>", ", ")) for one in self.labels if one.swatch]
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
 def figure_json(figure: Figure) -> dict[str, Any]:
     """Return everything a page needs to draw, read and update one figure, to be encoded by `encode_json`."""
     return {
@@ -234,7 +231,6 @@ def _as_list(value: Any) -> list[Any]:
     raise TypeError
 
 
-# --- Query parameters -------------------------------------------------------------------------------------------------
 def read_choice(query: QueryDict, name: str, known: Sequence[str]) -> str:
     """Return one of the known words, by default the first. Raises Invalid with the parameter's name."""
     text = query.get(name) or known[0]

@@ -9,7 +9,6 @@ from django.utils.translation import gettext as _
 
 from apps.figures.figure import Swatch, Trace
 
-# --- Balance ----------------------------------------------------------------------------------------------------------
 BALANCE = ("$ice-u3", "$ice-u2", "$ice-u1", "$surface-3", "$ice-o1", "$ice-o2", "$ice-o3")
 ON_TARGET = 3
 _SMALL, _LARGE = 5.0, 12.0  # borders between the steps, in points
@@ -35,7 +34,6 @@ def balance_legend() -> list[Swatch]:
     return [Swatch(color, text) for color, text in zip(BALANCE, words, strict=True)]
 
 
-# --- Traces -----------------------------------------------------------------------------------------------------------
 NO_HOVER = {"hoverinfo": "skip"}
 MOST_SERIES = 8
 _MARKS = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;", ord("{"): "&#123;"}

@@ -41,7 +41,6 @@ from apps.runs.services import enqueue_run
 RUN_KIND = "mails"
 
 
-# --- Private mail settings --------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class MailSettings:
     """sends: whether this site sends mail at all. last: the newest message, or None."""
@@ -96,7 +95,6 @@ def _person(actor: Actor) -> User:
     return actor.user
 
 
-# --- Digests ----------------------------------------------------------------------------------------------------------
 logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 200  # messages in one run of the task

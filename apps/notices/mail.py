@@ -61,7 +61,6 @@ def address(path: str) -> str:
     return f"{settings.FAIRSHARE_URL.rstrip('/')}{path}" if settings.FAIRSHARE_URL else path
 
 
-# --- Unsubscribing ----------------------------------------------------------------------------------------------------
 def unsubscribe_address(user: User, *, is_statement: bool) -> str:
     """Signed link that stops this kind of mail without sign-in and does nothing else; it doesn't expire."""
     what = [user.pk, _STATEMENTS] if is_statement else user.pk
@@ -89,7 +88,6 @@ def unsubscribe(token: str) -> None:
     Preference.objects.update_or_create(user=user, defaults=stopped)
 
 
-# --- Whether mail goes out --------------------------------------------------------------------------------------------
 # Used by readiness, metrics and notices.
 State = Mail.State
 

@@ -34,7 +34,6 @@ from apps.policies.tree.names import new_uid
 from apps.policies.tree.stored import load_tree
 from apps.usage.models import Source
 
-# --- Rules from names -------------------------------------------------------------------------------------------------
 MOST_RULES = 5_000
 _MOST_COMPARED = 2_000  # accounts whose names are compared without letter case
 
@@ -98,7 +97,6 @@ def _has_users_at_the_top(tree: TreeColumns) -> bool:
     return any(not tree.takes_members[i] and not tree.is_reserve[i] for i in top)
 
 
-# --- Rules for an imported tree ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Mapped:
     """Accounts of usage sources, mapped ones and rules. problems: with the number of the stored rule, from 1.
@@ -167,7 +165,6 @@ def _namespace(wanted: str | None) -> str:
     raise Invalid(f"--map {message}.", fields=[FieldProblem("--map", message)])
 
 
-# --- Policy from a source ---------------------------------------------------------------------------------------------
 DIGITS = 6  # significant digits of shares in proportion to usage
 
 

@@ -212,7 +212,6 @@ def _seconds(text: str) -> int | None:
     return -(-seconds // 60) * 60
 
 
-# --- Algorithm --------------------------------------------------------------------------------------------------------
 def _algorithm(found: _Read) -> Json:
     kind = found.value("PriorityType").lower()
     flags = _flags(found)
@@ -250,7 +249,6 @@ def _damped(found: _Read, name: str) -> Json:
     return {"name": name, "damping_factor": factor}
 
 
-# --- Decay ------------------------------------------------------------------------------------------------------------
 def _window(found: _Read) -> Json:
     half_life_s = found.duration_s("PriorityDecayHalfLife", HALF_LIFE_S)
     period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
@@ -284,7 +282,6 @@ def _phase_s(found: _Read, period_s: int) -> int:
     return int(boot_s + 1) % period_s
 
 
-# --- Metric -----------------------------------------------------------------------------------------------------------
 def _metric(found: _Read) -> Json:
     """The metric. Slurm always records billing; AccountingStorageTRES only adds resources.
 
@@ -318,7 +315,6 @@ def _flag(found: _Read) -> str:
     return next((flag for flag in (MAX_TRES_GRES, MAX_TRES) if flag in flags), "")
 
 
-# --- Approach ---------------------------------------------------------------------------------------------------------
 def _approach(found: _Read) -> Json:
     """Slurm charges running jobs in each period."""
     period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
@@ -337,7 +333,6 @@ def _note_included(found: _Read) -> None:
         found.lines.append(ConfigLine("Include", name[:_MOST_SHOWN], meaning % {"line": line}, is_carried=False))
 
 
-# --- Settings without a counterpart -----------------------------------------------------------------------------------
 def _note_others(found: _Read) -> None:
     enforced = {word.strip().lower() for word in found.value("AccountingStorageEnforce").split(",")}
     if "accountingstorageenforce" in found.values and not enforced & {"limits", "safe", "all"}:

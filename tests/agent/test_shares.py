@@ -184,7 +184,6 @@ def test_an_invalid_order_is_rejected(found: Any) -> None:
         read_order(found)
 
 
-# --- In a pass --------------------------------------------------------------------------------------------------------
 ORDER = {
     "id": 5,
     "cluster": "demo",
@@ -235,7 +234,6 @@ def test_an_order_resumes_after_the_agent_was_killed(carrying: Place, at: int, w
     assert {each["code"] for each in outcomes} <= {"done", "already"}
 
 
-# --- Former shares ----------------------------------------------------------------------------------------------------
 BEFORE = {"physics//": "60", "physics/ann/": "5", "physics/ann/gpu": "9"}
 
 

@@ -145,7 +145,6 @@ def test_no_transaction_is_open_during_requests_to_other_sites(
     assert not IdempotentAnswer.objects.exists()
 
 
-# --- A narrower token, or fewer rights, since the first request ------------------------------------------------------
 def test_a_narrower_token_of_the_same_person_gets_no_stored_answer(site: Site) -> None:
     narrow = site.token("admin", policy_slug="grid", subtree_uid=site.uid("/biology"))
     first = Caller(token=site.token("admin")).post(PATH, BODY, Idempotency_Key="ci-1")

@@ -61,7 +61,6 @@ def test_each_local_quarter_hour_of_two_years_is_an_instant_or_skipped(key: str)
     assert bool(n_skipped) == (key not in ("Asia/Kolkata", "UTC"))
 
 
-# --- REST -------------------------------------------------------------------------------------------------------------
 DRAFT = {"base_revision": 2, "reason": "r", "operations": [{"op": "set_shares", "entry": "/physics", "shares": 5}]}
 
 
@@ -127,7 +126,6 @@ def test_instants_of_every_route_are_in_utc(world: World, in_stockholm: None) ->
     assert wrong == {}
 
 
-# --- Schedule ---------------------------------------------------------------------------------------------------------
 def test_dates_of_shares_are_checked_at_each_tick() -> None:
     named = {row["task"]: row["schedule"] for row in settings.CELERY_BEAT_SCHEDULE.values()}
     assert named["apps.policies.tasks.apply_dates_of_shares"] == settings.FAIRSHARE_TICK_S

@@ -241,7 +241,6 @@ def test_a_session_cannot_read_metrics(computed: Site) -> None:
     assert refused(client.get("/metrics")) == (401, "unauthenticated", [])
 
 
-# --- Files for Prometheus and Grafana ---------------------------------------------------------------------------------
 NAME = re.compile(r"\bfairshare_[a-z_]+\b")
 
 

@@ -298,7 +298,6 @@ def test_without_scripts_every_number_is_shown(made: HandMade, visit: Open) -> N
     window.look()
 
 
-# --- Many subgroups ---------------------------------------------------------------------------------------------------
 MANY = f"/policy/{SLUG}/n/{{uid}}/biomed/convergence/"
 # Distance of each live panel from the window, in pixels; 0 where it is seen.
 DISTANCES = """() => [...document.querySelectorAll("[data-panel]:has(.panel-plot.is-live)")].map((each) => {

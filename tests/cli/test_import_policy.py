@@ -371,7 +371,6 @@ def test_map_needs_a_namespace_if_there_are_several(grid: Policy, file: Write) -
     assert "--map" in str(refused(*arguments, "typo", *ACTIVE, file(CSV)))
 
 
-# --- Policies that the command makes, and programs that read its answer -----------------------------------------------
 DOUBLED = "root:\n  name: fresh\n  children:\n    - name: a\n      shares: 1\n      shares: 2\n"
 
 
@@ -542,7 +541,6 @@ def used_by_path() -> dict[str, float]:
     return used
 
 
-# --- Files from the field ---------------------------------------------------------------------------------------------
 @pytest.mark.django_db
 def test_a_login_in_another_letter_case_counts_at_its_association(golden_dir: Path) -> None:
     field = golden_dir / "field"

@@ -153,9 +153,6 @@ def test_a_signal_reaches_the_command_and_stops_the_database(var: Path, with_sta
     assert servers(var) == []
 
 
-# --- What a first start makes -----------------------------------------------------------------------------------------
-
-
 def test_a_password_is_generated_once_with_mode_0600(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_VAR", str(var))
     made = password_for("anna")
@@ -205,9 +202,6 @@ def test_every_process_receives_every_message_of_the_file_broker(var: Path) -> N
     folders = broker_dirs(var)
     assert folders["data_folder_in"] == folders["data_folder_out"]
     assert all(Path(folder).is_dir() for folder in folders.values())
-
-
-# --- Parts of the supervisor ------------------------------------------------------------------------------------------
 
 
 def test_a_lock_is_exclusive_for_its_owner_and_shared_for_users(var: Path) -> None:

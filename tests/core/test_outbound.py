@@ -338,9 +338,6 @@ def test_a_header_with_a_line_end_is_neither_sent_nor_shown(serve: Serve) -> Non
     assert "secret" not in refusal.value.message
 
 
-# --- TLS -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_certificate_is_checked_against_the_name_not_the_address(
     serve: Serve, certified: tuple[ssl.SSLContext, ssl.SSLContext], settings: Any
 ) -> None:
@@ -373,8 +370,6 @@ def test_a_configured_certificate_authority_is_trusted(
     settings.FAIRSHARE_OUTBOUND_CA_FILE = str(file)
     assert fetch(f"https://127.0.0.1:{port}/").body == b"hello"
 
-
-# --- Nobody else -----------------------------------------------------------------------------------------------------
 
 _DOORS = {"socket", "ssl", "http.client", "urllib.request", "urllib3", "requests", "httpx", "httpcore", "aiohttp"}
 _DOORS |= {"ftplib", "smtplib", "poplib", "imaplib", "telnetlib", "xmlrpc.client", "asyncio"}

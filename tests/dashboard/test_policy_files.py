@@ -163,7 +163,6 @@ def test_the_page_is_in_the_navigation_of_permitted_users(grid: Grid, client: Cl
     assert PAGE not in client.get(overview).content.decode()
 
 
-# --- Against a dump of now --------------------------------------------------------------------------------------------
 NOW = """\
 Cluster - 'demo':Fairshare=1
 Parent - 'root'

@@ -46,7 +46,6 @@ def run(block: str, settings: dict[str, str], replaced: dict[str, str]) -> str:
     return "".join(texts)
 
 
-# --- Federation -------------------------------------------------------------------------------------------------------
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
@@ -101,7 +100,6 @@ def test_one_site_publishes_a_feed_and_another_subscribes(site: Policy, tmp_path
     assert (UsageFeed.objects.get().capacity_cores, Subscription.objects.count()) == (4096, 1)
 
 
-# --- A pipeline -------------------------------------------------------------------------------------------------------
 @pytest.mark.django_db(transaction=True)
 def test_a_pipeline_creates_reviews_and_proposes_a_policy(live_server: Any, tmp_path: Path) -> None:
     for program in ("curl", "jq", "git"):

@@ -41,7 +41,6 @@ def values_of(given: dict[str, Any], name: str) -> list[Any]:
     return [node[name] for node in solve(given)["nodes"].values()]
 
 
-# --- Ties -------------------------------------------------------------------------------------------------------------
 def test_siblings_with_equal_quotients_share_component_and_rank() -> None:
     given = case(user("x", 1), user("y", 7), user("z", 2), usage={"/x": 5, "/y": 35, "/z": 9})
     assert values_of(given, "vector") == [[4900], [4900], [5408]]
@@ -117,7 +116,6 @@ def test_decimal_usage_ties_in_fair_tree_as_long_doubles_do() -> None:
     assert ranks(0.2, 1, 0.6) == [2, 3, 1]  # and so are 3 · 0.2 and 0.6
 
 
-# --- Groups without users ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["aequus", "gridwide"])
 def test_a_group_of_empty_groups_and_reserves_has_no_rank(name: str) -> None:
     empty = group(
@@ -129,7 +127,6 @@ def test_a_group_of_empty_groups_and_reserves_has_no_rank(name: str) -> None:
     assert solve(case(empty, name=name))["nodes"]["/g"]["rank"] is None
 
 
-# --- Zero shares ------------------------------------------------------------------------------------------------------
 def zero_case(**more: Any) -> dict[str, Any]:
     entries = (user("zero", 0), user("over", 1), user("far", 1), user("under", 50))
     return case(*entries, usage={"/over": 60, "/far": 900, "/under": 40}, **more)
@@ -165,7 +162,6 @@ def test_the_simulator_applies_zero_shares_last_at_recomputes() -> None:
     assert not is_incremental({"name": "aequus", "operator": "relative", "resolution": 100, "zero_shares": "last"})
 
 
-# --- Nothing overflows ------------------------------------------------------------------------------------------------
 FAR = group("a", 1, group("b", 1e17), user("u", 1e-300))
 
 
@@ -274,7 +270,6 @@ def test_extreme_job_numbers_are_computed_or_reported(given: dict[str, Any]) -> 
     assert n_answered
 
 
-# --- Many -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ten_thousand_equal_siblings_tie(name: str) -> None:
     n = 10_000

@@ -127,8 +127,6 @@ class Stack:
             **self.settings,
         }
 
-    # --- Starting and stopping ----------------------------------------------------------------------------------------
-
     def launch(self) -> subprocess.Popen[bytes]:
         command = [*self._prefix, sys.executable, str(REPOSITORY / "manage.py"), "up", *self._arguments]
         with self.output.open("wb") as output:
@@ -195,8 +193,6 @@ class Stack:
             processes.send(pid, signal.SIGKILL)
         shutil.rmtree(self.var, ignore_errors=True)
 
-    # --- Looking ------------------------------------------------------------------------------------------------------
-
     def pids(self) -> list[int]:
         """Living processes of this instance: by their environment, which those with a title of their own have
         overwritten, or as their children; PostgreSQL's by where they work."""
@@ -252,8 +248,6 @@ class Stack:
         return psycopg.connect(
             host=str(socket_dir(self.var)), port=PORT, user=USER, dbname=DATABASE, connect_timeout=2, autocommit=True
         )
-
-    # --- Does it work? ------------------------------------------------------------------------------------------------
 
     def leave_work(self) -> int:
         """A due run without a signal: beat has to notice it, the doorbell to ring, the worker to take it."""

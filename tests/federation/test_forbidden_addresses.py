@@ -128,7 +128,6 @@ def _stored() -> tuple[Any, ...]:
     return tuple(table._default_manager.count() for table in (Mount, Subscription, Webhook, Source))
 
 
-# --- Complete by construction -----------------------------------------------------------------------------------------
 def test_every_caller_of_outbound_has_a_row() -> None:
     found = set()
     for path in APPS.rglob("*.py"):
@@ -181,7 +180,6 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
         yield from _below(each)
 
 
-# --- Typed in ---------------------------------------------------------------------------------------------------------
 def _slurm(url: str) -> dict[str, Any]:
     return {"name": "S", "kind": "slurm-rest", "collecting": {"address": url}}
 
@@ -229,7 +227,6 @@ def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subsc
     assert (webhook.url, source.collecting["address"]) == ("https://hooks.example.org/", "https://slurm.example.org")
 
 
-# --- In the database already ------------------------------------------------------------------------------------------
 def test_a_private_address_in_the_database_is_not_fetched(
     mounted: Mount,
     subscription: Subscription,

@@ -28,7 +28,6 @@ from tests.instants import AT
 STEPS = ("decide", "started", "finished", "cancelled")
 
 
-# --- Decisions --------------------------------------------------------------------------------------------------------
 def test_every_decision_of_the_paper_s_vectors_by_rest(computed_site: Site, golden_dir: Path) -> None:
     """Of sam.json; each set of shares is a subtree, whose received benefit is set before the job is decided."""
     examples = json.loads((golden_dir / "sam/sam.json").read_text())["decisions"]["examples"]
@@ -102,7 +101,6 @@ def test_the_response_warns_of_queues_that_do_not_converge(gateway: Gateway) -> 
     assert gateway.caller.get(POLICY).json()["notes"] == [aging, arrival]
 
 
-# --- Books ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("booked_at", "decided", "started", "finished"),
     [("submit", 4.0, 4.0, 7.0), ("start", 0.0, 4.0, 7.0), ("end", 0.0, 0.0, 7.0)],
@@ -175,7 +173,6 @@ def test_old_jobs_are_deleted_and_their_benefit_stays(gateway: Gateway, monkeypa
     assert gateway.received()["physics"] == 4.0
 
 
-# --- Repeats ----------------------------------------------------------------------------------------------------------
 def test_every_step_is_idempotent(gateway: Gateway) -> None:
     gateway.set(booked_at="submit")
     sent: list[tuple[str, dict[str, Any]]] = [
@@ -213,7 +210,6 @@ def test_events_in_another_order(gateway: Gateway) -> None:
     assert gateway.received()["physics"] == 7.0
 
 
-# --- Rules and rights -------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("rules", "where"),
     [
@@ -270,7 +266,6 @@ def test_decisions_need_the_right_scope(gateway: Gateway) -> None:
     assert not Job.objects.exists()
 
 
-# --- At once ----------------------------------------------------------------------------------------------------------
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_decisions_see_each_others_bookings(gateway: Gateway) -> None:
     """Eight of a group that may have half: as one after the other, whatever the threads do."""

@@ -168,7 +168,6 @@ def test_claims_are_limited_and_can_be_withdrawn(site: Site, monkeypatch: pytest
     assert Claim.objects.count() == 1
 
 
-# --- The page of members, and what a rule would do --------------------------------------------------------------------
 def test_a_preview_counts_new_members_and_names_visible_ones(site: Site, as_eva: Actor) -> None:
     for user in ("zoe", "yan", "carol"):
         site.job(user, "students" if user != "carol" else "biology", 1, ago_h=3)

@@ -99,7 +99,6 @@ def kinds(site: Site) -> list[tuple[str, str]]:
     return [(row.kind, row.user_pattern or row.group_pattern) for row in rows]
 
 
-# --- What a change does -----------------------------------------------------------------------------------------------
 def test_a_rule_is_previewed_and_applies_at_the_next_recompute_without_import(site: Site, mona: Actor) -> None:
     site.job("guest7", "visitors", 5)
     site.recompute()
@@ -251,7 +250,6 @@ def test_a_version_with_archived_entries_is_not_restored(site: Site) -> None:
     assert refused.value.code == "entry_gone"
 
 
-# --- Who may ----------------------------------------------------------------------------------------------------------
 def refused(site: Site, edit: Edit, actor: Actor) -> str:
     plan = preview(site, edit, actor)
     assert plan.refusal

@@ -61,7 +61,6 @@ def uid_of(site: Site, path: str) -> str:
     return str(tree.uuid(i))
 
 
-# --- Which rule is asked first ----------------------------------------------------------------------------------------
 def everywhere(*rules: MembershipRule) -> tuple[MembershipRule, ...]:
     """With the reach of the whole policy, as an administrator writes them."""
     return tuple(replace(rule, reach=WHOLE_POLICY) for rule in rules)
@@ -170,7 +169,6 @@ def test_indexed_rules_give_the_same_result_as_all_rules(
     assert Resolver(tuple(rules), tree, known).decide(key)[1] == first
 
 
-# --- What the task does -----------------------------------------------------------------------------------------------
 @pytest.fixture
 def students(site: Site) -> Site:
     """Each user of the group `students` becomes a child of physics."""

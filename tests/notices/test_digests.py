@@ -228,7 +228,6 @@ def test_invalid_preferences_are_refused(notified: Site, given: dict[str, Any]) 
     assert not Preference.objects.exists()
 
 
-# --- A mail server in trouble -----------------------------------------------------------------------------------------
 class Server:
     """Replaces the mail server: what `fails` raises happens instead of sending; else the message is kept."""
 

@@ -137,7 +137,6 @@ def test_a_user_who_is_deactivated_sees_nothing(notified: Site, admin: Actor) ->
     assert (list_notices(at=AT, actor=gone), count_unread(at=AT, actor=gone)) == ([], 0)
 
 
-# --- What concerns whom -----------------------------------------------------------------------------------------------
 def sight(site: Site, user: User) -> PolicyVisibility:
     found = Reader(Actor(user=user, via="page"), AT).of(site.policy)
     assert found is not None

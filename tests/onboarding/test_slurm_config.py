@@ -209,7 +209,6 @@ def test_what_is_missing_is_named_with_the_command_that_prints_it() -> None:
     assert all(line.is_carried for line in complete.lines)
 
 
-# --- slurm.conf as Slurm reads it -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("line", "half_life_s"),
     [

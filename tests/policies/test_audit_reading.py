@@ -105,7 +105,6 @@ def test_siblings_that_gave_shares_are_listed(policy: Policy, alice: Actor, bob:
     assert "taken" in reasons_read_by(alice, entries=frozenset([UUID(giver)]))
 
 
-# --- Narrowed ---------------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("history")
 def test_the_log_is_filtered_by_actor_action_entry_time_and_channel(policy: Policy, alice: Actor) -> None:
     later = Actor(user=alice.user, via="api")
@@ -156,7 +155,6 @@ def test_an_invisible_row_is_not_found(policy: Policy, alice: Actor, bob: Actor,
             AuditReader(actor, AT).event(id)
 
 
-# --- Tokens -----------------------------------------------------------------------------------------------------------
 def bound(actor: Actor, *scopes: str, **bounds: Any) -> Actor:
     return Actor(user=actor.user, via="api", token=TokenBounds("fsh_x", frozenset(scopes), **bounds))
 

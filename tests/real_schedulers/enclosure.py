@@ -70,7 +70,6 @@ class Enclosure:
             self._process.kill()  # `unshare --kill-child` takes the first process along
             self._process.wait()
 
-    # --- Daemons ------------------------------------------------------------------------------------------------------
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
         """A daemon that stays in the foreground; its output is in `<name>.output`. Returns its PID inside."""
         log = f"{HOME}/{name}.output"
@@ -98,7 +97,6 @@ class Enclosure:
         assert "error" not in body, body["error"]
         return body
 
-    # --- Commands -----------------------------------------------------------------------------------------------------
     def inside(self, argv: Sequence[str], user: str | None = None) -> list[str]:
         """The argument list that runs a command in the site from outside, as root or as one of its users."""
         uid = () if user is None else ("--setuid", str(self.users[user]), "--setgid", str(self.users[user]))

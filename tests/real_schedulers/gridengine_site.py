@@ -60,7 +60,6 @@ class GridEngineSite:
         self.bin = self.folder / "bin"
         self._slots = slots
 
-    # --- Daemons ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
         self._write_files()
         self._make_spool()
@@ -126,7 +125,6 @@ class GridEngineSite:
         wanted = {"qname": QUEUE, "hostlist": "@allhosts", "slots": str(self._slots), "load_thresholds": "NONE"}
         return _changed(shown, {**wanted, "shell": "/bin/sh", "pe_list": "smp"})
 
-    # --- Commands -----------------------------------------------------------------------------------------------------
     def run(self, *argv: str, user: str | None = None, stdin: str = "", timeout: float = 60) -> str:
         """What a command of the site prints; its output is part of the error when it fails."""
         done = self.attempt(*argv, user=user, stdin=stdin, timeout=timeout)

@@ -142,7 +142,6 @@ class SlurmSite:
         self._settings = dict(settings)
         self._submitted: set[str] = set()
 
-    # --- Daemons ------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
         self._write_files()
         commands = {name: path for name in COMMANDS if (path := shutil.which(name))}
@@ -210,7 +209,6 @@ class SlurmSite:
         data = f"--datadir={HOME}/mariadb"
         self.run("mariadb-install-db", "--no-defaults", data, "--user=root", "--skip-test-db", "--skip-name-resolve")
 
-    # --- Commands -----------------------------------------------------------------------------------------------------
     def run(self, *argv: str, user: str | None = None, stdin: str = "", timeout: float = 120) -> str:
         """What a command of the site prints; its output is part of the error when it fails."""
         done = self.attempt(*argv, user=user, stdin=stdin, timeout=timeout)

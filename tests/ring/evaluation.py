@@ -44,7 +44,6 @@ class Evaluation:
     def clusters(self) -> dict[str, Cluster]:
         return {name: Cluster(CPUS, [job for job in self.jobs if job.site == n]) for n, name in enumerate(self.sites)}
 
-    # --- Who decides what ---------------------------------------------------------------------------------------------
     def policy_of_site(self) -> dict[str, Any]:
         """Its own shares of the VOs; what is below them they say themselves."""
         children = [{"name": name, "shares": child(self.policy, name)["shares"], "children": []} for name in VOS]

@@ -89,7 +89,6 @@ class Instance:
         draft.write_text((at + self.clock_is_off).isoformat(), encoding="utf-8")
         draft.replace(self.clock)
 
-    # --- Processes ----------------------------------------------------------------------------------------------------
     def launch(self, *, has_web: bool = True) -> None:
         """The web server continues to start: see `await_web`."""
         if has_web:
@@ -152,7 +151,6 @@ class Instance:
                         pipe.close()
             self._worker = None
 
-    # --- Commands to its worker --------------------------------------------------------------------------------------
     def tell(self, do: str, **more: Any) -> Any:
         """One command, and what came of it."""
         worker = self._worker

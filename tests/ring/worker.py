@@ -60,7 +60,6 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-# --- Setting up -------------------------------------------------------------------------------------------------------
 @command
 def govern(root: dict[str, Any], settings: dict[str, Any]) -> str:
     """A policy; the fingerprint by which others know this authority."""
@@ -182,7 +181,6 @@ def wait_at_most(total_s: float) -> None:
     fetch_requests.TOTAL_S = total_s
 
 
-# --- A round ----------------------------------------------------------------------------------------------------------
 @command
 def take(rows: list[list[Any]]) -> int:
     """Records of jobs that started or ended: how many are new. Feeds are built afterwards, as by the schedule."""
@@ -252,7 +250,6 @@ def recompute(policy: str = POLICY) -> dict[str, list[Any]]:
     }
 
 
-# --- What became of it ------------------------------------------------------------------------------------------------
 @command
 def timeline() -> dict[str, dict[str, int]]:
     """Number of fetches by outcome: `outcome` or `outcome code`, by what was fetched."""

@@ -38,7 +38,6 @@ def lead(grid: Grid, path: str = "/atlas", *, role: str = "manager") -> User:
     return user
 
 
-# --- What is found ----------------------------------------------------------------------------------------------------
 def test_results_are_grouped_with_the_best_match_first(open_grid: Grid) -> None:
     actor = as_person(open_grid.admin)
     assert titles(search_everything(query="AT", actor=actor)) == {"entries": ["atlas"]}
@@ -105,7 +104,6 @@ def test_a_single_group_of_results_is_paged_and_counted(large_grid: Grid) -> Non
     assert search_everything(query="member", actor=actor, only="entries").groups == []
 
 
-# --- Only what one may see --------------------------------------------------------------------------------------------
 def test_in_a_closed_tree_a_user_finds_only_the_own_path(closed_grid: Grid) -> None:
     actor = as_person(closed_grid.alice)
     assert paths(search_everything(query="swe", actor=actor)) == {"/"}

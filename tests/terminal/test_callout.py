@@ -114,7 +114,6 @@ def callout(tmp_path: Path, site: FakeSite) -> Callout:
     return Callout(tmp_path, site.url)
 
 
-# --- Numbers ----------------------------------------------------------------------------------------------------------
 def test_one_account_is_one_number(callout: Callout, site: FakeSite) -> None:
     assert callout.execute("ann") == (DONE, f"{factor_of('ann')!r}\n", "")
     (seen,) = site.seen
@@ -171,7 +170,6 @@ def test_ten_thousand_names_are_one_request(callout: Callout, site: FakeSite) ->
     assert site.seen[1]["body"] == {"accounts": ["more"]}, "of the same snapshot, so nothing else is looked up"
 
 
-# --- Renewing ---------------------------------------------------------------------------------------------------------
 def test_an_old_cache_is_renewed_or_confirmed_by_one_request(callout: Callout, site: FakeSite) -> None:
     callout.run("--stdin", names="ann\nbob\n")
     callout.age(60)
@@ -217,7 +215,6 @@ def test_names_unused_for_a_week_are_removed_from_the_cache(callout: Callout, si
     assert {key.split("\t")[0] for key in json.loads(path.read_text())["names"]} == {"ann", "zoe"}
 
 
-# --- A site that doesn't answer ---------------------------------------------------------------------------------------
 def half_a_document(handler: BaseHTTPRequestHandler) -> None:
     text = b'{"snapshot": 2, "age_s": 1, "results": [{"account": "ann", "fac'
     handler.send_response(200)
@@ -357,7 +354,6 @@ def test_an_invalid_response_is_not_a_number(callout: Callout, site: FakeSite, r
     assert callout.run("ann", "--fallback", "0.375")[:2] == (UNREACHED, "0.375\n")
 
 
-# --- Many processes, and the disk ----------------------------------------------------------------------------------
 def test_one_of_many_processes_sends_the_request(callout: Callout, site: FakeSite) -> None:
     started = [callout.start("ann", "--wait-s", "20") for _ in range(12)]
     outs = {process.communicate(timeout=60)[0] for process in started}
@@ -448,7 +444,6 @@ def test_without_a_cache_directory_numbers_are_printed(callout: Callout) -> None
     assert "No cache" in err
 
 
-# --- Token, options, language --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
 def test_a_token_that_others_can_read_is_not_sent(callout: Callout, site: FakeSite, mode: int) -> None:
     callout.token.chmod(mode)
@@ -511,7 +506,6 @@ def test_the_callout_is_one_file_for_python_3_6_without_packages() -> None:
     assert imported <= set(sys.stdlib_module_names)
 
 
-# --- Quota ------------------------------------------------------------------------------------------------------------
 def test_quota_uses_the_nearest_ancestor_with_an_allocation(callout: Callout, site: FakeSite) -> None:
     days = {"starts_on": "2026-01-01", "ends_on": "2026-12-31"}
     row = {"allocated_core_h": 1000.0, "delivered_core_h": 600.25, "remaining_core_h": 399.75}

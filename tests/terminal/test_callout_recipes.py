@@ -60,7 +60,6 @@ def host(tmp_path: Path) -> Iterator[Host]:
         yield Host(tmp_path, site)
 
 
-# --- All of them ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_each_script_compiles_for_an_old_python(path: Path, tmp_path: Path) -> None:
     code = "import ast, sys; ast.parse(open(sys.argv[1], encoding='utf-8').read())"
@@ -86,7 +85,6 @@ def test_the_page_lists_every_recipe_and_whether_it_was_tested() -> None:
         assert re.search(r"\*(not )?tried", line), path.name
 
 
-# --- One by one -------------------------------------------------------------------------------------------------------
 def test_the_jsv_follows_its_protocol(host: Host) -> None:
     talk = [
         *("START", "PARAM USER ann", "PARAM GROUP users", "PARAM P climate", "PARAM CONTEXT server", "BEGIN"),

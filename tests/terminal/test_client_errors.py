@@ -94,7 +94,6 @@ def keep(home: Path, mode: int, text: str = TOKEN) -> Path:
     return path
 
 
-# --- The token --------------------------------------------------------------------------------------------------------
 def test_the_token_goes_to_the_site_in_the_header_and_never_in_the_address(tmp_path: Path) -> None:
     with stranger(body=json.dumps(ME).encode()) as server:
         assert run(tmp_path, "me", at(server.port))[0] == DONE
@@ -162,7 +161,6 @@ def test_a_token_that_is_a_folder_or_a_pipe_is_refused_at_once(tmp_path: Path) -
     assert run(tmp_path, "me", at(9), token=None)[0] == USAGE
 
 
-# --- The site ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "site",
     first(
@@ -292,7 +290,6 @@ def test_an_untrusted_site_certificate_is_refused(tmp_path: Path) -> None:
         assert server.seen == []
 
 
-# --- Text -------------------------------------------------------------------------------------------------------------
 def test_terminal_control_characters_are_removed(tmp_path: Path) -> None:
     evil = json.loads(json.dumps(ME))
     evil["accounts"][0].update(policy_name="\x1b]0;gotcha\x07G\u202egrid\x9b31m", account="a\rb\nc")
@@ -365,7 +362,6 @@ def test_help_needs_neither_token_nor_site(tmp_path: Path) -> None:
     assert re.search(r"\b0\b\D+\b1\b\D+\b2\b\D+\b3\b\D+\b4\b", out), "what each exit status means"
 
 
-# --- Old Pythons ------------------------------------------------------------------------------------------------------
 NEWER = {
     "fromisoformat",
     "removeprefix",

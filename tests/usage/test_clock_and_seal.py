@@ -118,9 +118,6 @@ def test_an_import_lists_future_records(source: Source, monkeypatch: pytest.Monk
     assert run.result["by_code"] == {"absurd_run_time": 1, "ahead_of_clock": 1}
 
 
-# --- Sealed times -----------------------------------------------------------------------------------------------------
-
-
 def old(job: str = "1", **given: Any) -> RecordRow:
     return row(job, **{"start_at": SEAL - 120 * MINUTE, "end_at": SEAL - 60 * MINUTE, "cpus": 3.0, **given})
 
@@ -158,9 +155,6 @@ def test_a_running_job_with_a_late_end_is_closed(sealed: Source) -> None:
     assert take(sealed, old()).too_late == 1
     assert list(Record.objects.values_list("state", "note")) == [("withdrawn", "too_late")]
     assert not Bucket.objects.exists()
-
-
-# --- Days and replaced versions ---------------------------------------------------------------------------------------
 
 
 def test_every_day_has_its_numbers(source: Source) -> None:

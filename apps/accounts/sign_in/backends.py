@@ -20,7 +20,6 @@ from apps.accounts.people import MOST_GROUPS, Person, update_or_create_user
 from apps.core.clock import now
 from apps.core.errors import Unavailable
 
-# --- LDAP directory ---------------------------------------------------------------------------------------------------
 log = logging.getLogger(__name__)
 TIMEOUT_S = 5
 _NO_SUCH_OBJECT, _INVALID_CREDENTIALS = 32, 49
@@ -152,7 +151,6 @@ def _values(entry: dict[str, Any], name: str) -> Iterable[Any]:
     return found if isinstance(found, list | tuple) else [found]
 
 
-# --- Django's backends ------------------------------------------------------------------------------------------------
 class DirectoryBackend(ModelBackend):
     """Authenticates a user name and password against the site's directory."""
 

@@ -125,7 +125,6 @@ def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, bu
     record(actor=actor, verb=verb, at=at, subject=held.username, details={"n_sessions": n_ended})
 
 
-# --- Reset by mail ----------------------------------------------------------------------------------------------------
 def resets_by_mail() -> bool:
     """Whether this site sends password reset mails: requires a mail server and a configured address of the site."""
     return str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)

@@ -47,7 +47,6 @@ from apps.policies.selectors import READ
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
-# --- Newest snapshot --------------------------------------------------------------------------------------------------
 _BAND_FACTOR = 1 + 1e-9
 
 
@@ -158,7 +157,6 @@ def _states_of(actual: F8, target: F8, slack: F8, used: Mask, waits: Mask) -> An
     return np.where(np.isfinite(actual), states, "")
 
 
-# --- Selected entries -------------------------------------------------------------------------------------------------
 DEFAULT_PICKS = 4
 _MOST_PATHS = 200
 
@@ -218,7 +216,6 @@ def list_paths(*, policy_slug: str, actor: Actor, below: UUID | None) -> list[st
     return [view.tree.path(i).strip("/") for i in found[:_MOST_PATHS]]
 
 
-# --- Numbers ----------------------------------------------------------------------------------------------------------
 def get_convergence_data(
     query: ChildrenQuery | SelectionQuery, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
 ) -> Convergence | Selection:
@@ -228,7 +225,6 @@ def get_convergence_data(
     return get_convergence_until_now(query, policy_slug=policy_slug, uid=uid, actor=actor, scope=scope)
 
 
-# --- By the hour ------------------------------------------------------------------------------------------------------
 def get_hourly_convergence(
     *, policy_slug: str, actor: Actor, uid: UUID | None = None, method: ShareMethod, scope: str = READ
 ) -> Convergence:

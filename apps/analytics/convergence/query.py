@@ -23,7 +23,6 @@ from apps.engine.convergence import trailing_sum
 from apps.policies.models import Entry, Policy
 from apps.priorities.selectors.rows import PolicyView
 
-# --- Days -------------------------------------------------------------------------------------------------------------
 DAY = timedelta(days=1)
 MOST_DAYS = 3_660
 DEFAULT_DAYS = 30
@@ -113,7 +112,6 @@ def _period_error(where: str, message: str) -> Invalid:
     return Invalid(message, code="period", fields=[FieldProblem(where, message)])
 
 
-# --- Shares -----------------------------------------------------------------------------------------------------------
 DAY_S = 86_400
 DECAYED, WINDOWED, RAW = VIEWS = ("decayed", "windowed", "raw")
 PARENT, TOTAL = OFS = ("parent", "total")
@@ -223,7 +221,6 @@ def _share_error(where: str, message: str) -> Invalid:
     return Invalid(message, code="invalid", fields=[FieldProblem(where, message)])
 
 
-# --- Members ----------------------------------------------------------------------------------------------------------
 MOST_MEMBERS = 500
 MOST_CELLS = 500_000  # entries × days in memory
 

@@ -262,7 +262,6 @@ def _gaps(period: Period, on: Sequence[date], now: datetime, actor: Actor) -> Ma
     return list_gaps(from_on=first, to_on=last, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor)
 
 
-# --- Trends -----------------------------------------------------------------------------------------------------------
 TREND_DAYS = 14
 
 
@@ -294,7 +293,6 @@ def load_trends(view: PolicyView, uids: Iterable[UUID], *, of: str) -> dict[UUID
     }
 
 
-# --- Weeks before a request -------------------------------------------------------------------------------------------
 WEEKS = (4, 3, 2, 1)
 
 

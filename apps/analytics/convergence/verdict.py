@@ -206,7 +206,6 @@ def _waiting(shares: Shares, judged: Sequence[EntryVerdict]) -> list[Sentence]:
     return [*found, build_sentence("more_starved", n=rest)] if rest else found
 
 
-# --- Figures of merit -------------------------------------------------------------------------------------------------
 NAMES = np.array([""] + [state.name.lower() for state in DayState if state is not DayState.ABSENT])
 
 

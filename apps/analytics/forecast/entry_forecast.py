@@ -49,7 +49,6 @@ from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import factor as written
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
-# --- Return to target -------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 HORIZON_DAYS = 90  # a later date is too uncertain to plan with
 _NEGLIGIBLE = 1e-3  # weight at the end of the window below which the closed form ignores the window
@@ -275,7 +274,6 @@ def curve_of(outlook: Outlook, as_of: datetime, *, days: float, n_points: int = 
     ]
 
 
-# --- Factor in the coming days ----------------------------------------------------------------------------------------
 DAYS = (1, 2, 3, 5, 7, 10, 14, 21, 28)
 _WEEK_DAYS = 7
 _MOST_CACHED = 2

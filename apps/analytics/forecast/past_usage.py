@@ -255,7 +255,6 @@ def oldest_needed_at(settings: PolicySettings, as_of: datetime) -> datetime | No
         return None
 
 
-# --- Loading ----------------------------------------------------------------------------------------------------------
 MOST_BUCKETS = 200_000  # that are read during a request
 _MOST_CACHED = 4
 _MOST_DAYS = 3_650

@@ -106,7 +106,6 @@ def open_draft_with_option(*, policy_slug: str, goal: Goal, lever: str, actor: A
         )
 
 
-# --- Checks -----------------------------------------------------------------------------------------------------------
 def _entry_of(view: PolicyView, goal: Goal) -> tuple[ServedSnapshot, int]:
     i = view.require(goal.entry)
     snapshot = view.snapshot

@@ -81,7 +81,6 @@ class _Search:
         self.group = np.array(competitors(self.tree, entry), dtype=np.int64)
         self.contest = self._contest(entry)
 
-    # --- Result -------------------------------------------------------------------------------------------------------
     def solution(self) -> GoalSolution:
         as_of, goal = self.inputs.as_of, self.goal
         actual, target = self._actual_and_target(self.before)
@@ -132,7 +131,6 @@ class _Search:
         if found is not None:
             yield found
 
-    # --- Levers -------------------------------------------------------------------------------------------------------
     def _shares(self, lever: Lever, wanted: F8) -> GoalOption | None:
         changed = np.flatnonzero(wanted != self.contest.shares)
         if not len(changed):
@@ -217,7 +215,6 @@ class _Search:
         needed_s = window_of(self._with_half_life(half_life_s).window).reach_s
         return now is None or (needed_s is not None and needed_s <= now)
 
-    # --- Parts --------------------------------------------------------------------------------------------------------
     def _project(self, variants: Sequence[Changes]) -> list[PriorityResult]:
         """Return the priorities of each variant on the day of the goal."""
         found = simulate(self.inputs, variants, [self.days], is_order_independent=False)

@@ -31,7 +31,6 @@ from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
 
-# --- When the deciding level returns ----------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 _WEEK_DAYS = 7
 
@@ -89,7 +88,6 @@ def _instant(as_of: datetime, found: Recovery) -> datetime | None:
     return None if not found.in_s else as_of + timedelta(seconds=found.in_s)
 
 
-# --- The rank after a job ---------------------------------------------------------------------------------------------
 DEFAULT_CORE_H = 1000.0
 _MOST_CACHED = 4_000
 

@@ -44,7 +44,6 @@ from apps.priorities.recompute.totals import simulate_totals_or_none
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.sentences.numbers import unit_of_metric
 
-# --- Figures of any operators -----------------------------------------------------------------------------------------
 SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
 JOB_BITS = tuple(range(3, 17))
 _N_POINTS = 101  # of a profile: 0, 0.01 … 1
@@ -139,7 +138,6 @@ def _fraction(name: str, k: float | None, bits: int, region: str, reading: str) 
     )
 
 
-# --- Query of one policy's tree ---------------------------------------------------------------------------------------
 _MOST_TARGETS = 12
 _PAPER_TARGET = 0.1
 
@@ -242,7 +240,6 @@ class OperatorQuery:
         return leaves, leaves & (visible_above | used)
 
 
-# --- Figures ----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 MOST_LEAVES = 1_000
 _MOST_POINTS = 200

@@ -16,7 +16,6 @@ from apps.engine.analysis import job_size
 from apps.engine.errors import BadParameter
 from apps.engine.operators import get_operator
 
-# --- Query ------------------------------------------------------------------------------------------------------------
 _MAX_CHARACTERS = 4_096
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "target": (0.0, 1.0),
@@ -115,7 +114,6 @@ def _word(name: str, text: str) -> str:
     return text
 
 
-# --- Results ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class OperatorChoice:
     """One operator that a policy may use, with a one-sentence description."""

@@ -40,7 +40,6 @@ from apps.engine.operators import Operator, all_operators, get_operator
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.rows import open_view
 
-# --- Figures ----------------------------------------------------------------------------------------------------------
 R = TypeVar("R")
 
 
@@ -251,7 +250,6 @@ _FIGURES = (
 FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _FIGURES}
 
 
-# --- Pages ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class OperatorsPage:
     """Effect of an operator and a resolution on one policy, and the available operators.

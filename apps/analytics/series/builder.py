@@ -212,7 +212,6 @@ class Builder:
             reports=submit_sources.on(day),
         )
 
-    # --- Database inputs ----------------------------------------------------------------------------------------------
     def _read(self, is_settled: bool) -> _Inputs:
         rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
         revisions = Revision.objects.filter(policy=self._policy).order_by("number")
@@ -266,7 +265,6 @@ class Builder:
         )
         return found.selected(np.argsort(found.hour_epoch, kind="stable"))
 
-    # --- Usage before the day -----------------------------------------------------------------------------------------
     def _past_usage(self, inputs: _Inputs, context: RevisionContext, day: Day) -> WindowSums:
         """Return the sums of all usage before the day, in the metric and window current on it."""
         wanted = (context.terms, day.from_s)

@@ -20,7 +20,6 @@ from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns
 from apps.usage import pgbinary
 
-# --- Days -------------------------------------------------------------------------------------------------------------
 HOUR_S = 3600
 _DAY = timedelta(days=1)
 
@@ -85,7 +84,6 @@ def _first_hour_s(on: date, zone: ZoneInfo) -> int:
     return int(-(-begins_s // HOUR_S)) * HOUR_S
 
 
-# --- Arrays -----------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
@@ -176,8 +174,6 @@ class SeriesState:
     hours_through_at: datetime | None = None
 
 
-# --- Fields -----------------------------------------------------------------------------------------------------------
-
 AMOUNTS = ("used", "peers_used", "decayed", "peers_decayed", "target", "target_global", "waited_core_s", "largest")
 EXISTS, COMPETES, KNOWS_WAITING = 1, 2, 4  # bits of `flags`
 DTYPES: dict[str, type[np.generic]] = {**dict.fromkeys(AMOUNTS, np.float64), "n_active": np.int32, "flags": np.uint8}
@@ -194,7 +190,6 @@ class DayValues:
     root_decayed: float
 
 
-# --- Tiles ------------------------------------------------------------------------------------------------------------
 BLOCK = 256
 _UUID_OID = 2950
 

@@ -43,7 +43,6 @@ from apps.priorities.recompute.corrections import Correction, apply_corrections,
 from apps.usage.changed_hours import earliest_change
 from apps.usage.selectors import watermarks
 
-# --- Accounts whose entry came with a later revision ------------------------------------------------------------------
 I4 = npt.NDArray[np.int32]
 MOST_UNMAPPED = 2_000  # unmapped account ids that a build stores
 
@@ -101,7 +100,6 @@ def maps_unmapped_accounts(policy: Policy, built: Mapping[str, Any]) -> bool:
     return any(match.entry > 0 for match in match_accounts(head, rule_set.rules, rule_set.known, keys))
 
 
-# --- Values of a day under one revision -------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I1 = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
@@ -309,7 +307,6 @@ def _has_same_mapping(before: RevisionContext, tree: TreeColumns, rule_set: Rule
     )
 
 
-# --- Inputs of a built series -----------------------------------------------------------------------------------------
 LAYOUT = 2  # version of the tiles and their contents: a change rebuilds every series
 
 

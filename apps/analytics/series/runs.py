@@ -56,7 +56,6 @@ from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_other_runs
 from apps.usage.changed_hours import earliest_change
 
-# --- Hours ------------------------------------------------------------------------------------------------------------
 MOST_HOURS = 7 * 24
 MOST_ENTRIES = 200_000  # of a tree with an hourly series; larger trees have daily series only
 _HOURS_A_DAY = 24
@@ -162,7 +161,6 @@ def _hour_s(at: datetime | None) -> int:
     return 0 if at is None else int(at.timestamp()) // HOUR_S * HOUR_S
 
 
-# --- Runs -------------------------------------------------------------------------------------------------------------
 class BuiltMonth:
     """Built days of one month, in a tile that also has the stored days before them."""
 

@@ -48,7 +48,6 @@ from apps.priorities.recompute.pipeline import consistent_read
 from apps.runs.models import Run
 from apps.usage import pgbinary
 
-# --- As stored --------------------------------------------------------------------------------------------------------
 IndexArray = npt.NDArray[np.int64]
 # Days, slots of the entries and tiles in one statement, so that all are of one state of the database.
 # Aggregated into one row of arrays: receiving one row per day would take as long as all other work.
@@ -224,7 +223,6 @@ def _hours(rows: Sequence[SeriesHour]) -> SeriesDays:
     )
 
 
-# --- As if the head revision had always been current ------------------------------------------------------------------
 MOST_DAYS = 100
 MOST_BUCKETS = 1_000_000  # in the period: computed in some seconds
 _COUNT = """

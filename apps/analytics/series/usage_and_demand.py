@@ -24,7 +24,6 @@ from apps.usage.held_hours import OF_CURRENT
 from apps.usage.parsers.base import NO_TIME
 from apps.usage.pgbinary import fetch_columns
 
-# --- Past usage -------------------------------------------------------------------------------------------------------
 F8 = npt.NDArray[np.float64]
 I4 = npt.NDArray[np.int32]
 
@@ -233,7 +232,6 @@ def _factor(window: decay.Window, since_s: int) -> float:
     return _factors(window, [since_s])[0]
 
 
-# --- Demand -----------------------------------------------------------------------------------------------------------
 I1 = npt.NDArray[np.int8]
 I8 = npt.NDArray[np.int64]
 

@@ -54,7 +54,6 @@ __all__ = [
     "run_scenario",
 ]
 
-# --- Scenario ---------------------------------------------------------------------------------------------------------
 MOST_CORE_H = 1e9
 MOST_DAYS = 365.0
 MOST_LOAD = 1_000.0
@@ -119,7 +118,6 @@ def read_scenario(parameters: Mapping[str, str]) -> Scenario:
     )
 
 
-# --- Result -----------------------------------------------------------------------------------------------------------
 MOST_A_MINUTE = 60
 _STEP = 5
 _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.SELF_READ)

@@ -35,7 +35,6 @@ from apps.notices.statements.selectors import (
     get_statements,
 )
 
-# --- Notices and rules ------------------------------------------------------------------------------------------------
 _READ = frozenset({POLICIES_READ, POLICIES_WRITE, SELF_READ})
 _IF_MATCH = if_match_header("the rule")
 
@@ -262,7 +261,6 @@ def _rule(id: int, actor: Actor) -> Any:
     return RuleSerializer(rules.get_rule(id=id, at=clock.now(), actor=actor)).data
 
 
-# --- Statements -------------------------------------------------------------------------------------------------------
 class StatementFilterSerializer(serializers.Serializer[Any]):
     entry = serializers.CharField(max_length=9000, help_text="uid or path")
     month = serializers.CharField(

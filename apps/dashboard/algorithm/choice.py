@@ -20,7 +20,6 @@ from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, read_al
 from apps.engine.errors import BadParameter
 from apps.engine.operators import all_operators
 
-# --- Parameters -------------------------------------------------------------------------------------------------------
 _LONGEST = 64
 
 
@@ -137,7 +136,6 @@ def _is_readable(parameter: Parameter, value: str) -> bool:
     return True
 
 
-# --- Side by side -----------------------------------------------------------------------------------------------------
 ACTIVE = "active"
 DEFAULTS = (ACTIVE, "slurm-fair-tree", "slurm-classic")
 

@@ -46,7 +46,6 @@ from apps.figures import Figure
 from apps.figures.curves import policy_profile_figure
 from apps.figures.operators import DRAWN, FigureContext
 
-# --- Algorithms -------------------------------------------------------------------------------------------------------
 _SHOWN_MOVERS = 8
 _OPERATOR_SETTINGS = ("operator", "k")
 
@@ -225,7 +224,6 @@ def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:
     ]
 
 
-# --- Operators and resolution -----------------------------------------------------------------------------------------
 def drawn(requested: OperatorQuery, name: str, address: QueryDict) -> Figure:
     """One figure. Raises NotFound for an unknown name."""
     view = requested.view

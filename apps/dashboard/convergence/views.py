@@ -40,7 +40,6 @@ from apps.figures.convergence.labels import Links
 from apps.figures.convergence.panels import PAGE, newest_text
 
 
-# --- Words ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Kpi:
     label: str
@@ -78,7 +77,6 @@ def _redistributed_text(found: Convergence) -> str:
     return _("of the policy") if not found.ancestors else _("of %(name)s") % {"name": found.entry.name}
 
 
-# --- Figures ----------------------------------------------------------------------------------------------------------
 @require_safe
 def figure(
     request: HttpRequest, policy: str, figure: str, uid: UUID | None = None, name: str = "", form: str = "json"
@@ -120,7 +118,6 @@ def _links(policy: str) -> Links:
     )
 
 
-# --- Pages ------------------------------------------------------------------------------------------------------------
 _MOST_LISTED = 40
 
 

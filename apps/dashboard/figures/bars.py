@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-# --- Bullet bar -------------------------------------------------------------------------------------------------------
 HEIGHT = 16
 TREE_WIDTH = 120
 PANEL_WIDTH = 288
@@ -126,7 +125,6 @@ def _tenth(value: float) -> float:
     return round(value, 1)
 
 
-# --- Meter ------------------------------------------------------------------------------------------------------------
 WIDTH = 64
 _REACH = 1.2  # the meter's scale ends at 120 % of the limit
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# --- Before and after -------------------------------------------------------------------------------------------------
 SCALES = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100)
 ROW = 30
 _NAME_WIDTH = 190
@@ -97,7 +96,6 @@ def _anchor(part: int, *, narrow: bool) -> str:
     return "middle"
 
 
-# --- Moves of ranks ---------------------------------------------------------------------------------------------------
 _WIDTH = 160
 
 

@@ -9,7 +9,6 @@ from datetime import date, timedelta
 from apps.policies.allocations.records import Period
 from apps.usage.quality.coverage import Coverage, Day
 
-# --- Coverage ---------------------------------------------------------------------------------------------------------
 WIDE, BESIDE, NARROW = 940, 740, 340
 WIDE_DAYS, NARROW_DAYS = 60, 28
 TICK_EVERY = 14
@@ -81,7 +80,6 @@ def _px(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-# --- Calendar ---------------------------------------------------------------------------------------------------------
 WIDTH, LABELS, ROW, TOP = 1090, 190, 27, 22
 MONTHS = 15
 _LETTER, _PAD = 6.5, 6.0

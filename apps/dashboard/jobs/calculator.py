@@ -15,7 +15,6 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.core.typed_numbers import read_number
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 MOST_ROWS = 20  # of users, of departments and of projects
 MOST_JOBS = 2_000
 _LARGEST = 10**12
@@ -228,7 +227,6 @@ def _read(field: Field, text: str, number: int = 0) -> Cell:
     return Cell(field, typed, int(value) if value.is_integer() else value, key=key)
 
 
-# --- Case -------------------------------------------------------------------------------------------------------------
 _TO_CASE = {"posix": "posix_priority", "waits_s": "submitted_s_ago", "slots": "slots", "job_share": "job_share"}
 _STATES = (("running", "running"), ("waiting", "pending"))
 

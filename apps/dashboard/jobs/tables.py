@@ -14,7 +14,6 @@ from apps.engine.jobs.gridengine import term_weights
 from apps.engine.jobs.listings import PENDING
 from apps.priorities.job_cases import explain_jobs
 
-# --- Terms of jobs ----------------------------------------------------------------------------------------------------
 MOST_ROWS = 200  # shown on a page; all jobs are computed
 Variants = list[tuple[str, dict[str, float], dict[str, int]]]  # label, priorities and positions of each variant
 
@@ -178,7 +177,6 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     return [Note("moved", _("Changed positions: %(changes)s.") % {"changes": "; ".join(changes)})]
 
 
-# --- Grid Engine ------------------------------------------------------------------------------------------------------
 AS_SHIPPED = "8.1.9"
 MOST_SUMS = 20  # users on a page whose tickets are summed
 _TICKETS = (

@@ -43,7 +43,6 @@ from apps.engine.jobs.listing_check import TERMS
 from apps.policies.selectors import list_policies
 from apps.priorities.sam_cases import sam_case
 
-# --- Examples ---------------------------------------------------------------------------------------------------------
 _FOLDER = Path(__file__).with_name("examples")
 
 
@@ -85,7 +84,6 @@ def example(name: str) -> Example | None:
     return next((each for each in EXAMPLES if each.name == name), None)
 
 
-# --- Form -------------------------------------------------------------------------------------------------------------
 MOST_CHARACTERS = 2_000_000
 MOST_WEIGHT = 1e9
 _LABELS = {
@@ -173,7 +171,6 @@ class JobsForm(forms.Form):
         return value
 
 
-# --- Listings and cases -----------------------------------------------------------------------------------------------
 _MOST_POLICIES = 5
 
 
@@ -232,7 +229,6 @@ def _status(found: dict[str, Any]) -> int:
     return 422 if "problems" in found else 200
 
 
-# --- Grid Engine's policies -------------------------------------------------------------------------------------------
 MOST_SHOWN = 200  # jobs of a case shown as JSON
 
 

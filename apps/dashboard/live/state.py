@@ -25,7 +25,6 @@ from apps.policies.selectors import get_policy
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 
-# --- State ------------------------------------------------------------------------------------------------------------
 SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of analytics_series
 _READ_SERIES = f"SELECT {', '.join(SERIES)} FROM analytics_series WHERE policy_id = %s"  # noqa: S608 - constants only
 # Each reads one end of an index, or an index of open rows only: pages poll every four seconds.
@@ -105,7 +104,6 @@ def _tag(of: Any) -> str:
     return sha256(repr(of).encode()).hexdigest()[:32]
 
 
-# --- Frame ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FrameRow:
     """Result of the one query that every page runs for its frame. Checks no permission.

@@ -30,7 +30,6 @@ from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.serving import store
 
 
-# --- Middleware -------------------------------------------------------------------------------------------------------
 def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
     """304 response if the request has the tag of this state, else None."""
     tag = f'"{state.tag}"'
@@ -148,7 +147,6 @@ def _hash_of(password: str) -> str:
     return User(password=password).get_session_auth_hash()
 
 
-# --- View -------------------------------------------------------------------------------------------------------------
 @require_safe
 def live(request: HttpRequest, policy: str) -> HttpResponse:
     """304 without a body if nothing has changed. Writes nothing, not even the session."""

@@ -50,7 +50,6 @@ from apps.priorities.waiting_jobs import WaitingJobs
 from apps.schedulers.my_jobs import facts_about, list_my_waiting_jobs
 from apps.schedulers.selectors import has_queue
 
-# --- Page -------------------------------------------------------------------------------------------------------------
 _NEWEST_CHARGES = 5
 _MOST_TYPED = 200
 
@@ -226,7 +225,6 @@ def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
     return {"lines": found, "unit": charge_lines.unit_of(page.settings)}
 
 
-# --- Views ------------------------------------------------------------------------------------------------------------
 def page_url(**_kwargs: Any) -> str:
     return reverse("dashboard:my-priority")
 

@@ -20,7 +20,6 @@ from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.schedulers.waiting import find_waiting, list_waiting
 
-# --- Why a job waits --------------------------------------------------------------------------------------------------
 _SHOWN = 100
 
 
@@ -76,7 +75,6 @@ def _crumbs(policy: Policy, job: str = "") -> list[dict[str, str]]:
     return [first, {**all_jobs, "url": address}, {"label": job}]
 
 
-# --- SAM's queue ------------------------------------------------------------------------------------------------------
 STATES = {
     "decided": gettext_lazy("Decided"),
     "started": gettext_lazy("Started"),

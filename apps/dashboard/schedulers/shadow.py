@@ -32,7 +32,6 @@ from apps.schedulers.switch_on import switch_on as switch_scheduler_on
 from apps.schedulers.usage_differences import UsageComparison, UsageDifference
 from apps.schedulers.usage_reasons import USAGE_REASONS
 
-# --- In words ---------------------------------------------------------------------------------------------------------
 MOST_ROWS = 20
 _DIGITS = 6  # as sshare prints them
 REASONS: dict[str, Any] = {
@@ -123,9 +122,6 @@ def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:
     """Key, words and count of each reason for a difference that occurs."""
     counted = [(key, str(words), sum(one.reason == key for one in differences)) for key, words in REASONS.items()]
     return [one for one in counted if one[2] and one[0] != "none"]
-
-
-# --- Views ------------------------------------------------------------------------------------------------------------
 
 
 @require_safe

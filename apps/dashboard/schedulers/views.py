@@ -37,7 +37,6 @@ from apps.schedulers.orders import orders_of, tag_of
 from apps.schedulers.permissions import manages
 from apps.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
 
-# --- Schedulers -------------------------------------------------------------------------------------------------------
 _REFUSALS = (Invalid, Conflict, Stale)
 _PASSES = 30
 
@@ -158,7 +157,6 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "dashboard/schedulers/remove.html", context)
 
 
-# --- Programs for hosts of schedulers ---------------------------------------------------------------------------------
 def _callout() -> bytes:
     return Path(settings.BASE_DIR, "terminal", "fairshare_callout.py").read_bytes()
 
@@ -222,7 +220,6 @@ def _form(
     return render(request, "dashboard/schedulers/form.html", context, status=status)
 
 
-# --- Shares -----------------------------------------------------------------------------------------------------------
 MOST_ROWS = 200
 _ORDERS = 10
 

@@ -24,7 +24,6 @@ from apps.priorities.sentences.numbers import factor as factor_text
 from apps.priorities.sentences.numbers import percent
 
 
-# --- Factor -----------------------------------------------------------------------------------------------------------
 def factor_figure(found: Forecast) -> Figure | None:
     """Draw the forecast factor; None where levels decide the order, whose curves show the future."""
     ahead = found.factor_ahead()
@@ -87,7 +86,6 @@ def _factor_table(points: Sequence[FactorPoint]) -> Table:
     )
 
 
-# --- Level ------------------------------------------------------------------------------------------------------------
 LEVEL, SHARE = "forecast_level", "share"  # query parameters of the page
 _FEW_DAYS = 14  # shorter curves have a point every six hours, longer ones one a day
 _MOST_TYPED = 200

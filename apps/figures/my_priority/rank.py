@@ -22,7 +22,6 @@ from apps.priorities.sentences.numbers import UNKNOWN, count, number
 from apps.priorities.sentences.numbers import factor as factor_text
 
 
-# --- Places -----------------------------------------------------------------------------------------------------------
 def places_figure(found: MyPosition) -> Figure:
     """Draw bars with the number of users per twentieth of the factor as height, so that a wide bar of few
     users is low.
@@ -146,7 +145,6 @@ def _distribution_table(found: MyPosition) -> Table:
     )
 
 
-# --- Rank -------------------------------------------------------------------------------------------------------------
 PERIODS_DAYS = (14, 30, 90, 365)
 DEFAULT_DAYS = 30
 MEASURES = ("rank", "factor")

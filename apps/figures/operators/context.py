@@ -16,7 +16,6 @@ from apps.figures.figure import Choice, Column, Control, Figure, Table, Trace, w
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
 
 
-# --- Tables -----------------------------------------------------------------------------------------------------------
 def table_of(found: FigureTable, shown: Sequence[Row]) -> Table:
     """Build the table. shown: the records of the picture; the CSV has all."""
     names = [column.name for column in found.columns]
@@ -101,7 +100,6 @@ def cell(name: str, value: Any) -> str:
     return count(value) if isinstance(value, int) else str(value)
 
 
-# --- Context ----------------------------------------------------------------------------------------------------------
 R = TypeVar("R")
 _PAPER_TARGETS = (0.1, 0.5)
 _MOST_TARGETS = 6

@@ -36,7 +36,6 @@ from apps.policies.models import Adjustment
 from apps.policies.selectors import entry_history
 from apps.priorities.selectors.rows import PolicyView, open_view
 
-# --- Arithmetic -------------------------------------------------------------------------------------------------------
 AMOUNTS = ("entitled", "used", "lent", "missed", "unclear", "borrowed")
 
 
@@ -129,7 +128,6 @@ def corrections_of(kept: dict[str, float], now: Figures) -> dict[str, float]:
     return found
 
 
-# --- Statements as one person reads them ------------------------------------------------------------------------------
 MONTHS = 12
 MOST_CHILDREN = 500
 _FIRST_YEAR = 1970

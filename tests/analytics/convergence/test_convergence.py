@@ -65,7 +65,6 @@ def keys(shares: Shares) -> list[str]:
     return [sentence.key for sentence in verdict(shares)]
 
 
-# --- Periods ----------------------------------------------------------------------------------------------------------
 STATE = SeriesState(date(2025, 1, 1), date(2026, 3, 31))
 TODAY = date(2026, 4, 1)
 
@@ -109,7 +108,6 @@ def test_the_default_period_respects_the_limit() -> None:
     assert Period(date(1, 1, 3), date(1, 1, 5)).starting_earlier(40).from_on == date(1, 1, 1)
 
 
-# --- Kinds of shares --------------------------------------------------------------------------------------------------
 def test_raw_windowed_and_decayed_shares_follow_from_their_sums() -> None:
     series = plain_series(FIRST, used=[[4.0, 0.0, 2.0], [4.0, 6.0, 0.0]], target=[0.5, 0.5], decay=0.5)
     raw = actual_share(series, ShareMethod("raw"))
@@ -159,7 +157,6 @@ def test_numbers_are_independent_of_the_selection_of_days() -> None:
     assert turned.used[0].tolist() == [4.0, 5.0, 6.0]
 
 
-# --- Judging ----------------------------------------------------------------------------------------------------------
 def test_entries_within_tolerance_or_idle_are_fine() -> None:
     shares, _ = shares_of([[0.51, 0.52], [0.49, 0.1]], [0.5, 0.5], runs=[[1.0, 1.0], [1.0, 0.0]])
     assert [one.course for one in assess_entries(shares)] == ["on", "idle"]
@@ -229,7 +226,6 @@ def test_without_usage_there_is_no_verdict() -> None:
     assert verdict_of_one(empty)[0].key == "no_days"
 
 
-# --- Figures ----------------------------------------------------------------------------------------------------------
 def test_figures_are_means_of_days_weighted_by_shares() -> None:
     shares, days = shares_of([[0.8, 0.75], [0.2, 0.25]], [0.75, 0.25], runs=[[1.0, 1.0], [1.0, 0.0]])
     found = measure(shares, days)

@@ -171,7 +171,6 @@ def read(answer: Any) -> str:
     return b"".join(answer.streaming_content).decode()
 
 
-# --- The first day ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def young(make_site: Callable[..., Site]) -> Site:
     """Five hours old."""

@@ -208,7 +208,6 @@ def test_change_notes_are_merged_to_the_earliest(built: Site) -> None:
     assert ChangedHour.objects.filter(source__slug=slug, from_hour_at__gte=AS_OF - 13 * DAY).count() == 1
 
 
-# --- Days of other zones ----------------------------------------------------------------------------------------------
 @pytest.fixture
 def berlin() -> Iterator[None]:
     with override_settings(TIME_ZONE="Europe/Berlin"):
@@ -252,7 +251,6 @@ def test_a_series_in_a_half_hour_zone_equals_recomputes(make_site: Callable[...,
         assert agrees_with_recomputes(site) == 30
 
 
-# --- Broken builds ----------------------------------------------------------------------------------------------------
 class _Killed(BaseException):
     """As if the process were gone: nothing catches it on the way."""
 
@@ -322,7 +320,6 @@ def test_a_build_blocks_no_request(built: Site) -> None:
     assert ended == {series.pk: "succeeded", between.pk: "succeeded"}
 
 
-# --- Demand -----------------------------------------------------------------------------------------------------------
 def test_jobs_are_demand_on_every_day_they_wait(built: Site) -> None:
     _waits("late", 3.5, started=1.25, cpus=4, requested_s=7200)
     _waits("open", 2.5, cpus=2, requested_s=1800)

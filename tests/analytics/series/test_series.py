@@ -211,7 +211,6 @@ def test_adjustments_change_actual_shares_but_not_raw_usage(grown: Site) -> None
     assert agrees_with_recomputes(grown) == 3
 
 
-# --- Before an entry --------------------------------------------------------------------------------------------------
 MOUNTED = [
     {"name": "vo", "kind": "vo", "shares": 45, "children": children(p1={"": 1, "ann": 1, "bert": 1})},
     *children(own={"": 55, "carol": 1}),

@@ -74,7 +74,6 @@ def empty(html: str) -> str:
     return Page(html).item("no-rows").attributes["data-key"] or ""
 
 
-# --- Shown ------------------------------------------------------------------------------------------------------------
 def test_a_publication_is_listed_with_reason_link_and_undo(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Atlas bought nodes.\nIn May.")
     page = shown(eva)
@@ -147,7 +146,6 @@ def test_a_verb_without_a_sentence_is_shown_as_it_is(eva: Client) -> None:
     assert text_of(shown(eva).one('[data-key="peer.trusted_100%"]')) == "system peer trusted 100%: north"
 
 
-# --- Narrowed ---------------------------------------------------------------------------------------------------------
 def test_the_filter_applies_to_list_address_and_downloads(grid: Grid, eva: Client) -> None:
     done(Actor(user=grid.alice, via="api"), subject="robot")
     answer = eva.get(f"{PAGE}_rows", {"who": "ali", "verb": "token", "via": "api", "q": ""}, headers=HTMX)
@@ -250,7 +248,6 @@ def test_a_user_without_actions_and_rights_sees_an_empty_log(grid: Grid) -> None
     assert empty(text(signed_in(grid.alice, grid), PAGE, q="division")) == "nothing_fits"
 
 
-# --- Whose ------------------------------------------------------------------------------------------------------------
 def test_a_manager_sees_rows_of_the_own_subtree_with_working_links(grid: Grid, maria: Client) -> None:
     publish(grid, edit("/cms/dave", 3), reason="inside")
     publish(grid, edit("/atlas", 70), reason="outside")
@@ -308,7 +305,6 @@ def test_only_administrators_see_addresses_and_only_authors_see_requests(
     assert "192.0.2" not in exported
 
 
-# --- One row ----------------------------------------------------------------------------------------------------------
 def test_a_row_shows_before_after_and_its_position_in_the_chain(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), {"op": "set_policy", "settings": {"fallback_factor": 0.25}}, reason="a\n\nb <i>")
     row = AuditEvent.objects.get(verb="policy.published", reason__startswith="a")
@@ -348,7 +344,6 @@ def test_reading_writes_nothing_and_nothing_else_is_allowed(eva: Client, path: s
     assert eva.post(path, headers=HTMX).status_code == 405
 
 
-# --- Downloads --------------------------------------------------------------------------------------------------------
 def test_a_download_equals_the_list_and_ends_with_its_hash(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Ångström")
     answer = eva.get(f"{PAGE}export.jsonl", {"verb": "policy"})
@@ -371,7 +366,6 @@ def test_the_csv_of_the_log_contains_no_formulas(grid: Grid, eva: Client) -> Non
     assert row["at"].endswith("Z")
 
 
-# --- The chain --------------------------------------------------------------------------------------------------------
 def test_the_page_shows_the_verified_part_of_the_chain_and_its_time(grid: Grid, eva: Client) -> None:
     assert chain(shown(eva)) == ("warn", "unchecked", None)
     check = check_chain(at=clock.now())

@@ -87,7 +87,6 @@ def targets_of(page: Page) -> dict[str, str]:
     return {text_of(row.css_first("th a")): text_of(row.css_first("td")) for row in page.all(".fig-table tbody tr")}
 
 
-# --- Page -------------------------------------------------------------------------------------------------------------
 def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client) -> None:
     answer = eva.get(f"{PAGE}?days=90")
     page, found = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
@@ -208,7 +207,6 @@ def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid
     assert ("50.0 %" in shown["total"], "30.0 %" in shown["total"]) == (False, True)
 
 
-# --- Bad input --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("query", "where", "possible"),
     first(
@@ -255,7 +253,6 @@ def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
     text(eva, f"/policy/{SLUG}/icicle/?entry=00000000-0000-0000-0000-000000000001", 404)
 
 
-# --- States -----------------------------------------------------------------------------------------------------------
 def test_the_page_says_that_no_days_are_calculated_yet(eva: Client, series: HandMade) -> None:
     series.state = SeriesState()
     page = Page(text(eva, PAGE))
@@ -291,7 +288,6 @@ def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkey
     assert Page(page).each("article[data-panel]", "data-missing") == ["1"] * 3
 
 
-# --- Many panels ------------------------------------------------------------------------------------------------------
 def test_panels_load_in_fragments_of_twelve(db: None, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
     wide = make_grid(NOW, extra_users=20)
@@ -324,7 +320,6 @@ def test_a_leaf_is_shown_alone(eva: Client, grid: Grid) -> None:
     assert len(Page(page).all("#days tbody tr")) == 30 + 1, "thirty days and the newest snapshot"
 
 
-# --- Tables and CSV ---------------------------------------------------------------------------------------------------
 def read_csv(client: Client, path: str) -> list[dict[str, str]]:
     answer: Any = client.get(path)
     assert answer.status_code == 200
@@ -387,7 +382,6 @@ def test_a_long_period_is_drawn_by_weeks_and_summed_by_days(eva: Client, monkeyp
     assert not read(eva.get(PAGE)).has("[data-testid=by-weeks]")
 
 
-# --- Icicle -----------------------------------------------------------------------------------------------------------
 ICICLE = f"/policy/{SLUG}/icicle/"
 
 
@@ -468,7 +462,6 @@ def test_the_icicle_as_csv(eva: Client) -> None:
     assert rows["/atlas"]["target"] == "0.6"
 
 
-# --- Who sees what ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
     """Sees groups by their sums: with two people each, all of them are suppressed."""
@@ -527,7 +520,6 @@ def test_only_the_own_path_is_drawn_and_siblings_are_combined(grid: Grid, series
     assert "bob" not in answer
 
 
-# --- From records to the page -----------------------------------------------------------------------------------------
 def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client) -> None:
     """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
     work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=NOW).pk)

@@ -45,7 +45,6 @@ def edit(entry: str, value: Any) -> dict[str, Any]:
     return {"op": "set_shares", "entry": entry, "shares": value}
 
 
-# --- Published changes --------------------------------------------------------------------------------------------
 def test_every_publication_is_listed_with_author_reason_and_links(grid: Grid, eva: Client) -> None:
     revision = publish(grid, edit("/atlas", 77), reason="Atlas grows.")
     page = text(eva, HISTORY)
@@ -107,7 +106,6 @@ def test_fragments_opened_directly_lead_to_their_page(eva: Client) -> None:
     assert eva.get(f"{HISTORY}_diff").headers["Location"] == f"{HISTORY}diff/"
 
 
-# --- Side by side -----------------------------------------------------------------------------------------------------
 def test_a_comparison_lists_each_change_and_the_affected_entries(grid: Grid, eva: Client) -> None:
     publish(
         grid,
@@ -163,7 +161,6 @@ def test_visible_changes_are_listed_and_the_rest_is_counted(grid: Grid, lead: Cl
     assert Page(page).item("outside-view").attributes["data-value"] == "1"
 
 
-# --- One entry --------------------------------------------------------------------------------------------------------
 def test_the_history_of_an_entry_lists_changes_moves_archiving_and_restoring(grid: Grid, eva: Client) -> None:
     uid = grid.uid("/atlas/bob")
     revision = publish(grid, edit("/atlas/bob", 3), reason="Bob leads.")
@@ -202,7 +199,6 @@ def test_the_history_of_an_invisible_entry_is_not_found(grid: Grid, lead: Client
     assert f'href="{HISTORY}2/undo/"' in text(lead, f"{HISTORY}entry/{bob}/")
 
 
-# --- The way back -----------------------------------------------------------------------------------------------------
 def test_a_revision_is_undone_by_a_change_set_after_its_preview(grid: Grid, eva: Client) -> None:
     publish(grid, edit("/atlas", 77), reason="Too much.")
     page = Page(text(eva, f"{HISTORY}3/undo/"))

@@ -35,7 +35,6 @@ def rule(**typed: Any) -> dict[str, Any]:
     return {"rule": "new", "shares": "1", "kind": "user", **typed}
 
 
-# --- Rules ------------------------------------------------------------------------------------------------------------
 def test_a_membership_rule_is_previewed_published_and_applied(admin: Client, grid: Grid) -> None:
     page = page_of(grid, "/atlas")
     assert read(admin.get(page)).has('[data-testid="no-rules"]')
@@ -125,7 +124,6 @@ def test_names_need_the_right_to_see_members_and_rules_the_right_to_divide(grid:
     assert answer.status_code == 403
 
 
-# --- Accounts ---------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def lead(grid: Grid) -> Client:
     user = User.objects.create_user("lena")
@@ -177,7 +175,6 @@ def test_only_its_author_can_withdraw_a_claim(lead: Client, grid: Grid) -> None:
     assert not Claim.objects.exists()
 
 
-# --- Adjustments ------------------------------------------------------------------------------------------------------
 def correction(grid: Grid, **typed: Any) -> dict[str, Any]:
     day = (grid.at - timedelta(days=1)).astimezone(UTC).date().isoformat()
     return {

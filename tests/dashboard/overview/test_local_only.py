@@ -154,7 +154,6 @@ def test_rest_marks_the_level_by_key_without_a_reason_for_hidden_entries(alone: 
         assert "vo-a.example" not in each.content.decode()
 
 
-# --- Days -------------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def days(alone: Site, monkeypatch: pytest.MonkeyPatch) -> HandMade:
     """Twenty days, of which the last two are of this site's usage alone below /physics."""
@@ -217,7 +216,6 @@ def test_the_state_of_days_equals_the_state_they_were_built_with(alone: Site, mo
     assert series_state(alone.policy).local_since == {}
 
 
-# --- Mounts -----------------------------------------------------------------------------------------------------------
 def test_stale_data_is_listed_once_with_the_current_behaviour(mount: Mount, place: Site) -> None:  # noqa: F811
     presenters.last_good.clear()
     rows = Mount.objects.filter(pk=mount.pk)

@@ -109,7 +109,6 @@ def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> 
     assert presentation.shares_short(None) == presentation.shares(None)
 
 
-# --- Rounded, never cut -----------------------------------------------------------------------------------------------
 ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over": False}
 
 

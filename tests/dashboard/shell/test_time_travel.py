@@ -172,7 +172,6 @@ def test_an_archived_entry_links_to_its_last_revision(grid: Grid, eva: Client) -
     assert page.item("archived-in").attributes["data-value"] == "3"
 
 
-# --- Grants of now ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def lead(grid: Grid, client: Client) -> Client:
     """Authority of atlas, where people see their own path only."""

@@ -132,7 +132,6 @@ def test_session_keys_are_on_no_page(maria: User) -> None:
     assert not [row.session_key for row in Session.objects.all() if row.session_key in text]
 
 
-# --- Commands ---------------------------------------------------------------------------------------------------------
 def test_an_operator_sets_a_password_and_all_sessions_end(maria: User, capsys: Any) -> None:
     here = enter()
     call_command("set_password", "maria")
@@ -160,7 +159,6 @@ def test_a_locked_name_shows_the_duration_and_is_unlocked_by_an_operator(maria: 
         call_command("unlock", "nobody")
 
 
-# --- By mail ----------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def mails(settings: Any) -> None:
     settings.FAIRSHARE_EMAIL, settings.FAIRSHARE_URL = "smtp", "https://fairshare.example.org"

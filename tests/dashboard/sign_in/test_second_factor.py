@@ -77,7 +77,6 @@ def state_of(page: str) -> str | None:
     return Page(page).item("second-factor").attributes["data-state"]
 
 
-# --- Signing in -------------------------------------------------------------------------------------------------------
 def test_without_a_second_factor_the_password_signs_in(eva: User, client: Client) -> None:
     assert password(client).status_code == 302
     assert is_in(client)
@@ -237,7 +236,6 @@ def test_codes_and_secrets_are_in_no_log(client: Client, caplog: pytest.LogCaptu
     assert SECRET not in str(list(AuditEvent.objects.values()))
 
 
-# --- Where it is asked of administrators ------------------------------------------------------------------------------
 def test_administrators_must_set_up_a_second_factor_if_the_site_requires_it(
     client: Client, settings: Any, eva: User
 ) -> None:
@@ -265,7 +263,6 @@ def test_other_users_need_no_second_factor(client: Client, settings: Any, eva: U
     assert is_in(client)
 
 
-# --- One's own --------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def signed_in(client: Client, eva: User) -> Client:
     sign_in(client, eva)

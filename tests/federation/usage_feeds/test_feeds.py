@@ -57,7 +57,6 @@ def publish(**operation: Any) -> None:
     publish_operations(policy_slug="grid", operations=[operation], reason="So.", at=AT, actor=COMMAND)
 
 
-# --- What a reader has ------------------------------------------------------------------------------------------------
 def test_the_first_feed_document_has_all_hours_of_the_subtree_by_uid(teller: Teller) -> None:
     found = built_and_read(teller.feed, since=0, at=AT)
     assert found is not None
@@ -264,7 +263,6 @@ def test_a_future_hour_is_sent_once_it_has_begun(teller: Teller, reader: Reader)
     assert int(AT.timestamp()) // 3600 in reader.sums
 
 
-# --- Numbers, since and more ------------------------------------------------------------------------------------------
 @pytest.fixture
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_build, "MOST_ROWS", 3)
@@ -414,7 +412,6 @@ def test_a_recreated_feed_continues_its_numbers_in_a_new_history(teller: Teller,
     assert (head.seen.number, head.seen.mark != reader.seen.mark) == (1, True)
 
 
-# --- Running jobs -----------------------------------------------------------------------------------------------------
 def test_running_jobs_are_sent_completely_each_time(teller: Teller, reader: Reader) -> None:
     open_job: dict[str, Any] = {"state": "running", "end_at": None}
     teller.job(90, "anna", "P-A1", start_at=AT - HOUR, cpus=8.0, requested_s=7200.0, **open_job)
@@ -449,7 +446,6 @@ def test_a_feed_can_omit_running_jobs(teller: Teller, reader: Reader) -> None:
     assert built_and_read(teller.feed, since=number, known_etag=reader.etag, at=AT) is None
 
 
-# --- Edges ------------------------------------------------------------------------------------------------------------
 def test_an_empty_feed_is_a_valid_document(policy: Policy) -> None:
     feed = make_feed(policy_slug="grid", entry="/VO-B", name="vo-b", capacity_cores=1, at=AT, actor=COMMAND)
     reader = Reader(feed)
@@ -490,7 +486,6 @@ def test_sums_larger_than_one_job_are_exact(teller: Teller) -> None:
     assert Reader(teller.feed).follow() == teller.expected()
 
 
-# --- Making, changing, dropping ---------------------------------------------------------------------------------------
 def test_administrators_create_change_and_delete_feeds_with_audit(teller: Teller) -> None:
     same = make_feed(policy_slug="grid", entry="/VO-A", name="vo-a", capacity_cores=7, at=AT, actor=COMMAND)
     assert (same.pk, same.capacity_cores) == (teller.feed.pk, 7)

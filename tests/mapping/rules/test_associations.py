@@ -136,7 +136,6 @@ def test_a_rule_at_an_entry_matches_only_accounts_below_it(tree: TreeColumns) ->
     assert tree.path(resolver.resolve(AccountKey("c", "ada", "root")).entry) == "/physics/hep/ada"
 
 
-# --- Problems ---------------------------------------------------------------------------------------------------------
 def _problems(tree: TreeColumns, *rules: Rule, namespaces: Sequence[str] = ("c",)) -> list[str]:
     resolver = Resolver(rules, tree)
     return [one.code for number in range(len(rules)) for one in problems_of(resolver, number, namespaces)]
@@ -187,7 +186,6 @@ def test_an_ambiguous_account_name_is_reported_and_never_guessed(site: Site) -> 
     assert rule_line(page, of_typo, {})["problems"] == [problem_text(one) for one in of_typo.problems]
 
 
-# --- Letter case ------------------------------------------------------------------------------------------------------
 def _paths(tree: TreeColumns, rule: Rule, *names: tuple[str, str]) -> list[str | None]:
     found = [Resolver((rule,), tree).resolve(AccountKey("c", *name)).entry for name in names]
     return [tree.path(entry) if entry > 0 else None for entry in found]

@@ -95,7 +95,6 @@ def test_capacities_of_a_site_that_grows_add_up() -> None:
     assert core_hours(rows, Period(date(2025, 1, 1), date(2025, 1, 31)), STOCKHOLM) == 0
 
 
-# --- Allocations ------------------------------------------------------------------------------------------------------
 def allocate(uid: UUID, core_h: float, period: Period) -> Allocation:
     return Allocation(entry_uid=uid, core_h=core_h, starts_on=period.starts_on, ends_on=period.ends_on)
 
@@ -164,7 +163,6 @@ def test_allocations_of_archived_entries_are_ignored() -> None:
     assert (sums.sub_allocated[0], sums.kept[0], bool(sums.is_allocated[0])) == (0, 100, True)
 
 
-# --- Core-hours as shares ---------------------------------------------------------------------------------------------
 def group(shares: list[float], *, reserve: float | None = None) -> TreeColumns:
     root = Node(new_uid(), None, "root")
     nodes = [root, *(Node(new_uid(), root.uid, f"c{n:02}", shares=each) for n, each in enumerate(shares))]

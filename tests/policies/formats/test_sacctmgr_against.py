@@ -141,7 +141,6 @@ def test_an_incomplete_dump_gives_no_output(name: str, dump: str, reason: str) -
         written(name, changed(SITE), dump)
 
 
-# --- Whole numbers ----------------------------------------------------------------------------------------------------
 SCALED = """\
 Cluster - 'fram'
 Parent - 'root'
@@ -192,7 +191,6 @@ def test_a_changed_proportion_at_another_scale_is_a_change() -> None:
     assert asked("sacctmgr", SCALED.replace("=50", "=51"), tree) != []
 
 
-# --- What happened to Slurm meanwhile ---------------------------------------------------------------------------------
 def test_an_account_renamed_in_slurm_is_reported_with_a_remedy() -> None:
     renamed = SITE.replace("'atlas'", "'atlas2'")
     lines = written("sacctmgr-script", changed(SITE), renamed)

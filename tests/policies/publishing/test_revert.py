@@ -59,7 +59,6 @@ def active(policy: Policy) -> list[tuple[UUID, str, float]]:
     return [(row.entry_uid, row.resource, row.amount_s) for row in rows]
 
 
-# --- Everything comes back --------------------------------------------------------------------------------------------
 @pytest.mark.django_db
 @examples(40, suppress=HealthCheck)
 @given(st.lists(edits, min_size=1, max_size=4), st.data())
@@ -164,7 +163,6 @@ def test_an_adjustment_revoked_meanwhile_stays_revoked(policy: Policy) -> None:
     assert [each["op"] for each in draft.operations] == ["lock"]
 
 
-# --- What others did since --------------------------------------------------------------------------------------------
 def test_other_fields_that_changed_since_stay(policy: Policy) -> None:
     revision = publish(policy, {"op": "set_shares", "entry": "/physics", "shares": 40})
     publish(policy, {"op": "rename", "entry": "/physics", "name": "astro"})
@@ -260,7 +258,6 @@ def test_a_restored_subtree_omits_entries_that_moved_away(policy: Policy) -> Non
     assert [node.name for node in load_archived(policy, physics)] == ["physics", "alice"]
 
 
-# --- Back to a tree ---------------------------------------------------------------------------------------------------
 def test_the_tree_of_an_earlier_revision_is_restored_over_everything_since(policy: Policy, tree: TreeColumns) -> None:
     then = policy.head_number
     publish(policy, {"op": "archive", "entry": "/physics/bob"}, {"op": "rename", "entry": "/biology", "name": "bio"})
@@ -292,7 +289,6 @@ def test_adjustments_survive_a_restored_tree(policy: Policy) -> None:
     assert [amount for _, _, amount in active(policy)] == [60.0]
 
 
-# --- Large ones -------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "MOST_OPERATIONS", 3)
@@ -341,7 +337,6 @@ def test_undoing_a_large_revision_conflicts_with_later_changes(policy: Policy) -
     assert not ChangeSet.objects.filter(origin="revert").exists()
 
 
-# --- Who may ----------------------------------------------------------------------------------------------------------
 def test_a_manager_undoes_changes_below_the_own_entry(policy: Policy, bob: Actor) -> None:
     revision = publish(policy, {"op": "set_shares", "entry": "/physics/alice", "shares": 5})
     assert revert(policy, revision.number, bob).author_name == "bob"

@@ -159,7 +159,6 @@ def _refused(attempt: Callable[[], object], *named: str) -> None:
     assert [each for each in ("moody-package", *named) if each not in refused.value.message] == []
 
 
-# --- At load ----------------------------------------------------------------------------------------------------------
 def test_an_operator_that_violates_the_definition_is_rejected_by_name(moody: Callable[[], None]) -> None:
     refused = {each.name: each for each in operators_of_packages().refused}
     assert set(refused) == {"upside-down", "flat", "mean"}
@@ -234,7 +233,6 @@ def test_built_in_operators_pass_the_checks_of_packages() -> None:
         assert operator_trial.is_entry_by_entry(operator)
 
 
-# --- On the real tree -------------------------------------------------------------------------------------------------
 def test_an_algorithm_of_a_package_is_also_tried_with_current_usage(
     computed: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,7 +145,6 @@ def deviations(site: Site, leaf: str) -> list[float]:
     return [float(snapshot.values.priority[i]) for i in (*tree.ancestors(at)[1:], at)]
 
 
-# --- Scope and approach -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("here", ["R1", "R2"])
 def test_each_site_gets_the_papers_numbers_with_peer_usage_by_uid(
     grid: Callable[..., Site], paper: dict[str, Any], here: str
@@ -237,7 +236,6 @@ def test_usage_of_an_unknown_entry_is_unmapped_until_it_exists(make_site: Callab
     assert (uid_of_account(AccountKey(account.namespace, account.user_name)), row.usage) == (stranger, 10_800)
 
 
-# --- Fallbacks --------------------------------------------------------------------------------------------------------
 def test_a_fallback_is_audited_once_triggers_a_recompute_and_changes_the_fingerprint(
     grid: Callable[..., Site],
 ) -> None:
@@ -298,7 +296,6 @@ def test_days_during_a_fallback_are_built_from_local_usage(grid: Callable[..., S
     assert peers_used() == 50
 
 
-# --- Reserved names ---------------------------------------------------------------------------------------------------
 def test_accounts_of_entries_have_one_spelling() -> None:
     uid = uuid4()
     assert uid_of_account(entry_account(uid)) == uid
@@ -417,7 +414,6 @@ def test_a_reserved_namespace_maps_to_the_entry_of_the_uid_or_nothing(
         assert resolver.decide(key) == (mapping.NOWHERE, None)
 
 
-# --- Pages and REST ---------------------------------------------------------------------------------------------------
 def test_page_and_rest_of_a_peer_source_offer_no_actions(peer: Source, client: Client) -> None:
     tell(peer, {uuid4(): 1.0})
     client.force_login(User.objects.create_superuser("root", password=None))

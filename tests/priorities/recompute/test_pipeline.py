@@ -94,7 +94,6 @@ def _inputs(case: Case) -> Inputs:
     )
 
 
-# --- The slow twin ----------------------------------------------------------------------------------------------------
 def _weight(hour_s: float, window: dict[str, Any]) -> float:
     if hour_s >= AS_OF_S:
         return 0.0
@@ -225,7 +224,6 @@ def _oracle(case: Case) -> dict[str, tuple[float, float, float]]:
     return found
 
 
-# --- Cases ------------------------------------------------------------------------------------------------------------
 _shares = st.integers(0, 20)
 _amount = st.integers(0, 5_000_000).map(lambda n: n / 1024)
 _account = st.integers(1, len(ACCOUNTS))

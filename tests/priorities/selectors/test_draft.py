@@ -130,7 +130,6 @@ def test_a_long_group_continues_where_its_first_rows_end(make_site: Callable[...
     assert (found.n_matches, len(found.rows), [one.remaining for one in found.more]) == (n, 2 + WINDOW, [5])
 
 
-# --- Authors with rights to a part ------------------------------------------------------------------------------------
 @pytest.fixture
 def closed(make_site: Callable[..., Site]) -> Site:
     """People see their own path and what they have a role at."""

@@ -48,7 +48,6 @@ def _uid(site: Site, path: str) -> UUID:
     return tree.uuid(at)
 
 
-# --- Tree -------------------------------------------------------------------------------------------------------------
 def test_the_tree_has_target_and_actual(site: Site, as_eva: Actor) -> None:
     site.recompute()
     page = get_tree_page(policy_slug="grid", actor=as_eva)
@@ -193,7 +192,6 @@ def test_users_see_their_own_path_and_granted_subtrees(
     assert len(get_tree_page(policy_slug="grid", actor=as_eva).rows) == 7
 
 
-# --- Entry ------------------------------------------------------------------------------------------------------------
 def test_the_entry_page_has_path_group_and_history(site: Site, as_eva: Actor) -> None:
     site.recompute()
     uid = _uid(site, "/physics")
@@ -230,7 +228,6 @@ def test_the_entry_page_explains_why_it_cannot_be_changed(site: Site, as_alice: 
     assert root.siblings == [root.entry]
 
 
-# --- My priority ------------------------------------------------------------------------------------------------------
 def test_my_priority_lists_the_path_with_stored_numbers(site: Site, as_alice: Actor) -> None:
     site.recompute()
     (mine,) = get_my_priority(actor=as_alice)
@@ -308,7 +305,6 @@ def test_explain_hides_what_the_actor_may_not_see(make_site: Callable[..., Site]
     assert explain(policy_slug="grid", account="bob", actor=as_alice)["results"][0]["error"] == "unmapped"
 
 
-# --- Overview, freshness, unmapped ------------------------------------------------------------------------------------
 def test_the_overview_summarises_and_lists_publications(site: Site, as_eva: Actor) -> None:
     site.job("erin", "chemistry", 7)
     site.recompute()
@@ -372,7 +368,6 @@ def test_snapshots_are_listed_without_their_bytes(site: Site, as_eva: Actor) -> 
     assert "data" in listed[0].get_deferred_fields()
 
 
-# --- Preview ----------------------------------------------------------------------------------------------------------
 def test_a_preview_shows_the_effect_of_publishing(site: Site, as_eva: Actor) -> None:
     site.recompute()
     uid = _uid(site, "/physics")

@@ -197,7 +197,6 @@ def test_a_sort_never_shows_an_order_of_hidden_numbers(
     assert selectable(view, Arrangement(level=9)) == [], "nothing that alice may change"
 
 
-# --- Arrangements of a small tree -------------------------------------------------------------------------------------
 def _page(actor: Actor, after: UUID | None = None, **asked: Any) -> list[str]:
     return [
         row.path

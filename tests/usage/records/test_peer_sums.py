@@ -168,7 +168,6 @@ def test_changed_hours_are_noted_from_the_first_that_changed(peer: Source) -> No
     assert changed_at == datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=2)
 
 
-# --- Running jobs -----------------------------------------------------------------------------------------------------
 def run_jobs(source: Source, *jobs: tuple[int, float, float], at: datetime = AT) -> None:
     """(number of the entry, cores, requested seconds or NaN), all of them since an hour before."""
     ids = account_ids([entry_account(uid) for uid in UIDS], at=at)
@@ -223,7 +222,6 @@ def test_jobs_of_a_peer_run_until_its_last_contact(peer: Source) -> None:
     assert load_open_records(sources=[peer.pk]).known_until_epoch == pytest.approx([AT.timestamp() + 7_200])
 
 
-# --- Beside other sources ---------------------------------------------------------------------------------------------
 def bring(source: Source, first: int, last: int) -> None:
     at = [datetime.fromtimestamp((FIRST + hour) * 3600, UTC) for hour in (first, last)]
     row = RecordRow(job="1", user="alice", site="south", cpus=1.0, start_at=at[0], end_at=at[1])

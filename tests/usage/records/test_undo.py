@@ -211,9 +211,6 @@ def test_undo_needs_write_access_and_visibility_of_the_import() -> None:
         undo_import(import_id=made.pk, at=AT, actor=person)
 
 
-# --- All or nothing ---------------------------------------------------------------------------------------------------
-
-
 def start_whole(*lines: str) -> Run:
     made = start_import(
         NewImport(

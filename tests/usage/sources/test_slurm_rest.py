@@ -199,9 +199,6 @@ def test_a_worker_without_its_lease_changes_neither_records_nor_cursor(daemon: D
     assert Run.objects.get(kind="usage_collect").state == "succeeded"
 
 
-# --- Death between the fetch and the commit --------------------------------------------------------------------------
-
-
 @pytest.mark.faults
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_killed_anywhere_leaves_a_collection_that_ends_exactly(daemon: Daemon, stored: Stored) -> None:

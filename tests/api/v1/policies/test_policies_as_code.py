@@ -29,7 +29,6 @@ def n_drafts() -> int:
     return ChangeSet.objects.filter(state="draft").count()
 
 
-# --- POST /policies ---------------------------------------------------------------------------------------------------
 def test_a_policy_is_created_with_its_settings(admin: Caller) -> None:
     body = {"slug": "lab", "name": "The lab", "visibility": "tree", "settings": {"fallback_factor": 0.25}}
     made = admin.post("policies", body)
@@ -67,7 +66,6 @@ def test_only_administrators_create_policies(site: Site) -> None:
     assert not Policy.objects.filter(slug="lab").exists()
 
 
-# --- PUT …/document ---------------------------------------------------------------------------------------------------
 def test_a_dry_run_answers_with_the_difference_and_stores_nothing(admin: Caller) -> None:
     n_before = ChangeSet.objects.count()
     table = "path,shares\n/physics/bob,30\n/physics/zoe,1\n"
@@ -155,7 +153,6 @@ def test_proposing_a_document_needs_full_visibility(site: Site) -> None:
     assert refused(answer)[:2] == (403, "partial_view")
 
 
-# --- docs/policies-as-code.md -----------------------------------------------------------------------------------------
 def test_a_repository_of_two_policies_is_published_and_checked_by_rest(site: Site) -> None:
     """Ten commits to two files, each proposed by the pipeline, approved by a second person and published once."""
     pipeline, reviewer = (
