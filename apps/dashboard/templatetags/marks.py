@@ -150,11 +150,6 @@ def percent(value: float | None) -> str:
 
 
 @register.filter
-def points(value: float) -> str:
-    return presentation.points(value)
-
-
-@register.filter
 def signed(value: float | None) -> str:
     return presentation.signed(value)
 
