@@ -33,6 +33,7 @@ STORY = {
 # Empty states that are right: by route, for whom and why.
 RIGHT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "federation/mounts/<int:mount>/difference/": (("admin",), "nothing is held: the newest document is published"),
+    "notices/": (("maria", "kimberg"), "nothing waits for them: most kinds of notices are for who decides"),
     "notices/webhooks/<int:webhook>/": (("admin", "maria"), "the sample sends nothing to anybody"),
     "notices/webhooks/": (("kimberg",), "webhooks are for who divides a group"),
     "policy/<slug:policy>/members/<uuid:uid>/": (("kimberg",), "names of others are not shown"),
