@@ -47,6 +47,7 @@ F8 = npt.NDArray[np.float64]
 _USUAL_QOS = "normal"
 _PHASE_OFFSETS_S = range(-2, 9)  # seconds that the first period may start before or after the expected instant
 _SSHARE_RUNS_WITHIN_S = (1, 2, 3)  # after the time that the configuration prints, which is cut to seconds
+_UNEXPLAINED = 2.0  # in units of usage; RawUsage is cut to whole ones, so equal numbers differ by less
 _FADED = 10  # half-lives after which usage is weighted below a thousandth
 
 
@@ -192,40 +193,47 @@ def _fitted(
     """The log at the end of the second in which sshare ran, and settings whose periods fit its usage.
 
     The configuration is printed just before, with a time in whole seconds: a job that ended in that second or the next
-    ones may be over in sshare. The first second that fits is taken; the first of all if none does.
+    ones may be over in sshare. The second that fits best is taken, the first of equal ones.
     """
     entry_of_row = _entries(rows, tree)
     printed_at = beginning.sshare_at or at
-    instants = [min(printed_at + timedelta(seconds=seconds), at) for seconds in _SSHARE_RUNS_WITHIN_S]
-    logs = []
-    for as_of in dict.fromkeys(instants):
-        logs.append(_load_log(beginning, source, tree, as_of))
-        fitted = _with_fitted_phase(settings, logs[-1], rows, entry_of_row)
-        if fitted is not None:
-            return logs[-1], fitted
-    return logs[0], settings
+    fits: list[tuple[float, _Log, PolicySettings]] = []
+    for as_of in dict.fromkeys(min(printed_at + timedelta(seconds=n), at) for n in _SSHARE_RUNS_WITHIN_S):
+        log = _load_log(beginning, source, tree, as_of)
+        deviation, fitted = _with_fitted_phase(settings, log, rows, entry_of_row)
+        fits.append((deviation, log, fitted))
+        if deviation == 0.0:
+            break
+    _, log, fitted = min(fits, key=lambda fit: fit[0])
+    return log, fitted
 
 
 def _with_fitted_phase(
     settings: PolicySettings, log: _Log, rows: Sequence[OwnValue], entry_of_row: Sequence[int]
-) -> PolicySettings | None:
-    """None if usage fits with no start of the periods."""
+) -> tuple[float, PolicySettings]:
+    """How far usage is from sshare's with the best start of the periods, and settings with that start.
+
+    An entry whose usage differs for another reason, such as one job that accounting reports late, counts as
+    `_UNEXPLAINED` and not by its difference: it must not decide for all others. If most differ, another start would
+    only hide why, and the settings stay.
+    """
     window = settings.window
     if not window_of(window).charges_by_period or not window.get("phase_s"):
-        return settings
+        return 0.0, settings
     known = [(i, row.raw_usage) for row, i in zip(rows, entry_of_row, strict=True) if row.user and i >= 0]
     entry, theirs = np.array([i for i, _ in known], np.int64), np.array([usage for _, usage in known])
 
     def deviation(offset_s: int) -> float:
         phase_s = (window["phase_s"] + offset_s) % window["calc_period_s"]
         own = log.own(replace(settings, window={**window, "phase_s": phase_s}), approach="active")[entry]
-        return float(np.abs(np.floor(own) - theirs).sum())
+        return float(np.minimum(np.abs(np.floor(own) - theirs), _UNEXPLAINED).sum())
 
-    best_s = min(_PHASE_OFFSETS_S, key=lambda offset_s: (deviation(offset_s), abs(offset_s)))
-    if deviation(best_s) > len(known):  # something else differs, which another start of periods would only hide
-        return None
+    deviations = {offset_s: deviation(offset_s) for offset_s in _PHASE_OFFSETS_S}
+    best_s = min(deviations, key=lambda offset_s: (deviations[offset_s], abs(offset_s)))
+    if deviations[best_s] > len(known):
+        return deviations[best_s], settings
     phase_s = (window["phase_s"] + best_s) % window["calc_period_s"]
-    return replace(settings, window={**window, "phase_s": phase_s})
+    return deviations[best_s], replace(settings, window={**window, "phase_s": phase_s})
 
 
 def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:

@@ -244,6 +244,16 @@ def test_a_job_that_ends_while_the_outputs_are_read_is_over_in_sshare(folder: Pa
     assert get_revision(policy=Policy.objects.get()).settings["window"]["phase_s"] == 34
 
 
+@pytest.mark.parametrize("late_s", [-1, 2, 5])
+def test_one_job_that_accounting_reports_late_leaves_the_periods_fitted(folder: Path, late_s: int) -> None:
+    """It runs in the log and is over in sshare: its user differs, and nobody else does."""
+    config = (folder / "config.txt").read_text().replace("18:42:33", f"18:42:{33 - late_s}")
+    begun = begin(folder, config=config, sshare=(folder / "sshare.txt").read_text().replace("|486|", "|560|"))
+    assert [row.user for row in compared(begun).usage.rows if row.reason != "same"] == ["jon"]
+    publish(begun)
+    assert get_revision(policy=Policy.objects.get()).settings["window"]["phase_s"] == 34
+
+
 def test_the_time_of_sshare_is_that_of_the_configuration_with_it(folder: Path) -> None:
     config = (folder / "config.txt").read_text()
     first = config.splitlines()[0]
