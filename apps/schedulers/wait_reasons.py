@@ -70,6 +70,8 @@ _SLURM = (
     _Rule("time", r"BeginTime", competes=False),
     _Rule("cleaning", r"Cleaning", competes=False),
     _Rule("held", r"JobHeld.*|JobHoldMaxRequeue|Held.*|AdminHold|UserHold|ReservationDeleted", competes=False),
+    # Descriptions that squeue prints instead of a word: "launch failed requeued held", "job requeued in held state".
+    _Rule("held", r".*requeued[ _](?:in[ _])?held.*", competes=False),
     # job_limits_check leaves these out of the queue.
     _Rule("partition", r"Partition(?:Down|Inactive)", competes=False, is_of_partition=True),
     _Rule("partition", r"Partition.*|InvalidQOS|QOSNotAllowed|InvalidAccount|AccountNotAllowed", competes=False),
