@@ -14,6 +14,7 @@ from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND
 from apps.core.postgresql import may_repeat
+from apps.federation.documents.wire_usage import State
 from apps.federation.usage_feeds import feed_build
 from apps.federation.usage_feeds.feed_build import FeedInputs, build_feed
 from apps.policies.publishing.direct import publish_operations
@@ -67,14 +68,15 @@ def move(teller: Teller) -> None:
         publish_operations(policy_slug="grid", operations=[operation], reason="So.", at=AT, actor=COMMAND)
 
 
-def finished(readers: list[Reader]) -> dict[tuple[int, int], set[bytes]]:
-    """First lines of the documents that ended a look, by number before and after. Of a part, later states take hours
-    away again."""
-    collected: dict[tuple[int, int], set[bytes]] = {}
+def finished(readers: list[Reader]) -> dict[tuple[int, int, State | None], set[bytes]]:
+    """First lines of the documents that ended a look, by number before and after, and the newest state that the reader
+    knew: at the same number it is later for one that had a part. Of a part, later states take hours away again."""
+    collected: dict[tuple[int, int, State | None], set[bytes]] = {}
     for reader in readers:
         for document, data in zip(reader.documents, reader.data, strict=True):
             if not document.head.more:
-                collected.setdefault((document.head.since, document.head.number), set()).add(data.split(b"\n")[0])
+                head = document.head
+                collected.setdefault((head.since, head.number, head.seen), set()).add(data.split(b"\n")[0])
     return collected
 
 
