@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from apps.engine.algorithms import Algorithm, algorithms_of_packages, all_algorithms
 from apps.engine.decay import DECAY_FUNCTIONS
 from apps.engine.decay_function import DecayFunction
 from apps.engine.jobs import JobAlgorithm, all_job_algorithms
-from apps.engine.operators import Operator, Properties, all_operators, installed_operators
+from apps.engine.jobs.base import CaseField
+from apps.engine.operators import PAPER, Operator, Properties, all_operators, installed_operators
 from apps.engine.parameters import Parameter, read_settings
 from docsite.curves import decay_window
 from docsite.markdown import code, table
 
+_USUAL_VALUES = "a number ≥ 0"
 _PROPERTIES = {
     "isolation": "isolation",
     "proportional_redistribution": "proportional redistribution",
@@ -26,12 +29,14 @@ _PROPERTIES = {
 
 
 def tree_algorithms() -> str:
-    """A table of what holds for each, then a section each."""
+    """A table of what differs between them, a line of what holds for all, then a section each."""
     own = [each for name, each in all_algorithms().items() if name not in algorithms_of_packages().found]
-    held = table(
-        ("property", *(code(each.name) for each in own)), _property_rows(_default_properties(each) for each in own)
+    rows = _property_rows(_default_properties(each) for each in own)
+    differing = table(
+        ("property", *(code(each.name) for each in own)), [row for row in rows if row[1:] != ["yes"] * len(own)]
     )
-    return "\n\n".join([held, *(_algorithm(each) for each in own)])
+    common = ", ".join(row[0] for row in rows if row[1:] == ["yes"] * len(own))
+    return "\n\n".join([differing, f"All of them have: {common}.", *(_algorithm(each) for each in own)])
 
 
 def _default_properties(algorithm: Algorithm) -> Properties:
@@ -50,9 +55,10 @@ def _algorithm(algorithm: Algorithm) -> str:
         ("formula", code(algorithm.formula)),
         ("priority of an entry", algorithm.component),
         ("numbers of an entry", ", ".join(map(code, algorithm.fields))),
-        ("takes inherited shares", "yes" if algorithm.takes_inherit else "no"),
         ("reference", algorithm.reference),
     ]
+    if not algorithm.takes_inherit:
+        facts.append(("inherited shares", "refused"))
     parts = [
         f"### {code(algorithm.name)}: {algorithm.label}",
         "\n".join(f"- **{name}**: {text}" for name, text in facts),
@@ -62,8 +68,13 @@ def _algorithm(algorithm: Algorithm) -> str:
 
 
 def _parameters(parameters: Iterable[Parameter]) -> str:
-    rows = [(code(each.name), _label(each), each.allowed, _default(each), each.unit) for each in parameters]
-    return table(("parameter", "is", "allowed", "default", "unit"), rows) if rows else ""
+    rows = [(code(each.name), _label(each), _allowed(each), _default(each)) for each in parameters]
+    return table(("parameter", "is", "allowed", "default"), rows) if rows else ""
+
+
+def _allowed(parameter: Parameter) -> str:
+    names_unit = not parameter.unit or parameter.allowed.startswith("seconds")
+    return parameter.allowed if names_unit else f"{parameter.allowed} {parameter.unit}"
 
 
 def _label(parameter: Parameter) -> str:
@@ -76,23 +87,32 @@ def _default(parameter: Parameter) -> str:
 
 
 def operators() -> str:
-    """A section each, with its curve."""
+    """A section for each formula, with the curves of its operators."""
     own = [each for each in all_operators() if each.name not in installed_operators()]
-    return "\n\n".join(_operator(each) for each in own)
+    return "\n\n".join(_family(list(family)) for _, family in groupby(own, key=_shared_text))
 
 
-def _operator(operator: Operator) -> str:
-    absent = [words for name, words in _PROPERTIES.items() if not getattr(operator.properties, name)]
-    holds = f"Does not hold: {', '.join(absent)}." if absent else "All properties hold."
-    picture = f"![{operator.label}: priority over the actual share](pictures/operators/{operator.name}.svg)"
+def _shared_text(operator: Operator) -> tuple[object, ...]:
+    """What the operators of one section have in common."""
+    return operator.formula, operator.reference, operator.resolves, operator.schedulers, operator.properties
+
+
+def _family(family: list[Operator]) -> str:
+    first = family[0]
+    absent = [words for name, words in _PROPERTIES.items() if not getattr(first.properties, name)]
+    missing = f"Does not hold: {', '.join(absent)}." if absent else ""
+    label = first.label if len(family) == 1 else first.label.partition(",")[0]
+    pictures = [
+        f"![{each.label}: priority over the actual share](pictures/operators/{each.name}.svg)" for each in family
+    ]
+    source = first.reference.replace(PAPER, "operators paper")
     return "\n\n".join(
         part
         for part in (
-            f"### {code(operator.name)}: {operator.label}",
-            picture,
-            f"F(t, s) = {code(operator.formula)}. {operator.resolves} {holds}",
-            operator.schedulers,
-            f"*{operator.reference}*",
+            f"### {', '.join(code(each.name) for each in family)}: {label}",
+            "\n".join(pictures),
+            f"F(t, s) = {code(first.formula)} ({source}). {first.resolves} {missing}".rstrip(),
+            first.schedulers,
         )
         if part
     )
@@ -104,14 +124,14 @@ def decay_functions() -> str:
 
 
 def _decay(law: DecayFunction) -> str:
-    shown = ", ".join(f"{name} = {value:g}" for name, value in decay_window(law.name).settings.items())
+    shown = ", ".join(f"{name} = {value:g}" for name, value in decay_window(law.name).settings.items() if value)
     picture = f"![{law.label}: weight over age](pictures/decay/{law.name}.svg)"
     parts = [
         f"### {code(law.name)}: {law.label}",
         picture,
-        f"weight = {code(law.formula)}. {law.reference[0].upper()}{law.reference[1:]}.",
+        f"weight = {code(law.formula)}. {law.reference[0].upper()}{law.reference[1:]}."
+        + (f" The curve has {code(shown)}." if shown else ""),
         _parameters(law.parameters),
-        f"The curve is drawn with {code(shown)}." if shown else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -124,8 +144,8 @@ def job_algorithms() -> str:
 def _job_algorithm(algorithm: JobAlgorithm) -> str:
     variants = table(("variant", "changes"), [(code(each.setting), each.changes) for each in algorithm.variants])
     fields = table(
-        ("field of a case", "is", "allowed", "default"),
-        [(code(each.name), each.label, each.allowed, _plain(each.default)) for each in algorithm.fields],
+        ("field of a case", "is", "default"),
+        [(code(each.name), _meaning(each), _plain(each.default)) for each in algorithm.fields],
     )
     parts = [
         f"### {code(algorithm.name)}: {algorithm.label}",
@@ -135,6 +155,10 @@ def _job_algorithm(algorithm: JobAlgorithm) -> str:
         variants if algorithm.variants else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _meaning(field: CaseField) -> str:
+    return field.label if field.allowed == _USUAL_VALUES else f"{field.label}: {field.allowed}"
 
 
 def _plain(default: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.urls import URLPattern, URLResolver
@@ -65,14 +65,24 @@ def page() -> str:
     meaning = table(
         ("scope", "a token with it may"), [(code(value), str(label)) for value, label in Token.Scope.choices]
     )
-    grouped: dict[str, list[tuple[str, str, str]]] = {}
+    grouped: dict[str, dict[str, dict[str, list[str]]]] = {}
     for path, method, scopes in routes():
-        grouped.setdefault(_group(path), []).append((method, code(path), _needed(scopes)))
+        grouped.setdefault(_group(path), {}).setdefault(path, {}).setdefault(_needed(scopes), []).append(method)
     sections = [
-        f"## {name}\n\n" + table(("method", "route below `/api/v1/`", "scope"), rows)
-        for name, rows in sorted(grouped.items())
+        f"## {name}\n\n" + table(("route below `/api/v1/`", "GET", "others"), [_row(*each) for each in by_path.items()])
+        for name, by_path in sorted(grouped.items())
     ]
     return "\n\n".join([f"## Scopes\n\n{meaning}", *sections])
+
+
+def _row(path: str, methods_by_scopes: Mapping[str, Sequence[str]]) -> tuple[str, str, str]:
+    reading = [scopes for scopes, methods in methods_by_scopes.items() if "GET" in methods]
+    others = [
+        f"{', '.join(methods)}: {scopes}"
+        for scopes, every in methods_by_scopes.items()
+        if (methods := [method for method in every if method != "GET"])
+    ]
+    return code(path), ", ".join(reading), "; ".join(others)
 
 
 def _group(path: str) -> str:
