@@ -46,13 +46,19 @@ def density_table(by_operator: dict[str, np.ndarray[tuple[int], np.dtype[np.floa
     return lines + [row(name, *shares) for name, shares in shown.items()]
 
 
-def figure_table(reading: job_size.NamedReading) -> list[str]:
-    lines = head("operator", *job_size.COLUMNS)
-    found = job_size.cells(reading.reading)
+def figure_table() -> list[str]:
+    """Bits at balance, over and under target: as published, and by each reading."""
+    by_reading = [job_size.cells(reading.reading) for reading in job_size.READINGS]
+    lines = head("operator", "published", *(reading.name for reading in job_size.READINGS))
     for name in SEVEN:
-        cells = [cell for cell in found if cell.operator == name]
-        lines.append(row(name, *(f"{cell.bits or '> 20'} ({cell.published})" for cell in cells)))
+        columns: list[list[object]] = [[cell.published for cell in by_reading[0] if is_shown(cell, name)]]
+        columns += [[cell.bits or "> 20" for cell in cells if is_shown(cell, name)] for cells in by_reading]
+        lines.append(row(name, *(", ".join(map(str, bits)) for bits in columns)))
     return lines
+
+
+def is_shown(cell: job_size.Cell, operator: str) -> bool:
+    return cell.operator == operator and cell.column != "overall"
 
 
 def order_table() -> list[str]:
@@ -69,7 +75,7 @@ def tables() -> dict[str, list[str]]:
         "definition": definition_table(),
         "input density": density_table({name: density.input_density(op, 8) for name, op in ours.items()}),
         "local density at 0.1": density_table({name: density.local_density(op, 0.1, 8) for name, op in ours.items()}),
-        **{f"figure 17, {reading.name}": figure_table(reading) for reading in job_size.READINGS},
+        "figure 17": figure_table(),
         "orders": order_table(),
     }
 
