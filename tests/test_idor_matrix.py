@@ -1499,6 +1499,8 @@ HIDDEN = [
     ("/usage/imports/{}/", "{import_id}", "999999"),
     ("/api/v1/search?q={}", "bob", "xyz"),
     ("/search/?q={}", "bob", "xyz"),
+    ("/api/v1/search?q={}&only=jobs", "2", "77777"),
+    ("/search/?q={}&in=jobs", "2", "77777"),
     ("/search/?q=why+is+alice+behind+{}", "bob", "xyz"),
     ("/search/?q=when+is+{}+on+target", "bob", "xyz"),
     ("/search/?q=what+changed+in+{}", "bob", "xyz"),

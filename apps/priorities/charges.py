@@ -18,7 +18,7 @@ from apps.accounts.models import Account, Token
 from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import NotAllowed, NotFound
 from apps.mapping.permissions import MapRights
-from apps.mapping.rules.resolver import UNMAPPED
+from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.policies.access.scope import rules_all
 from apps.policies.models import Policy
@@ -51,8 +51,7 @@ class ChargedJob:
     @property
     def path(self) -> str:
         """Of its entry by the current rules, which are loaded on first use; "" if unmapped."""
-        entry = self._reader.entry_of(self.account)
-        return "" if entry == UNMAPPED else self._reader.view.tree.path(entry)
+        return self._reader.path_of(self.account)
 
     @property
     def counted_local(self) -> float | None:
@@ -111,6 +110,29 @@ def list_charges(
     jobs = [reader.charged(row) for row in found[:limit]]
     following = found[limit - 1].pk if len(found) > limit else None
     return ChargesPage(reader.policy, reader.view.settings, reader.as_of, jobs, following, reader.reads_all)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedJob:
+    """A job record found by its number. path: of its entry in the policy; "" if unmapped."""
+
+    record: Record
+    path: str
+
+
+def find_by_number(*, policy_slug: str, job: str, source: str = "", limit: int, actor: Actor) -> list[NumberedJob]:
+    """Records of a job, or of a task of an array, whose charge the actor may read, newest first; at most `limit`.
+
+    Rules and own accounts are loaded and records of others left out before records are read, so that the number of a
+    hidden job takes as long as one that doesn't exist.
+    """
+    reader = _open(policy_slug, actor)
+    account_of = _of_job(job, source, reader.load_readable())
+    accounts = Account.objects.filter(pk__in={0, *account_of.values()})  # also for a number that no record has
+    readable = {account.pk for account in accounts if reader.may_read(account)}
+    ids = [record for record, account in account_of.items() if account in readable]
+    rows = _newest_first(_listed_records().filter(pk__in=ids), None)
+    return [NumberedJob(row, reader.path_of(row.account)) for row in rows[:limit]]
 
 
 def _newest_first(rows: QuerySet[Record], before: int | None) -> QuerySet[Record]:
@@ -232,6 +254,10 @@ class _Reader:
         return MapRights(self.policy, self.view.tree, self.actor, self.view.now)
 
     @cached_property
+    def _resolver(self) -> Resolver:
+        return load_rule_set(self.policy, self.view.tree).on(self.view.tree)
+
+    @cached_property
     def _own_times_since(self) -> dict[int, float]:
         sources = list(Source.objects.values_list("pk", flat=True))
         return since_by_source(window_of(self.view.settings.window), sources=sources, to_at=self.as_of)
@@ -248,10 +274,23 @@ class _Reader:
         """The account's entry by the current rules; UNMAPPED if there is none."""
         if account.pk not in self._entries:
             key = AccountKey(*(getattr(account, name) for name in AccountKey._fields))
-            rule_set = load_rule_set(self.policy, self.view.tree)
-            entry = rule_set.on(self.view.tree).resolve(key).entry
+            entry = self._resolver.resolve(key).entry
             self._entries[account.pk] = UNMAPPED if entry == 0 else entry
         return self._entries[account.pk]
+
+    def path_of(self, account: Account) -> str:
+        entry = self.entry_of(account)
+        return "" if entry == UNMAPPED else self.view.tree.path(entry)
+
+    def load_readable(self) -> list[int] | None:
+        """Load what `may_read` needs. Ids of the only accounts that the actor may read; None: it depends on entries."""
+        if self.reads_all:
+            return None
+        own = list(self.own)
+        if not self._reads_policies or not self._rights.reads_anywhere:
+            return own
+        self._resolver  # noqa: B018 - loaded now, whether or not there is such a job
+        return None
 
     def may_read(self, account: Account) -> bool:
         """Whether the actor owns it, may read names at its entry (the root if unmapped), or is an administrator."""
@@ -290,10 +329,14 @@ def _records() -> QuerySet[Record]:
     return Record.objects.select_related("account", "job_class", "source").annotate(has_overlap=Exists(overlaps))
 
 
+def _listed_records() -> QuerySet[Record]:
+    """Records of sources that are not archived. Those of peers have no names."""
+    return _records().filter(source__archived_at=None).exclude(source__kind=Source.Kind.PEER)
+
+
 def _candidates(reader: _Reader, *, job: str, source: str, account: str) -> QuerySet[Record]:
     """Records by the narrowest filter given. The caller checks each record's permission."""
-    # Records of peers have no names.
-    rows = _records().filter(source__archived_at=None).exclude(source__kind=Source.Kind.PEER)
+    rows = _listed_records()
     if source:
         rows = rows.filter(source__slug=source)
     if account:
@@ -305,7 +348,7 @@ def _candidates(reader: _Reader, *, job: str, source: str, account: str) -> Quer
         newest = Record.objects.order_by("-pk").values_list("pk", flat=True)[_NEWEST_OF_SOURCE:][:1]
         rows = rows.filter(pk__gt=next(iter(newest), 0))
     if job:
-        rows = rows.filter(pk__in=_of_job(job, source))
+        rows = rows.filter(pk__in=list(_of_job(job, source)))
     return rows
 
 
@@ -319,21 +362,32 @@ WITH RECURSIVE clusters AS (
         SELECT min(cluster) FROM usage_record
         WHERE source_id = known.source_id AND usage_record.cluster > known.cluster)
     FROM clusters AS known WHERE known.cluster IS NOT NULL)
-SELECT record.id FROM clusters
+SELECT record.id, record.account_id FROM clusters
 CROSS JOIN LATERAL (
-    SELECT id FROM usage_record WHERE source_id = clusters.source_id AND cluster = clusters.cluster
+    SELECT id, account_id FROM usage_record WHERE source_id = clusters.source_id AND cluster = clusters.cluster
         AND ((job = %(job)s) OR (job = %(array)s AND array_task = %(task)s))
+        AND (%(accounts)s::bigint[] IS NULL OR account_id = ANY(%(accounts)s))
     ORDER BY id DESC LIMIT 2000) AS record
 WHERE clusters.cluster IS NOT NULL
 """
 
 
-def _of_job(text: str, source: str) -> list[int]:
-    """Ids of records of a job by its number: 4711, or 4711_3 and 4711[3] for a task of an array."""
+def _of_job(text: str, source: str, accounts: list[int] | None = None) -> dict[int, int]:
+    """Records of a job by its number: 4711, or 4711_3 and 4711[3] for a task of an array. Id → id of the account.
+
+    accounts: ids of the only accounts whose records are returned; None: all.
+    """
     array, _mark, task = text.rstrip("]").replace("[", "_").rpartition("_")
     with connection.cursor() as cursor:
-        cursor.execute(_OF_JOB, {"source": source, "job": text, "array": array, "task": task})
-        return [row[0] for row in cursor.fetchall()]
+        parameters = {
+            "source": source,
+            "job": text,
+            "array": array if task else "",
+            "task": task,
+            "accounts": accounts,
+        }
+        cursor.execute(_OF_JOB, parameters)
+        return dict(cursor.fetchall())
 
 
 def _held(record: Record) -> list[tuple[float, float]]:

@@ -55,6 +55,7 @@ class QueueTable:
     terms: F8  # (jobs, len(TERMS))
     taken_at: datetime | None = None
     _by_job: dict[str, int] = field(default_factory=dict, repr=False)
+    _arrays: dict[str, list[int]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def number(self) -> F8:
@@ -66,13 +67,29 @@ class QueueTable:
         return len(self.job)
 
     def index_of(self, job: str) -> int | None:
-        """Index of a job by its number, or by `number_task`."""
+        """Index of a job by its number, or of a task by `12_3` or `12[3]`, also among tasks that wait together."""
         if not self._by_job:
             for i, (name, task) in enumerate(zip(self.job, self.array_task, strict=True)):
                 self._by_job.setdefault(name, i)
                 if task:
                     self._by_job.setdefault(f"{name}_{task}", i)
-        return self._by_job.get(job)
+                    self._arrays.setdefault(name, []).append(i)
+        if job in self._by_job:
+            return self._by_job[job]
+        array, _mark, task = job.removesuffix("]").replace("[", "_").rpartition("_")
+        if not re.fullmatch(r"[0-9]{1,9}", task):
+            return None
+        rows = self._arrays.get(array, ())
+        return next((i for i in rows if _has_task(self.array_task[i], int(task))), None)
+
+
+def _has_task(tasks: str, task: int) -> bool:
+    """Whether tasks as a scheduler lists them (`3`, `1-9:2,12%4`: at most four at a time) include this one."""
+    for part in tasks.partition("%")[0].split(","):
+        match = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([1-9][0-9]*))?)?", part)
+        if match is not None and task in range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1)):
+            return True
+    return False
 
 
 def read_queue(rows: Any) -> QueueTable:

@@ -89,6 +89,24 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
         NotFound: no listing has it, or the actor may not see it.
         Conflict: several schedulers have a job with this number (`several_schedulers`); `fields` name them.
     """
+    places = find_in_queues(job=job, at=at, actor=actor, policy_slug=policy_slug, scheduler=scheduler)
+    if not places:
+        raise NotFound(_("No listing has a waiting job %(job)s that you may see.") % {"job": job[:40]})
+    if len(places) > 1:
+        fields = [FieldProblem("scheduler", queue.scheduler.name) for queue, _i in places]
+        names = ", ".join(each.message for each in fields)
+        message = _("Several schedulers have a job of this number: name one of %(names)s.") % {"names": names}
+        raise Conflict(message, code="several_schedulers", fields=fields)
+    return explain_waiting(*places[0])
+
+
+def find_in_queues(
+    *, job: str, at: datetime, actor: Actor, policy_slug: str = "", scheduler: str = ""
+) -> list[tuple[VisibleQueue, int]]:
+    """The listings with a job of this number that the actor may see, each with its index.
+
+    What the actor may see is computed before the number is looked up: a hidden job takes as long as a missing one.
+    """
     slugs = [one.slug for one in list_policies(actor=actor) if policy_slug in ("", one.slug)]
     known = Scheduler.objects.select_related("policy").filter(policy__slug__in=slugs)
     places: list[tuple[VisibleQueue, int]] = []
@@ -100,14 +118,7 @@ def find_waiting(*, job: str, at: datetime, actor: Actor, policy_slug: str = "",
         i = None if queue is None else queue.table.index_of(job)
         if queue is not None and i is not None and queue.seen[i]:
             places.append((queue, i))
-    if not places:
-        raise NotFound(_("No listing has a waiting job %(job)s that you may see.") % {"job": job[:40]})
-    if len(places) > 1:
-        fields = [FieldProblem("scheduler", queue.scheduler.name) for queue, _i in places]
-        names = ", ".join(each.message for each in fields)
-        message = _("Several schedulers have a job of this number: name one of %(names)s.") % {"names": names}
-        raise Conflict(message, code="several_schedulers", fields=fields)
-    return explain_waiting(*places[0])
+    return places
 
 
 def list_waiting(

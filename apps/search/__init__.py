@@ -1,1 +1,1 @@
-"""Search across entries, people, accounts, change sets and sources."""
+"""Search across entries, people, accounts, jobs, change sets and sources."""

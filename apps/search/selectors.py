@@ -17,6 +17,7 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.selectors import READ, list_policies
 from apps.priorities.selectors.rows import open_view
 from apps.search.entries import EntryHit, EntryKind, find_entries
+from apps.search.jobs import JobHit, find_jobs
 from apps.search.name_index import Match, fold, match_of
 from apps.usage.selectors import list_source_names
 
@@ -26,7 +27,7 @@ LONGEST = 200  # characters of a query
 _NEWEST = 200  # change sets searched
 _ENTRY_KINDS: tuple[EntryKind, ...] = ("entry", "person", "account")
 
-GroupKind = Literal["entries", "people", "changes", "sources"]
+GroupKind = Literal["entries", "people", "jobs", "changes", "sources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class UserHit:
     match: Match
 
 
-Hit = EntryHit | ChangeSetHit | SourceHit | UserHit
+Hit = EntryHit | JobHit | ChangeSetHit | SourceHit | UserHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def search_everything(
     policies = sorted(list_policies(actor=actor), key=lambda policy: policy.slug != policy_slug)
     groups = [
         *(_entry_groups(policies, wanted, actor, only, most)),
+        *([Group("jobs", *find_jobs(policies, text, actor, most))] if only in (None, "jobs") else []),
         *([_find_change_sets(policies, wanted, actor, most)] if only in (None, "changes") else []),
         *([_find_sources(wanted, actor, most)] if only in (None, "sources") else []),
     ]

@@ -2,11 +2,4 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.instants import AT
-
-
-@pytest.fixture(autouse=True)
-def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
+from tests.worlds import fresh_process  # noqa: F401 - fixture

@@ -1,4 +1,4 @@
-"""Search across entries, people, accounts, change sets and usage sources."""
+"""Search across entries, people, accounts, jobs, change sets and usage sources."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from apps.api.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor
 from apps.api.inputs import read_query
 from apps.api.records import record_serializer
 from apps.api.views import APIView
+from apps.search.jobs import JobHit
 from apps.search.selectors import LONGEST, ChangeSetHit, Group, Hit, SearchResult, SourceHit, UserHit, search_everything
 
-_GROUPS = ("entries", "people", "changes", "sources")
-_KINDS = ("entry", "person", "account", "user", "change_set", "source")
+_GROUPS = ("entries", "people", "jobs", "changes", "sources")
+_KINDS = ("entry", "person", "account", "job", "user", "change_set", "source")
 
 
 class SearchFilterSerializer(serializers.Serializer[Any]):
-    q = serializers.CharField(max_length=LONGEST, help_text="Part of a name or path")
+    q = serializers.CharField(
+        max_length=LONGEST, help_text="Part of a name or path, or a job's number: 12, 12_3, source:12"
+    )
     policy = serializers.CharField(max_length=64, required=False, help_text="Policy whose hits come first")
     only = serializers.ChoiceField(_GROUPS, required=False, help_text="Only this group, with up to 100 hits")
 
@@ -37,13 +40,21 @@ class SearchHitSerializer(serializers.Serializer[Any]):
     entry = serializers.SerializerMethodField(help_text="uid of the entry")
     path = serializers.SerializerMethodField()
     rank = serializers.SerializerMethodField()
-    id = serializers.SerializerMethodField(help_text="Number of a change set, slug of a source, or user name of a user")
+    id = serializers.SerializerMethodField(
+        help_text="Number of a change set, slug of a source, user name of a user, or number of the charge of a job that"
+        " no queue lists"
+    )
+    state = serializers.SerializerMethodField(
+        help_text="Of a job: pending, held, running, finished, withdrawn or charge; of a change set its state"
+    )
 
     def get_kind(self, hit: Hit) -> str:
         if isinstance(hit, ChangeSetHit):
             return "change_set"
         if isinstance(hit, SourceHit):
             return "source"
+        if isinstance(hit, JobHit):
+            return "job"
         return "user" if isinstance(hit, UserHit) else hit.kind
 
     def get_match(self, hit: Hit) -> str:
@@ -70,9 +81,15 @@ class SearchHitSerializer(serializers.Serializer[Any]):
     def get_id(self, hit: Hit) -> str | None:
         if isinstance(hit, ChangeSetHit):
             return str(hit.id)
+        if isinstance(hit, JobHit):
+            return None if hit.record_id is None else str(hit.record_id)
         if isinstance(hit, SourceHit):
             return hit.slug
         return hit.username if isinstance(hit, UserHit) else None
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_state(self, hit: Hit) -> str | None:
+        return hit.state if isinstance(hit, JobHit | ChangeSetHit) else None
 
 
 SearchGroupSerializer = record_serializer(
@@ -95,7 +112,7 @@ class SearchView(APIView):
 
     @extend_schema(operation_id="search", parameters=[SearchFilterSerializer], responses=FoundSerializer)
     def get(self, request: Request) -> Response:
-        """Names that match, the group with the best match first.
+        """Names that match, and jobs of exactly this number, the group with the best match first.
 
         Hits that the caller may not see are left out.
         """

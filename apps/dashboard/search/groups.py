@@ -17,6 +17,7 @@ from apps.dashboard.shell import lines, presentation
 from apps.dashboard.templatetags.marks import kind_icon, kind_label
 from apps.policies.models import ChangeSet
 from apps.search.entries import EntryHit
+from apps.search.jobs import JobHit
 from apps.search.name_index import Match, fold, match_of
 from apps.search.selectors import MOST_EACH, ChangeSetHit, Group, Hit, SearchResult, SourceHit
 
@@ -27,6 +28,7 @@ LABELS = {
     "actions": gettext_lazy("Actions"),
     "entries": gettext_lazy("Entries"),
     "people": gettext_lazy("People and accounts"),
+    "jobs": gettext_lazy("Jobs"),
     "changes": gettext_lazy("Changes"),
     "sources": gettext_lazy("Usage sources"),
     "pages": gettext_lazy("Pages"),
@@ -36,7 +38,7 @@ LABELS = {
     "instead": gettext_lazy("Instead"),
 }
 _ORDER = tuple(LABELS)
-LISTED_ALONE = ("entries", "people", "changes", "sources")
+LISTED_ALONE = ("entries", "people", "jobs", "changes", "sources")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ def _trimmed(groups: Sequence[ResultGroup]) -> list[ResultGroup]:
 def _choice(hit: Hit) -> Choice:
     if isinstance(hit, EntryHit):
         return _entry(hit)
+    if isinstance(hit, JobHit):
+        return _job(hit)
     if isinstance(hit, ChangeSetHit):
         title = hit.title or _("Change set %(n)s") % {"n": hit.id}
         note = f"{ChangeSet.State(hit.state).label}, {hit.author}"
@@ -164,6 +168,26 @@ def _entry(hit: EntryHit) -> Choice:
     note = " · ".join(part for part in (place, standing(hit)) if part)
     url = lines.entry_url(hit.policy_slug, hit.uid, hit.path.rpartition("/")[2])
     return Choice(kind_icon(hit.entry_kind), hit.title, note, url, ref=f"{hit.policy_slug}:{hit.uid}")
+
+
+_JOBS = {
+    "pending": gettext_lazy("Waiting job of %(user)s"),
+    "held": gettext_lazy("Held job of %(user)s"),
+    "running": gettext_lazy("Running job of %(user)s"),
+    "finished": gettext_lazy("Finished job of %(user)s"),
+    "withdrawn": gettext_lazy("Cancelled job of %(user)s"),
+    "charge": gettext_lazy("Charge of %(user)s without a job"),
+}
+
+
+def _job(hit: JobHit) -> Choice:
+    """A result for a job: one of a scheduler's queue links to why it waits, any other to its charge."""
+    note = " · ".join((str(_JOBS[hit.state]) % {"user": hit.user}, hit.origin, hit.policy_name))
+    if hit.record_id is not None:
+        url = reverse("dashboard:charge", kwargs={"policy": hit.policy_slug, "record": hit.record_id})
+        return Choice("stack-2", hit.title, note, url)
+    url = reverse("dashboard:job-why-of", kwargs={"policy": hit.policy_slug, "job": hit.number.replace("/", "")})
+    return Choice("clock", hit.title, note, f"{url}?{urlencode({'scheduler': hit.origin})}")
 
 
 def standing(hit: EntryHit) -> str:
