@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from apps.engine.algorithms import Algorithm, algorithms_of_packages, all_algorithms
-from apps.engine.decay import DECAY_FUNCTIONS
-from apps.engine.decay_function import DecayFunction
+from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.jobs import JobAlgorithm, all_job_algorithms
 from apps.engine.jobs.base import CaseField
 from apps.engine.operators import PAPER, Operator, Properties, all_operators, installed_operators

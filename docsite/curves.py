@@ -8,7 +8,8 @@ import numpy as np
 from django.utils.safestring import SafeString
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay import DECAY_FUNCTIONS, Window, weights
+from apps.engine.decay import Window, weights
+from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.engine.operators import Operator, all_operators
 from apps.figures.elements import element, joined
 
@@ -49,7 +50,7 @@ def operator_curve(operator: Operator) -> str:
 
 def decay_window(name: str) -> Window:
     """The window that the drawing of a decay function shows: its defaults, else the numbers above."""
-    return Window(aging=name, **_SETTINGS.get(name, {}))  # type: ignore[arg-type]
+    return Window.of(name, **_SETTINGS.get(name, {}))
 
 
 def decay_curve(name: str) -> str:

@@ -16,15 +16,14 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.analytics.comparison import PolicyAlgorithm, get_algorithm_page
 from apps.core import clock
-from apps.core.errors import Invalid, NotFound
+from apps.core.errors import Conflict, Invalid, NotFound
 from apps.dashboard.algorithm.choice import number_or_text
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import answer_figure, framed
 from apps.dashboard.shell.requests import actor_of
-from apps.engine.decay import DECAY_FUNCTIONS, weights
-from apps.engine.decay_function import DecayFunction
-from apps.engine.errors import BadParameter, PackageFailed
+from apps.engine.decay import weights
+from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.parameters import Parameter
 from apps.figures import Figure
 from apps.figures.curves import policy_decay_figure
@@ -46,15 +45,18 @@ class RemainingUsage:
 
 
 def decay_phrase(window: Mapping[str, Any]) -> str:
-    """The decay as a phrase: half-life 7 d; LSF, a tenth left after 5 h. "" without decay."""
+    """The decay as a phrase: half-life 7 d; LSF, a tenth left after 5 h. "" without decay.
+
+    A function without a phrase of its own gets its label and parameters.
+    """
     function = DECAY_FUNCTIONS.get(window["aging"])
     if function is None:
-        return _("%(function)s, whose package isn’t installed") % {"function": window["aging"]}
+        return _("%(function)s, a decay function that this version doesn’t have") % {"function": window["aging"]}
     values = {
         parameter.name: _parameter_text(window, parameter.name, parameter.default) for parameter in function.parameters
     }
     has_decay = not any(window.get(name, 1) == 0 for name in ("halftime_h", "hist_hours") if name in values)
-    if function.name not in _PHRASES:  # of a package: its label and parameters
+    if function.name not in _PHRASES:
         return ", ".join([function.label, *(f"{name} {value}" for name, value in values.items())])
     return _PHRASES[function.name]() % {**values, "function": function.label} if has_decay else ""
 
@@ -88,10 +90,10 @@ def list_decay_functions() -> Sequence[DecayFunction]:
 def remaining_by_age(
     active: Mapping[str, Any], chosen: Mapping[str, Any] | None, as_of_s: float
 ) -> list[RemainingUsage]:
-    """Percent left by age; decay functions with fixed instants as of now. Empty if a package fails."""
+    """Percent left by age; decay functions with fixed instants as of now. Empty if one isn’t known."""
     try:
         columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (active, chosen or active)]
-    except (BadParameter, PackageFailed):
+    except Conflict:
         return []
     return [
         RemainingUsage(presentation.duration(age), _percent(float(old)), _percent(float(new)))
@@ -111,7 +113,7 @@ def hourly_error(window: Mapping[str, Any]) -> float | None:
     try:
         found = window_of(window)
         error = 0.0 if found.charges_by_period else 1.0 - float(weights(HOUR_S, found))
-    except (BadParameter, PackageFailed):
+    except Conflict:
         return None
     return error if error > _FINE else None
 
@@ -246,7 +248,7 @@ def decay(request: HttpRequest, policy: str) -> HttpResponse:
     if request.method == "POST":
         return _decide(request, current)
     own = str(current.settings.window["aging"])
-    usual = own if own in DECAY_FUNCTIONS else "none"  # its package is no longer installed
+    usual = own if own in DECAY_FUNCTIONS else "none"  # a package brought it to an earlier version
     return _show(request, current, _known(request.GET.get("aging") or usual))
 
 

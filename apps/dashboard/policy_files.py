@@ -108,12 +108,12 @@ def _files(request: HttpRequest, policy: str) -> HttpResponse:
         )
     except (Invalid, TooLarge) as refusal:
         return _page(request, policy, form, status=422, refusal=refusal)
-    if done.change_set is None:
-        messages.info(request, _("Nothing to change: policy and file are identical."))
-        return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
     if done.plan.ignored:
         words = ", ".join(done.plan.ignored)
         messages.info(request, _("Ignored, as policies don’t have it: %(what)s.") % {"what": words})
+    if done.change_set is None:
+        messages.info(request, _("Nothing to change: policy and file are identical."))
+        return SeeOther(reverse("dashboard:policy-files", kwargs={"policy": policy}))
     return SeeOther(_decision_url(policy, done.change_set.pk))
 
 

@@ -11,13 +11,11 @@ from typing import Generic, TypeVar
 GROUPS = (
     "fairshare.algorithms",
     "fairshare.operators",
-    "fairshare.decay_functions",
-    "fairshare.benefits",
     "fairshare.accounting_formats",
     "fairshare.policy_formats",
 )
 # Groups of earlier versions that nothing reads any more.
-REMOVED_GROUPS = ("fairshare.notice_kinds",)
+REMOVED_GROUPS = ("fairshare.notice_kinds", "fairshare.decay_functions", "fairshare.benefits")
 Brought = TypeVar("Brought")
 
 

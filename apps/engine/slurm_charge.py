@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay import SLURM_LN2, Window
+from apps.engine.decay import Window
+from apps.engine.decay_functions import SLURM_LN2
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.core.errors import FieldProblem, Invalid
-from apps.engine.decay import DECAY_FUNCTIONS, Window, weights
+from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.engine.decay import Window, weights
+from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.operators import DEFAULT_K, Operator, all_operators, get_operator
 from apps.figures import axes, traces
@@ -60,16 +61,22 @@ def policy_decay_figure(settings: PolicySettings, policy: str, query: QueryDict,
     """Draw the figure for a policy with these settings; other functions use their parameters in them, or
     the defaults.
     """
-    parameters = {
-        name: PolicySettings.from_json({"window": {**settings.window, "aging": name}}) for name in DECAY_FUNCTIONS
-    }
-    windows = {name: window_of(one.window) for name, one in parameters.items()}
+    windows = {name: _window_with(settings.window, function) for name, function in DECAY_FUNCTIONS.items()}
     options = read_decay(query)
     try:
-        return decay_figure(window_of(settings.window), windows, options, query, policy=policy, as_of_s=as_of_s)
-    except (BadParameter, PackageFailed) as error:
-        message = _("The decay function can’t be drawn: its package fails or isn’t installed.")
-        raise Invalid(message, fields=[FieldProblem("function", message)]) from error
+        own = window_of(settings.window)
+    except Conflict as error:
+        raise Invalid(error.message, fields=[FieldProblem("function", error.message)]) from error
+    return decay_figure(own, windows, options, query, policy=policy, as_of_s=as_of_s)
+
+
+def _window_with(window: Mapping[str, Any], function: DecayFunction) -> Window:
+    """The policy's window with another decay function; a linear one ends with the default window if it has no end."""
+    names = {"length_s", *(parameter.name for parameter in function.parameters)}
+    given = {name: value for name, value in window.items() if name in names}
+    if function.name == "linear" and given["length_s"] is None:
+        del given["length_s"]
+    return window_of(PolicySettings.from_json({"window": {**given, "aging": function.name}}).window)
 
 
 def decay_figure(

@@ -13,7 +13,7 @@ from apps.core.errors import NotFound
 from apps.gateway.models import OPEN, Job, Ledger
 from apps.gateway.permissions import may_use, no_ledger
 from apps.gateway.services import NOTES
-from apps.gateway.shares import Groups, load_groups, solve
+from apps.gateway.shares import Groups, books, load_groups, unknown_benefits
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.priorities.visible_entries import numbers_visible_in
@@ -42,11 +42,20 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
         "policy": policy.slug,
         "snapshot": groups.snapshot.snapshot_id,
         "rules": _rules(ledger, groups),
-        "ledger": solve(groups, groups.received(), [])["ledger"],
+        "ledger": books(groups),
         "jobs": _jobs(ledger),
         "open": _open_jobs(ledger),
-        "notes": list(NOTES),
+        "notes": [*_unknown_benefit_notes(ledger), *NOTES],
     }
+
+
+def _unknown_benefit_notes(ledger: Ledger) -> list[str]:
+    """A sentence for each function of the rules that isn't built in."""
+    return [
+        f"The benefit function {name} isn't built in: reports of jobs are refused until the rules name another one, "
+        "and the ledger stays as it is."
+        for name in unknown_benefits(ledger)
+    ]
 
 
 def has_ledger(policy_slug: str) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.benefits import read_benefit
+from apps.engine.jobs.benefits import BENEFITS, read_benefit
 from apps.gateway.models import Ledger, Received
 from apps.priorities.sam_cases import groups_below
 from apps.priorities.serving import store
@@ -97,11 +97,28 @@ def solve(groups: Groups, received: dict[str, float], jobs: list[dict[str, Any]]
     Raises:
         Invalid: an invalid field of the request.
     """
+    received_field = "running" if is_held(groups.ledger) else "benefit"
+    return _solve(groups, groups.ledger.benefit, {received_field: received}, jobs)
+
+
+def books(groups: Groups) -> dict[str, Any]:
+    """What each group has received and is owed; in no unit if the benefit function of the rules is unknown."""
+    if unknown_benefits(groups.ledger):
+        found = _solve(groups, None, {"benefit": groups.received()}, [])
+    else:
+        found = solve(groups, groups.received(), [])
+    statement: dict[str, Any] = found["ledger"]
+    return statement
+
+
+def _solve(
+    groups: Groups, benefit: object, received: dict[str, dict[str, float]], jobs: list[dict[str, Any]]
+) -> dict[str, Any]:
     ledger = groups.ledger
     case: dict[str, Any] = {
-        "algorithm": {"name": "sam", **({} if ledger.benefit is None else {"benefit": ledger.benefit})},
+        "algorithm": {"name": "sam", **({} if benefit is None else {"benefit": benefit})},
         "shares": groups.shares,
-        "running" if is_held(ledger) else "benefit": received,
+        **received,
         "priority_groups": ledger.priority_groups,
         "p_front": ledger.p_front,
         "p_back": ledger.p_back,
@@ -116,6 +133,12 @@ def solve(groups: Groups, received: dict[str, float], jobs: list[dict[str, Any]]
             f"{where} {error.message}.", code=error.code, fields=[FieldProblem(where, error.message)]
         ) from error
     return found
+
+
+def unknown_benefits(ledger: Ledger) -> list[str]:
+    """Functions of the stored rules that aren't built in: a package brought them to an earlier version."""
+    names = [ledger.benefit] if isinstance(ledger.benefit, str) else list(ledger.benefit or {})
+    return [name for name in names if name not in BENEFITS]
 
 
 def is_held(ledger: Ledger) -> bool:

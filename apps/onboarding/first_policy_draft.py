@@ -34,7 +34,7 @@ from apps.policies.formats.base import LastImport
 from apps.policies.formats.registry import get_format, guess_format, has_associations, maps_by, read_file, text_of
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import create_policy_from_tree, tree_of_document
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, without_unknown_decay
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.runs.models import Run
 from apps.usage.models import Source
@@ -374,7 +374,8 @@ def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
 
 def proposed_settings(beginning: Beginning) -> PolicySettings:
     """Settings from the file and Slurm's configuration, else defaults for a scheduler with this tree."""
-    given = PolicySettings.from_json(beginning.file_settings)
+    read, _gone = without_unknown_decay(beginning.file_settings)
+    given = PolicySettings.from_json(read)
     if "algorithm" in beginning.file_settings or not has_associations(str(beginning.facts.get("format", ""))):
         return given
     return settings_with(given, "slurm-fair-tree", float(given.window["half_life_s"]))

@@ -339,4 +339,4 @@ def _used(source: Source) -> list[GroupUsage]:
 
 
 def _settings_of(policy: Policy) -> PolicySettings:
-    return PolicySettings.from_json(get_revision(policy=policy).settings)
+    return PolicySettings.from_stored(get_revision(policy=policy).settings)

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.core.errors import FieldProblem, Invalid
-from apps.engine import decay
 from apps.engine.algorithms import all_algorithms, compute, get_algorithm, package_of, read_algorithm
+from apps.engine.decay_functions import DECAY_FUNCTIONS, decay_parameter_names
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.engine.parameters import Parameter
 from apps.policies.models import Policy
@@ -25,7 +25,6 @@ from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import clean_text
 
 RESOURCES = ("cpu_s", "gpu_s", "mem_gb_s", "node_s", "billing")
-AGINGS = decay.AGINGS
 APPROACHES = ("historical", "active", "predictive")
 _LONGEST_S = 200 * 365 * 86_400
 _MOST_FACTORS = 1_000
@@ -58,7 +57,7 @@ class PolicySettings:
         parts: dict[str, Any] = {
             "algorithm": _algorithm(checked, given.get("algorithm", {}), start["algorithm"]),
             "metric": _metric(checked, _over(checked, given, start, "metric")),
-            "window": _window(checked, given.get("window", {}), start["window"]),
+            "window": _window(checked, given["window"], start["window"]) if "window" in given else start["window"],
             "approach": _approach(checked, _over(checked, given, start, "approach")),
             "fallback_factor": checked.number(
                 given.get("fallback_factor", start["fallback_factor"]), "settings.fallback_factor", 0, 1
@@ -71,7 +70,7 @@ class PolicySettings:
 
     @classmethod
     def from_stored(cls, data: Mapping[str, Any]) -> PolicySettings:
-        """Load a revision's or snapshot's settings, even if a package that they name is no longer installed."""
+        """Load a revision's or snapshot's settings, even if the algorithm or decay function that they name is gone."""
         try:
             return cls.from_json(data)
         except Invalid:
@@ -82,7 +81,7 @@ class PolicySettings:
 
     @classmethod
     def from_operation(cls, given: Mapping[str, Any], *, base: PolicySettings) -> PolicySettings:
-        """Apply a stored operation to `base`, even if a package that either names is no longer installed."""
+        """Apply a stored operation to `base`, even if either names an algorithm or a decay function that is gone."""
         try:
             return cls.from_json(given, base=base)
         except Invalid:
@@ -103,14 +102,26 @@ class PolicySettings:
         return {part.name: deepcopy(getattr(self, part.name)) for part in fields(self)}
 
 
-# By part: the key that names something which a package can provide.
+# By part: the key that names something which a package provides, or provided to an earlier version.
 _NAMED_BY = {"algorithm": "name", "window": "aging"}
 
 
 def _is_gone(part: str, settings: Mapping[str, Any]) -> bool:
-    """Return whether the named algorithm or decay function is neither built in nor provided by an installed package."""
-    known = all_algorithms() if part == "algorithm" else decay.DECAY_FUNCTIONS
+    """Return whether the named algorithm or decay function is unknown here."""
+    known = all_algorithms() if part == "algorithm" else DECAY_FUNCTIONS
     return settings.get(_NAMED_BY[part], next(iter(known))) not in known
+
+
+def without_unknown_decay(settings: Any) -> tuple[Any, str]:
+    """A document's settings without a window whose decay function is unknown, and the function's name, else "".
+
+    Packages could bring decay functions to earlier versions. Without a window the policy's own one stays.
+    """
+    window = settings.get("window") if isinstance(settings, Mapping) else None
+    aging = window.get("aging") if isinstance(window, Mapping) else None
+    if not isinstance(aging, str) or aging in DECAY_FUNCTIONS:
+        return settings, ""
+    return {part: value for part, value in settings.items() if part != "window"}, aging
 
 
 _DEFAULTS: dict[str, Json] = {
@@ -267,21 +278,21 @@ def _site_factors(checked: _Reader, metric: Json) -> list[Json]:
 
 def _window(checked: _Reader, given: object, start: Json) -> Json:
     """Validate the common window parameters and those of the chosen decay function, whose defaults fill in."""
-    of_functions = {parameter.name for function in decay.DECAY_FUNCTIONS.values() for parameter in function.parameters}
+    of_functions = set(decay_parameter_names())
     where, common = "settings.window", _DEFAULTS["window"]
     asked = checked.mapping(given, where, allowed=sorted({*common, *of_functions}))
     window = {**start, **asked}
     length = window["length_s"]
     read: Json = {
         "length_s": None if length is None else checked.whole(length, f"{where}.length_s", 1, _LONGEST_S),
-        "aging": checked.choice(window["aging"], f"{where}.aging", tuple(decay.DECAY_FUNCTIONS)),
+        "aging": checked.choice(window["aging"], f"{where}.aging", tuple(DECAY_FUNCTIONS)),
         "half_life_s": checked.whole(window["half_life_s"], f"{where}.half_life_s", 1, _LONGEST_S),
         "granularity_s": checked.whole(window["granularity_s"], f"{where}.granularity_s", 1, _LONGEST_S),
         "factor": checked.number(window["factor"], f"{where}.factor", 0, 1),
     }
     if read["aging"] == "linear" and read["length_s"] is None:
         checked.problem(f"{where}.length_s", "is needed by linear aging, which reaches 0 at the window's end")
-    function = decay.DECAY_FUNCTIONS[read["aging"]]
+    function = DECAY_FUNCTIONS[read["aging"]]
     own = {parameter.name: parameter for parameter in function.parameters if parameter.name not in read}
     for name in sorted((of_functions - set(common) - set(own)) & set(asked)):
         checked.problem(f"{where}.{name}", f"is not a parameter of aging {function.name!r}")

@@ -181,9 +181,11 @@ def _correction(row: Adjustment) -> Correction:
 
 def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]:
     """Amounts at the instant of the newest snapshot, in the metric's unit."""
-    as_of = view.as_of or view.now
+    counting, as_of = list(corrections), view.as_of or view.now
+    if not counting:
+        return []
     found: list[float] = correction_amounts(
-        list(corrections),
+        counting,
         metric=view.settings.metric,
         window=window_of(view.settings.window),
         as_of_s=as_of.timestamp(),

@@ -10,9 +10,7 @@ from django.core.checks import CheckMessage, Warning
 from apps.engine.algorithms import algorithms_of_packages, read_algorithm
 from apps.engine.algorithms.package_properties import disproved
 from apps.engine.analysis.properties import measured_algorithms, measured_operators
-from apps.engine.decay import installed_decay_functions
 from apps.engine.installed import GROUPS, REMOVED_GROUPS, Installed, package_of, unknown_groups
-from apps.engine.jobs.benefits import benefits_of_packages
 from apps.engine.operators import operators_of_packages
 from apps.policies.formats.registry import installed_formats as installed_policy_formats
 from apps.usage.parsers.registry import installed_formats
@@ -28,9 +26,7 @@ def check_packages(**_more: Any) -> list[CheckMessage]:
     groups: tuple[Installed[Any], ...] = (
         algorithms_of_packages(),
         operators_of_packages(),
-        benefits_of_packages(),
         installed_formats(),
-        installed_decay_functions(),
         installed_policy_formats(),
     )
     refused = [warning for brought in groups for warning in refused_warnings(brought)]

@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine import decay
+from apps.engine.decay_functions import BUCKET_S
 from apps.engine.slurm_charge import PeriodCharge
 from apps.priorities.metering import JobClassRow, class_factor, class_rules, site_factor
 from apps.usage import buckets
 
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
-HOUR_S = decay.BUCKET_S
+HOUR_S = BUCKET_S
 State = Literal["pending", "running", "finished", "withdrawn"]
 # Of an hour: it counts, begins after the instant, is outside the window, or is held.
 Why = Literal["counts", "after", "old", "held"]

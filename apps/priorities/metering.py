@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from django.utils.translation import gettext as _
 
+from apps.core.errors import Conflict
 from apps.engine import decay
+from apps.engine.decay_functions import BUCKET_S, DECAY_FUNCTIONS
 from apps.engine.slurm_charge import PeriodCharge
 from apps.usage.arrays import OpenRecords, UsageArrays
 from apps.usage.own_times import EndedRecords
@@ -126,7 +129,7 @@ def site_factors(code: I8 | None, sites: Sequence[str], factors: Sequence[Mappin
     return of_code[code]
 
 
-HOUR_S = decay.BUCKET_S
+HOUR_S = BUCKET_S
 
 APPROACHES = ("historical", "active", "predictive")  # each includes all usage of the one before
 
@@ -145,8 +148,14 @@ class SourceRow:
 
 
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
-    """The engine's window for the policy's settings; parameters of other decay functions are ignored."""
-    return decay.Window.of(settings["aging"], settings["length_s"], settings)
+    """The engine's window for the policy's settings; parameters of other decay functions are ignored.
+
+    Raises Conflict `no_decay_function` for a function that a package brought to an earlier version.
+    """
+    if settings["aging"] not in DECAY_FUNCTIONS:
+        message = _("This version doesn’t have the decay function “%(name)s”: choose another in the usage window.")
+        raise Conflict(message % {"name": settings["aging"]}, code="no_decay_function")
+    return decay.Window(settings["length_s"], settings["aging"], settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.core.errors import NotFound
-from apps.engine.jobs.benefits import all_benefits
+from apps.engine.jobs.benefits import BENEFITS
 from apps.policies.selectors import get_policy
 from apps.priorities.metering import weighted_resources
 from apps.priorities.serving import store
@@ -69,6 +69,6 @@ def _benefit(snapshot: ServedSnapshot) -> dict[str, Any]:
     """The metric's weights as a benefit function; {} if a resource has no benefit: then jobs must state theirs."""
     metric = snapshot.settings.metric
     names = weighted_resources(metric)
-    if not set(names) <= set(all_benefits()):
+    if not set(names) <= set(BENEFITS):
         return {}
     return {"benefit": {name: metric["weights"][name] for name in names}}

@@ -22,23 +22,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairshare_web.settings")
 import django
 django.setup()
 from apps.engine.algorithms import algorithms_of_packages
-from apps.engine.decay import Window, installed_decay_functions, weights
-from apps.engine.jobs.benefits import benefits_of_packages
 from apps.engine.operators import operators_of_packages
 from apps.policies.formats.registry import guess_format, installed_formats as policy_formats, read_file
 from apps.policies.settings import PolicySettings
-from apps.priorities.metering import window_of
 from apps.usage.parsers.registry import installed_formats
-groups = (operators_of_packages(), benefits_of_packages(), installed_decay_functions(), installed_formats(),
-          policy_formats(), algorithms_of_packages())
-window = PolicySettings.from_json({"window": {"aging": "plateau", "whole_d": 7}}).window
+groups = (operators_of_packages(), installed_formats(), policy_formats(), algorithms_of_packages())
 outline = guess_format("# outline\\nphysics 3\\n  alice 1\\n")
 tree = read_file(outline, b"# outline\\nphysics 3\\n  alice 1\\n").tree
 print(json.dumps({
     "found": sorted(name for each in groups for name in each.found),
     "refused": [each.reason for one in groups for each in one.refused],
-    "stored": {name: window[name] for name in ("aging", "whole_d", "fades_d")},
-    "weights": weights([0.0, 14 * 86_400.0, 30 * 86_400.0], window_of(window)).tolist(),
     "tree": [[tree.path(i), tree.shares[i]] for i in range(len(tree))],
     "written": "".join(outline.write(outline.fit(tree), PolicySettings())),
 }))
@@ -72,8 +65,6 @@ def test_the_package_of_the_page_is_installed_and_used(installed: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     body = json.loads(ended.stdout)
     assert body["refused"] == []
-    assert body["found"] == ["energy", "half-difference", "least-used", "minutes", "outline", "plateau"]
-    assert body["stored"] == {"aging": "plateau", "whole_d": 7.0, "fades_d": 14}
-    assert body["weights"] == [1.0, 0.5, 0.0]
+    assert body["found"] == ["half-difference", "least-used", "minutes", "outline"]
     assert body["tree"] == [["/", 1.0], ["/physics", 3.0], ["/physics/alice", 1.0]]
     assert body["written"] == "# outline\nphysics 3.0\n  alice 1.0\n"

@@ -1,4 +1,4 @@
-"""A package brings an algorithm, an operator and a benefit function; a broken one is refused and named, no more."""
+"""A package brings an algorithm and an operator; a broken one is refused and named, no more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from apps.engine.installed import GROUPS, REMOVED_GROUPS
 from apps.priorities.checks import check_packages
 from tests.conftest import REPOSITORY
 from tests.example_package.wheel import build_wheel, install_wheel
@@ -66,7 +67,7 @@ def case(**algorithm: Any) -> dict[str, Any]:
     return {"id": "x", "algorithm": algorithm, "policy": POLICY, "usage": USAGE}
 
 
-def test_an_installed_algorithm_operator_and_benefit_are_used_by_name(installed: Path) -> None:
+def test_an_installed_algorithm_and_operator_are_used_by_name(installed: Path) -> None:
     found = manage(
         "compute", "-", path=installed, given=[case(name="least-used"), case(name="aequus", operator="halfway")]
     )
@@ -81,15 +82,6 @@ def test_an_installed_algorithm_operator_and_benefit_are_used_by_name(installed:
     }
     assert least["nodes"]["/carol"]["used_per_share"] == 400
     assert halfway["nodes"]["/physics"]["priority"] == (0.75 - 330 / 430) / 2
-    jobs = {
-        "id": "x",
-        "algorithm": {"name": "sam", "benefit": "energy"},
-        "shares": {"g": 1},
-        "benefit": {"g": 10},
-        "jobs": [{"id": "j", "group": "g", "watts": 200, "run_s": 60}],
-    }
-    answer = manage("jobs", "-", path=installed, given=jobs)
-    assert answer.returncode == 0, answer.stderr
 
 
 def test_the_names_of_an_installed_package_are_unknown_without_it(tmp_path: Path) -> None:
@@ -155,21 +147,20 @@ def test_the_system_check_names_each_rejected_entry_point(installed: Path, tmp_p
     announced = (
         "[fairshare.algorithms]\naequus = taken:LEAST_USED\nleast-used = taken:LEAST_USED\nother = taken:LEAST_USED\n"
         "[fairshare.operators]\nrelative-3 = taken:HALFWAY\nseven = taken:NUMBER\n"
-        "[fairshare.benefits]\ncpu_s = taken:ENERGY\n[fairshare.accounting_formats]\nswf = taken:MINUTES\n"
+        "[fairshare.accounting_formats]\nswf = taken:MINUTES\n"
     )
     broken(tmp_path, "taken", code, announced)
     broken(tmp_path, "slip", "from fairshare_example import *\n", OF_NO_GROUP)
     found = manage("check", path=Path(f"{tmp_path}{os.pathsep}{installed}"))
     assert found.returncode == 0
     warned = [line for line in found.stderr.splitlines() if "fairshare.W001" in line]
-    assert len(warned) == 7
+    assert len(warned) == 6
     for named in (
         ("fairshare.algorithms", "'aequus'"),
         ("fairshare.algorithms", "'least-used'", "fairshare-example"),
         ("fairshare.algorithms", "'least-used'", "'other'"),
         ("fairshare.operators", "'relative-3'"),
         ("fairshare.operators", "Operator", "int"),
-        ("fairshare.benefits", "'cpu_s'"),
         ("fairshare.accounting_formats", "'swf'"),
     ):
         assert sum(all(each in line for each in named) for line in warned) == 1, named
@@ -178,6 +169,18 @@ def test_the_system_check_names_each_rejected_entry_point(installed: Path, tmp_p
     assert all("Package slip" in line for line in unread)
     assert any("'fairshare.operator'" in line for line in unread)
     assert "fairshare.operators, " in found.stderr
+
+
+@pytest.mark.parametrize("group", REMOVED_GROUPS)
+def test_the_system_check_names_each_entry_point_of_a_removed_group(group: str, tmp_path: Path) -> None:
+    """It isn't even imported, and isn't taken for a slip of the pen."""
+    path = broken(tmp_path, "from_before", "raise ImportError\n", f"[{group}]\nplateau = from_before:PLATEAU\n")
+    found = manage("check", path=path)
+    assert found.returncode == 0
+    (named,) = [line for line in found.stderr.splitlines() if "fairshare.W00" in line]
+    assert "fairshare.W004" in named
+    assert [each for each in ("Package from-before", f"'{group}'", "'plateau'") if each not in named] == []
+    assert f"Groups are {', '.join(GROUPS)}." in found.stderr
 
 
 def test_an_installed_accounting_format_is_recognised_and_read(installed: Path) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.dashboard.decay import decay_phrase, hourly_error
-from apps.engine.decay import AGINGS
+from apps.engine.arrays import FloatArray
+from apps.engine.decay import weights
+from apps.engine.decay_functions import DECAY_FUNCTIONS, decay_function
+from apps.engine.parameters import Settings, number
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.services import change_settings
 from apps.policies.settings import PolicySettings
+from apps.priorities.metering import window_of
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid
 from tests.dashboard.page import read, text_of
@@ -71,7 +76,7 @@ def test_the_heading_names_the_decay_if_there_is_one(admin: Client, window: dict
 
 def test_every_decay_function_can_be_previewed_without_a_change(admin: Client) -> None:
     before = active_window()
-    for name in AGINGS:
+    for name in DECAY_FUNCTIONS:
         answer = admin.get(PAGE, {"aging": name})
         assert answer.status_code == 200, name
         assert f"<code>{name}</code>" in answer.content.decode()
@@ -155,3 +160,21 @@ def test_only_administrators_change_the_decay_function(grid: Grid, client: Clien
 )
 def test_the_error_of_the_hour_is_named_where_decay_is_fast(window: dict[str, Any], error: float | None) -> None:
     assert hourly_error(window) == (None if error is None else pytest.approx(error))
+
+
+def test_another_function_needs_its_registration_alone(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings, REST and pages take it and its parameters from the registry."""
+    monkeypatch.setitem(DECAY_FUNCTIONS, "plateau", None)  # removed again after the test
+
+    parameter = number("whole_d", "Days that count whole", 14, 0, 99)
+
+    @decay_function("plateau", "Plateau", "1 for whole_d days", "an example", parameter)
+    def plateau(age: FloatArray, as_of_s: float, settings: Settings) -> FloatArray:
+        return np.where(age <= settings["whole_d"] * 86_400, 1.0, 0.0)
+
+    window = PolicySettings.from_json({"window": {"aging": "plateau", "whole_d": 7}}).window
+    assert weights([0, 6 * 86_400, 8 * 86_400], window_of(window)).tolist() == [1, 1, 0]
+    assert decay_phrase(window) == "Plateau, whole_d 7"
+    listed = admin.get("/api/v1/decay-functions").json()["results"]
+    assert [one["parameters"][0]["name"] for one in listed if one["name"] == "plateau"] == ["whole_d"]
+    assert admin.get("/policy/grid/decay/?aging=plateau").status_code == 200

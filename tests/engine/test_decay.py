@@ -20,11 +20,11 @@ DAY = 24 * HOUR
 WINDOWS: list[tuple[Window, Callable[[float], float]]] = [
     (Window(), lambda age: 1.0),
     (Window(length_s=2 * DAY), lambda age: 1.0 if age < 2 * DAY else 0.0),
-    (Window(aging="exponential", half_life_s=DAY), lambda age: 2 ** (-age / DAY)),
+    (Window.of(aging="exponential", half_life_s=DAY), lambda age: 2 ** (-age / DAY)),
     (Window(length_s=3 * DAY, aging="linear"), lambda age: max(0.0, 1 - age / (3 * DAY))),
-    (Window(aging="step", granularity_s=DAY, factor=0.5), lambda age: 0.5 ** math.floor(age / DAY)),
+    (Window.of(aging="step", granularity_s=DAY, factor=0.5), lambda age: 0.5 ** math.floor(age / DAY)),
     (
-        Window(length_s=5 * DAY, aging="step", granularity_s=DAY, factor=0.0),
+        Window.of(length_s=5 * DAY, aging="step", granularity_s=DAY, factor=0.0),
         lambda age: 1.0 if age < DAY else 0.0,
     ),
 ]
@@ -46,7 +46,7 @@ def test_decayed_sums_equal_one_bucket_at_a_time(
 
 
 def test_the_current_bucket_counts_completely_and_later_ones_do_not() -> None:
-    window = Window(aging="exponential", half_life_s=HOUR)
+    window = Window.of(aging="exponential", half_life_s=HOUR)
     starts = [-2 * HOUR, -HOUR, -HOUR + 1, 0, HOUR]
     assert bucket_weights(starts, 0, window).tolist() == [0.5, 1.0, 1.0, 0.0, 0.0]
 
@@ -56,7 +56,7 @@ def test_a_window_ends_before_its_length() -> None:
 
 
 def test_uniform_decay_changes_no_share() -> None:
-    window = Window(aging="exponential", half_life_s=DAY)
+    window = Window.of(aging="exponential", half_life_s=DAY)
     starts = np.arange(-100, 0) * HOUR
     now, later = bucket_weights(starts, 0, window), bucket_weights(starts, 9 * DAY, window)
     np.testing.assert_allclose(now / now.sum(), later / later.sum(), rtol=1e-12)
@@ -78,5 +78,5 @@ def test_uniform_decay_changes_no_share() -> None:
 )
 def test_an_invalid_window_is_rejected(settings: dict[str, Any], place: str) -> None:
     with pytest.raises(BadParameter) as refused:
-        Window(**settings)
+        Window.of(**settings)
     assert refused.value.place == place

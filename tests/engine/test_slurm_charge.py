@@ -43,7 +43,7 @@ def charge_by_loop(start_s: int, end_s: int, as_of_s: int, *, period_s: int, pha
 def test_a_job_is_charged_as_the_controller_charges_it(
     start_s: int, ran_s: int, as_of_s: int, period_s: int, phase_s: int, cut_s: int
 ) -> None:
-    window = Window(aging="slurm", half_life_s=HALF_LIFE_S, calc_period_s=period_s, phase_s=phase_s)
+    window = Window.of(aging="slurm", half_life_s=HALF_LIFE_S, calc_period_s=period_s, phase_s=phase_s)
     charge, end_s = PeriodCharge(window, as_of_s), start_s + ran_s
     given = np.array([float(start_s)]), np.array([float(end_s)])
     whole = charge.charged_s(*given)
@@ -57,7 +57,7 @@ def test_a_job_is_charged_as_the_controller_charges_it(
 
 
 def test_only_windows_without_a_length_charge_by_period() -> None:
-    assert Window(aging="slurm", calc_period_s=300).charges_by_period
-    assert not Window(aging="slurm", calc_period_s=300, length_s=86_400).charges_by_period
+    assert Window.of(aging="slurm", calc_period_s=300).charges_by_period
+    assert not Window.of(aging="slurm", calc_period_s=300, length_s=86_400).charges_by_period
     assert not Window(aging="slurm").charges_by_period
-    assert not Window(aging="exponential", half_life_s=7_200).charges_by_period
+    assert not Window.of(aging="exponential", half_life_s=7_200).charges_by_period

@@ -10,7 +10,6 @@ import numpy as np
 
 from apps.engine.algorithms.base import Column, Components, PriorityResult, Ranking, build_result
 from apps.engine.algorithms.inputs import Compared, Prepared
-from apps.engine.jobs.benefits import Benefit
 from apps.engine.operators import Operator, Properties
 from apps.engine.parameters import Parameter, Settings, number
 from apps.usage.parsers.base import FieldNote, Parsed, Reading, RecordBatch, RecordRow, Rejection
@@ -65,10 +64,6 @@ HALFWAY = Operator(
     reference="An example",
     properties=Properties(True, False, True, False),
     off_target=lambda t, s: (t - s) / 2.0,
-)
-
-ENERGY = Benefit(
-    "energy", "Energy", "watts · run_s", "joules", ("watts", "run_s"), lambda job: job["watts"] * job["run_s"]
 )
 
 

@@ -6,9 +6,10 @@ import pytest
 from django.http import QueryDict
 
 from apps.core.errors import Invalid
-from apps.engine.decay import DECAY_FUNCTIONS, weights
+from apps.engine.decay import weights
+from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.figures import Figure
-from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayOptions, decay_figure, read_decay
+from apps.figures.curves import DAY_S, HORIZONS_DAYS, DecayOptions, decay_figure, policy_decay_figure, read_decay
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from tests.figures.schema import check_schema
@@ -25,6 +26,17 @@ def figure_for(query: str = "", own: str = "exponential") -> Figure:
 @pytest.mark.parametrize("query", ["", "age=7&function=own", "age=365&function=" + "&function=".join(DECAY_FUNCTIONS)])
 def test_the_figure_is_valid_for_plotly(query: str) -> None:
     check_schema(figure_for(query))
+
+
+@pytest.mark.parametrize("own", DECAY_FUNCTIONS)
+@pytest.mark.parametrize("length_s", [None, 20 * DAY_S])
+def test_every_function_is_compared_with_every_other(own: str, length_s: int | None) -> None:
+    if own == "linear" and length_s is None:
+        length_s = 30 * DAY_S
+    settings = PolicySettings.from_json({"window": {"aging": own, "length_s": length_s}})
+    query = QueryDict("function=" + "&function=".join(DECAY_FUNCTIONS))
+    found = policy_decay_figure(settings, "grid", query, as_of_s=AS_OF_S)
+    assert len(found.traces) == len(DECAY_FUNCTIONS)
 
 
 def test_points_are_weights_of_the_engine() -> None:

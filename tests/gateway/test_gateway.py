@@ -236,6 +236,26 @@ def test_an_invalid_benefit(gateway: Gateway, benefit: Any) -> None:
     assert not Job.objects.exists()
 
 
+def test_a_benefit_function_that_a_package_brought_is_named_and_nothing_is_booked(gateway: Gateway) -> None:
+    """The ledger of an earlier version: its amounts are shown and stay until the rules name a known function."""
+    gateway.set(entry="/", booked_at="submit", received={"physics": 30})
+    gateway.step("decide", "a", group="physics", benefit=30)
+    for benefit in ("energy", {"cpu_s": 1, "energy": 2}):
+        Ledger.objects.update(benefit=benefit)
+        found = gateway.caller.get(gateway.path).json()
+        assert (found["rules"]["benefit"], found["ledger"]["unit"]) == (benefit, "")
+        assert found["notes"][0].startswith("The benefit function energy isn't built in:")
+        for step in STEPS:
+            job = {"job": "b", "group": "physics", "benefit": 1} if step == "decide" else {"job": "a"}
+            answer = gateway.caller.post(f"{gateway.path}/{step}", job)
+            assert answer.status_code == 422, (step, answer.content)
+            assert 'unknown benefit "energy"; allowed are cpu_s' in answer.json()["detail"]
+        assert gateway.received() == {"biology": 0, "physics": 60}
+    gateway.set(entry="/", booked_at="submit", benefit="cpu_s")
+    assert gateway.step("finished", "a", benefit=20)["booked"] == 20
+    assert gateway.received() == {"biology": 0, "physics": 50}
+
+
 def test_rule_changes_are_audited(gateway: Gateway) -> None:
     gateway.set(benefit={"cpu_s": 2}, received={"physics": 5.0})
     event = AuditEvent.objects.get(verb="policy.sam_rules_set")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from apps.gateway.models import Ledger
 from tests.dashboard.page import read
 from tests.gateway.conftest import Gateway
 from tests.sign_in import sign_in
@@ -30,3 +31,11 @@ def test_ledger_jobs_and_warnings_are_shown_to_permitted_users(gateway: Gateway,
     assert "-12" in groups[1].replace("\u2212", "-"), "60 % of 30 is 18, so it has 12 too many"
     sign_in(client, gateway.site.pia)
     assert client.get("/policy/grid/sam/").status_code == 404, "she doesn't see biology"
+
+
+def test_a_benefit_function_that_is_unknown_is_named_on_the_page(gateway: Gateway, client: Client) -> None:
+    sign_in(client, gateway.site.admin)
+    gateway.set(entry="/")
+    Ledger.objects.update(benefit={"energy": 2})
+    page = read(client.get("/policy/grid/sam/"))
+    assert "The benefit function energy isn't built in" in page.texts("[data-testid=warning]")[0]

@@ -27,7 +27,8 @@ from apps.analytics.goals.records import (
 )
 from apps.engine.algorithms import PriorityResult
 from apps.engine.analysis import goals
-from apps.engine.decay import bucket_weights, get_decay_function
+from apps.engine.decay import bucket_weights
+from apps.engine.decay_functions import get_decay_function
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.recompute.corrections import Correction

@@ -23,8 +23,7 @@ from apps.api.shapes import list_response, list_schema
 from apps.api.views import APIView
 from apps.engine.algorithms import Algorithm, Parameter, algorithms_of_packages, all_algorithms, read_algorithm
 from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
-from apps.engine.decay import DECAY_FUNCTIONS
-from apps.engine.decay_function import DecayFunction
+from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.operators import Operator, Properties, all_operators, operators_of_packages
 
 READ: Scopes = {"GET": ANY}

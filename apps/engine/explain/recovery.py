@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from apps.engine.arrays import FloatArray
-from apps.engine.decay import BUCKET_S, Window, bucket_weights, weights
+from apps.engine.decay import Window, bucket_weights, weights
+from apps.engine.decay_functions import BUCKET_S
 from apps.engine.errors import BadParameter
 
 Outcome = Literal["on_target", "recovers", "never_if_nobody_runs", "not_at_this_pace", "not_within_horizon"]

@@ -1,32 +1,25 @@
-"""Benefit of a job to its group: named functions of a job's fields and their weighted sums.
-
-Other packages can add functions (`fairshare.benefits`).
-"""
+"""Benefit of a job to its group: named functions of a job's fields and their weighted sums."""
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
 
 from apps.engine.case_text import RepeatedKeys, shown
 from apps.engine.errors import BadParameter
-from apps.engine.installed import Installed, load_installed, rejection_note, require_name, require_texts
 from apps.engine.jobs.base import plain, read_number
 
 PLACE = "algorithm.benefit"
-ENTRY_POINT_GROUP = "fairshare.benefits"
 
 
 @dataclass(frozen=True)
 class Benefit:
-    """One benefit function B(j, g(j)); `needs` are the job's fields that it reads.
+    """One benefit function B(j); `needs` are the job's fields that it reads.
 
-    `of(job)` or `of(job, group)` gets these fields as doubles ≥ 0, and the name of the job's group, and returns a
-    number ≥ 0. is_held: the group has the benefit only while the job runs, otherwise it accumulates. weights: of the
-    functions in a weighted sum.
+    `of(job)` gets these fields as doubles ≥ 0 and returns a number ≥ 0, infinite beyond the largest double. is_held:
+    the group has the benefit only while the job runs, otherwise it accumulates. weights: of the functions in a
+    weighted sum.
     """
 
     name: str
@@ -34,27 +27,13 @@ class Benefit:
     formula: str
     unit: str
     needs: tuple[str, ...]
-    of: Callable[..., float]
+    of: Callable[[Mapping[str, float]], float]
     is_held: bool = False
     weights: tuple[tuple[float, Benefit], ...] = ()
 
-    def value(self, job: Mapping[str, float], group: str) -> float:
-        """B(j, g(j)) of one job."""
-        return float(self.of(job, group) if self._takes_group else self.of(job))
-
-    def parts_of(self, job: Mapping[str, float], group: str) -> dict[str, float]:
+    def parts_of(self, job: Mapping[str, float]) -> dict[str, float]:
         """The weighted benefit of each function of a weighted sum; empty for a single function."""
-        return {benefit.name: weight * benefit.value(job, group) for weight, benefit in self.weights}
-
-    @cached_property
-    def _takes_group(self) -> bool:
-        """Whether `of` requires two arguments; an optional second one isn't passed."""
-        try:
-            parameters = inspect.signature(self.of).parameters.values()
-        except (TypeError, ValueError):  # a callable without a signature
-            return False
-        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return sum(each.kind in positional and each.default is each.empty for each in parameters) > 1
+        return {benefit.name: weight * benefit.of(job) for weight, benefit in self.weights}
 
 
 def _product(name: str, label: str, unit: str, *needs: str) -> Benefit:
@@ -64,7 +43,7 @@ def _product(name: str, label: str, unit: str, *needs: str) -> Benefit:
     )
 
 
-_OURS = (
+_FUNCTIONS = (
     _product("cpu_s", "CPU time", "core-seconds", "cpus", "run_s"),
     _product("wall_s", "Wall time", "seconds", "run_s"),
     _product("jobs", "Number of jobs", "jobs"),
@@ -74,33 +53,7 @@ _OURS = (
     _product("data_gb", "Data delivered", "GB", "data_gb"),
     replace(_product("processes", "Processes running at once", "processes", "processes"), is_held=True),
 )
-_BUILT_IN = {benefit.name: benefit for benefit in _OURS}
-
-
-def all_benefits() -> dict[str, Benefit]:
-    """Built-in functions, then those of other packages (entry points `fairshare.benefits`), by name."""
-    return {**_BUILT_IN, **benefits_of_packages().found}
-
-
-@cache
-def benefits_of_packages() -> Installed[Benefit]:
-    """Benefit functions of other packages that passed their checks, and those that were rejected."""
-    return load_installed(ENTRY_POINT_GROUP, _check_benefit, is_taken=_BUILT_IN.__contains__)
-
-
-def _check_benefit(name: str, given: object) -> Benefit:
-    """Return the function, or raise ValueError unless it is complete and returns a number ≥ 0 for a job of ones."""
-    if not isinstance(given, Benefit):
-        raise ValueError(f"it must be a Benefit, not a {type(given).__name__}")
-    require_name(given, name)
-    require_texts(given, ("label", "formula", "unit"))
-    try:
-        value = given.value(dict.fromkeys(given.needs, 1.0), "group")
-    except Exception as error:  # packages may raise anything
-        raise ValueError(f"it can't be applied: {type(error).__name__}: {error}") from error
-    if not 0 <= value < math.inf:
-        raise ValueError("the benefit of a job of ones must be a number ≥ 0")
-    return given
+BENEFITS = {benefit.name: benefit for benefit in _FUNCTIONS}
 
 
 def read_benefit(given: object) -> Benefit:
@@ -127,7 +80,7 @@ def _weighted(given: Mapping[str, object]) -> Benefit:
         formula=" + ".join(f"{plain(weight)} · ({benefit.formula})" for weight, benefit in parts),
         unit="weighted units",
         needs=tuple(dict.fromkeys(need for _, benefit in parts for need in benefit.needs)),
-        of=lambda job, group: sum(weight * benefit.value(job, group) for weight, benefit in parts),
+        of=lambda job: sum(weight * benefit.of(job) for weight, benefit in parts),
         is_held=parts[0][1].is_held,
         weights=tuple(parts),
     )
@@ -135,9 +88,7 @@ def _weighted(given: Mapping[str, object]) -> Benefit:
 
 def get_benefit(name: object, place: str = PLACE) -> Benefit:
     """The benefit function of this name; BadParameter if there is none."""
-    found = all_benefits().get(name) if isinstance(name, str) else None
+    found = BENEFITS.get(name) if isinstance(name, str) else None
     if found is None:
-        allowed = ", ".join(all_benefits())
-        why = rejection_note(benefits_of_packages(), name) if isinstance(name, str) else ""
-        raise BadParameter(f"unknown benefit {shown(name)}; allowed are {allowed}{why}", place=place)
+        raise BadParameter(f"unknown benefit {shown(name)}; allowed are {', '.join(BENEFITS)}", place=place)
     return found

@@ -22,7 +22,7 @@ from apps.engine.jobs.base import (
     refuse_unknown_fields,
     refuse_unknown_in_case,
 )
-from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
+from apps.engine.jobs.benefits import BENEFITS, Benefit, read_benefit
 
 TIE = 1e-12  # relative; without it, decimal benefits would miss an exact equality
 
@@ -209,7 +209,7 @@ def _read_booking(case: Mapping[str, Any]) -> bool:
 
 def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | None) -> list[_Job]:
     """Every job in order of arrival; a priority job may omit its benefit, which isn't booked."""
-    fields = {"id", "group", "benefit", *(need for each in all_benefits().values() for need in each.needs)}
+    fields = {"id", "group", "benefit", *(need for each in BENEFITS.values() for need in each.needs)}
     found: list[_Job] = []
     for job_id, place, job in read_jobs(case):
         refuse_unknown_fields(job, fields, place)
@@ -223,15 +223,11 @@ def _read_jobs(case: Mapping[str, Any], classes: _Classes, function: Benefit | N
 
 
 def _read_job(job_id: str, job: Mapping[str, Any], group: str, place: str, function: Benefit | None) -> _Job:
-    """Read a job with its own benefit, or with that of the case's function, from the job's fields and its group."""
+    """Read a job with its own benefit, or with that of the case's function of the job's fields."""
     if function is None or job.get("benefit") is not None:
         return _Job(job_id, group, float(read_number(job, "benefit", place, minimum=0.0)))
     given = {name: float(read_number(job, name, place, minimum=0.0)) for name in function.needs}
-    try:
-        benefit, parts = function.value(given, group), function.parts_of(given, group)
-    except Exception as error:  # packages may raise anything
-        problem = f"the benefit {function.name} can't be computed: {type(error).__name__}: {error}"
-        raise BadCase(problem, place=f"{place}.benefit") from error
+    benefit, parts = float(function.of(given)), function.parts_of(given)
     if not (math.isfinite(benefit) and benefit >= 0):
         raise BadCase(f"{function.formula} gives no finite number ≥ 0", place=f"{place}.benefit")
     fields = ", ".join(f"{name} {plain(value)}" for name, value in given.items())

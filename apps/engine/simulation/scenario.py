@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from apps.engine.arrays import BoolArray
 from apps.engine.case_text import RepeatedKeys, read_id, shown
 from apps.engine.cases import Policy, read_policy
 from apps.engine.decay import Window
+from apps.engine.decay_functions import decay_parameter_names
 from apps.engine.errors import BadCase, EngineError
 from apps.engine.jobs.base import finite, read_flag, read_integer, read_number, read_table, refuse_unknown
 from apps.engine.operators import get_operator, installed_operators
@@ -203,8 +204,7 @@ def _read_window(given: object) -> Window:
         return Window()
     if not isinstance(given, dict):
         raise BadCase(f'{shown(given)} can\'t be used; an object such as {{"aging": "none"}}', place="usage.window")
-    known = tuple(field.name for field in fields(Window) if field.init)
-    refuse_unknown(given, known, "usage.window")
+    refuse_unknown(given, {"aging", "length_s", *decay_parameter_names()}, "usage.window")
     values: dict[str, Any] = {}
     for name, value in given.items():
         is_word = isinstance(value, str) or value is None
@@ -212,7 +212,7 @@ def _read_window(given: object) -> Window:
             raise BadCase(f"{shown(value)} can't be used; a finite number is allowed", place=f"usage.window.{name}")
         values[name] = value
     try:
-        return Window(**values)
+        return Window.of(**values)
     except EngineError as problem:
         raise BadCase(problem.message, place=f"usage.window.{problem.place}".rstrip(".")) from None
     except TypeError:

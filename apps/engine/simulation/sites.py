@@ -12,7 +12,8 @@ from apps.engine.algorithms import compute
 from apps.engine.algorithms.gridwide import TIE_POINTS
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.decay import BUCKET_S, Window, bucket_weights
+from apps.engine.decay import Window, bucket_weights
+from apps.engine.decay_functions import BUCKET_S
 from apps.engine.errors import BadCase
 from apps.engine.operators import DEFAULT_K, get_operator
 from apps.engine.parameters import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.files.parsed_document import DocumentBuilder, ParsedDocument
-from apps.policies.settings import PolicySettings
+from apps.policies.settings import PolicySettings, without_unknown_decay
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.names import MAX_DEPTH, PARENT
 
@@ -22,6 +22,8 @@ _KEYS = frozenset(KEYS)
 def read_document(data: object, find_lines: FindLines | None = None) -> ParsedDocument:
     """Validate a document and return its tree and settings; raise Invalid with all problems.
 
+    A window with an unknown decay function is listed in `ignored`, and the policy's own window stays.
+
     find_lines: returns the lines of a text where values of the document begin, to name lines in problems.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("root"), Mapping):
@@ -29,9 +31,14 @@ def read_document(data: object, find_lines: FindLines | None = None) -> ParsedDo
     for key in data:
         if key not in HEAD:
             raise Invalid(f"{key!r:.60} is unknown; known are policy, settings, root.", code="bad_document")
-    settings = data.get("settings") or {}
+    settings, unknown_decay = without_unknown_decay(data.get("settings") or {})
     _check_settings(settings, find_lines)
-    return _Reader(find_lines).read(data["root"], settings, str(data.get("policy", "")))
+    ignored = (
+        (f"settings.window (its decay function {unknown_decay!r:.60} is unknown; the policy's window stays)",)
+        if unknown_decay
+        else ()
+    )
+    return _Reader(find_lines).read(data["root"], settings, str(data.get("policy", "")), ignored)
 
 
 def entry_values(tree: TreeColumns, i: int, node: Any) -> dict[str, Any]:
@@ -95,7 +102,9 @@ class _Reader(DocumentBuilder):
         # By row: its position in its parent's list of children.
         self._at: list[int] = []
 
-    def read(self, root: Mapping[str, Any], settings: Mapping[str, Any], policy: str) -> ParsedDocument:
+    def read(
+        self, root: Mapping[str, Any], settings: Mapping[str, Any], policy: str, ignored: tuple[str, ...]
+    ) -> ParsedDocument:
         level = [(self._entry(-1, 0, {"name": "root", **root}), root)]
         for _ in range(MAX_DEPTH + 1):
             if not level or level[0][0] < 0:
@@ -106,7 +115,7 @@ class _Reader(DocumentBuilder):
                 for at, child in enumerate(self._listed(parent, entry))
                 if (row := self._entry(parent, at, child)) >= 0
             ]
-        return self.finish(settings=settings, policy=policy)
+        return self.finish(settings=settings, policy=policy, ignored=ignored)
 
     def _listed(self, row: int, entry: Mapping[str, Any]) -> Sequence[Any]:
         children = entry.get("children")

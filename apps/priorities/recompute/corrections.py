@@ -12,11 +12,12 @@ import numpy.typing as npt
 from django.db.models import Q
 
 from apps.engine import decay
+from apps.engine.decay_functions import BUCKET_S
 from apps.policies.models import Adjustment, Policy
 from apps.policies.tree.columns import TreeColumns
 
 F8 = npt.NDArray[np.float64]
-_HOUR_S = decay.BUCKET_S
+_HOUR_S = BUCKET_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,17 +171,13 @@ def compute(inputs: Inputs) -> Computed:
 
 
 def used_by_accounts(inputs: Inputs) -> AccountUsage:
-    """Decayed usage of each account at the instant, by source.
-
-    Raises Invalid (`package_failed`) if the decay function is from a package that fails.
-    """
-    with refusing_failed_packages():
-        return usage_of_accounts(
-            inputs.recorded,
-            metric=inputs.settings.metric,
-            window=window_of(inputs.settings.window),
-            as_of_s=inputs.as_of.timestamp(),
-        )
+    """Decayed usage of each account at the instant, by source."""
+    return usage_of_accounts(
+        inputs.recorded,
+        metric=inputs.settings.metric,
+        window=window_of(inputs.settings.window),
+        as_of_s=inputs.as_of.timestamp(),
+    )
 
 
 def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
@@ -192,13 +188,12 @@ def compute_from(inputs: Inputs, accounts: AccountUsage) -> Computed:
     tree, settings = inputs.tree, inputs.settings
     entry, joins = place_accounts(inputs.tree, inputs.rules, inputs.known, inputs.account_keys)
     code, scopes = tree.effective_scopes(local=inputs.local_only)
-    with refusing_failed_packages():
-        counted = correction_amounts(
-            inputs.corrections,
-            metric=settings.metric,
-            window=window_of(settings.window),
-            as_of_s=inputs.as_of.timestamp(),
-        )
+    counted = correction_amounts(
+        inputs.corrections,
+        metric=settings.metric,
+        window=window_of(settings.window),
+        as_of_s=inputs.as_of.timestamp(),
+    )
     own = np.stack(
         [
             apply_corrections(tree, _usage_of_entries(inputs, accounts, entry, *scope), inputs.corrections, counted)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from apps.engine import decay
 from apps.mapping.rules.rule_set import RuleSet
-from apps.policies.settings import PolicySettings, refusing_failed_packages
+from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns
 from apps.priorities.metering import (
     APPROACHES,
@@ -104,8 +104,7 @@ def simulate(
     for changes in variants:
         accounts = next((each for other, each in known if _same_usage(inputs, other, changes)), None)
         if accounts is None:
-            with refusing_failed_packages():
-                accounts = _usage_at(inputs, changes, horizons_days, is_order_independent=is_order_independent)
+            accounts = _usage_at(inputs, changes, horizons_days, is_order_independent=is_order_independent)
             known.append((changes, accounts))
         computed = []
         for days, usage in zip(horizons_days, accounts, strict=True):

@@ -40,8 +40,8 @@ from tests.priority_site import AS_OF, PROJECTS, Site
 from tests.worlds import forget_process
 
 DAY_S = 86_400.0
-WEEK = Window(aging="exponential", half_life_s=7 * DAY_S)
-USUAL = Window(length_s=90 * DAY_S, aging="exponential", half_life_s=7 * DAY_S)
+WEEK = Window.of(aging="exponential", half_life_s=7 * DAY_S)
+USUAL = Window.of(length_s=90 * DAY_S, aging="exponential", half_life_s=7 * DAY_S)
 
 
 def _past(own: list[float], group: list[float], hours: History | None = None) -> LevelPast:
@@ -150,7 +150,7 @@ def test_beyond_a_year_there_is_no_date() -> None:
     assert re.search(r"\b90\b", _texts(found)), "days that are looked ahead"
 
 
-STEPS = Window(length_s=90 * DAY_S, aging="step", granularity_s=DAY_S, factor=0.9)
+STEPS = Window.of(length_s=90 * DAY_S, aging="step", granularity_s=DAY_S, factor=0.9)
 
 
 @pytest.mark.parametrize("window", [WEEK, USUAL, Window(), STEPS], ids=["endless", "usual", "no aging", "steps"])
@@ -185,7 +185,7 @@ def test_a_window_with_little_weight_at_its_end_has_an_exact_closed_form(seed: i
     days = _past([share * rate], [rate], past)
     closed = forecast_level(standing, days, USUAL, as_of_s=as_of_s)
     # The window by a decay function without a closed form: one step an hour, equal to the half-life's.
-    stepped = Window(length_s=90 * DAY_S, aging="step", granularity_s=3600, factor=2 ** (-1 / 168))
+    stepped = Window.of(length_s=90 * DAY_S, aging="step", granularity_s=3600, factor=2 ** (-1 / 168))
     hourly = forecast_level(standing, days, stepped, as_of_s=as_of_s)
     assert (closed.method, hourly.method) == ("closed_form", "hour_by_hour")
     one, other = closed.to_target.middle, hourly.to_target.middle

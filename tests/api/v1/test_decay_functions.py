@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.engine.decay import DECAY_FUNCTIONS
+from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.policies.settings import PolicySettings
 
 

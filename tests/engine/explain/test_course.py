@@ -32,11 +32,11 @@ HOUR_S = 3600.0
 WINDOWS = [
     Window(length_s=10 * DAY_S),
     Window(length_s=20 * DAY_S, aging="linear"),
-    Window(length_s=30 * DAY_S, aging="exponential", half_life_s=3 * DAY_S),
-    Window(aging="step", granularity_s=DAY_S, factor=0.5),
-    Window(aging="exponential", half_life_s=4 * DAY_S),
-    Window(aging="pbs", decay_time_s=DAY_S, decay_factor=0.5),
-    Window(aging="flux", half_life_s=7 * DAY_S, periods=4),
+    Window.of(length_s=30 * DAY_S, aging="exponential", half_life_s=3 * DAY_S),
+    Window.of(aging="step", granularity_s=DAY_S, factor=0.5),
+    Window.of(aging="exponential", half_life_s=4 * DAY_S),
+    Window.of(aging="pbs", decay_time_s=DAY_S, decay_factor=0.5),
+    Window.of(aging="flux", half_life_s=7 * DAY_S, periods=4),
 ]
 TWO, _ = FairshareTree.from_columns(np.array([-1, 0, 0]), np.array([1.0, 30.0, 70.0]))
 
@@ -71,7 +71,7 @@ def _simulated_h(past: History, as_of_s: float, window: Window, pace: Pace, most
 def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to_one_percent(
     seed: int, share: float, rate: float, half_life_d: float
 ) -> None:
-    past, window = history(seed), Window(aging="exponential", half_life_s=half_life_d * DAY_S)
+    past, window = history(seed), Window.of(aging="exponential", half_life_s=half_life_d * DAY_S)
     as_of_s = float(past.hour_start_s[-1] + HOUR_S)
     weight = bucket_weights(past.hour_start_s, as_of_s, window)
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.3)
@@ -88,7 +88,7 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
 
 
 def test_a_pace_that_never_reaches_the_target_agrees_with_the_engine() -> None:
-    past, window = history(7), Window(aging="exponential", half_life_s=DAY_S)
+    past, window = history(7), Window.of(aging="exponential", half_life_s=DAY_S)
     as_of_s = float(past.hour_start_s[-1] + HOUR_S)
     assert _simulated_h(past, as_of_s, window, Pace(0.6, 1.0), 24 * 30) is None
     assert _simulated_h(past, as_of_s, window, Pace(0.0, 0.0), 24 * 30) is None  # no job runs: nothing changes
@@ -113,7 +113,7 @@ def test_a_course_reaches_the_target_in_the_same_hour_as_an_hourly_simulation(
 
 
 def test_the_balance_alone_gives_the_course_of_its_hours() -> None:
-    past, window = history(11), Window(aging="exponential", half_life_s=2 * DAY_S)
+    past, window = history(11), Window.of(aging="exponential", half_life_s=2 * DAY_S)
     as_of_s = float(past.hour_start_s[-1] + HOUR_S)
     weight = bucket_weights(past.hour_start_s, as_of_s, window)
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)

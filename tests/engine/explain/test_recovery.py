@@ -117,7 +117,7 @@ def test_the_hourly_simulation_agrees_with_the_closed_form(seed: int, share: flo
         past,
         target=0.4,
         as_of_s=as_of_s,
-        window=Window(aging="exponential", half_life_s=half_life_s),
+        window=Window.of(aging="exponential", half_life_s=half_life_s),
         group_rate=0.1,
         share=share,
         horizon_s=60 * DAY_S,
@@ -147,12 +147,12 @@ def test_a_finite_window_alone_brings_an_entry_back() -> None:
     ("window", "group_rate", "share", "outcome"),
     [
         (Window(), 0.0, 0.0, "never_if_nobody_runs"),
-        (Window(aging="exponential", half_life_s=DAY_S), 0.0, 0.0, "never_if_nobody_runs"),
-        (Window(aging="exponential", half_life_s=DAY_S), 1.0, 0.9, "not_at_this_pace"),
+        (Window.of(aging="exponential", half_life_s=DAY_S), 0.0, 0.0, "never_if_nobody_runs"),
+        (Window.of(aging="exponential", half_life_s=DAY_S), 1.0, 0.9, "not_at_this_pace"),
         (Window(aging="linear", length_s=5 * DAY_S), 1.0, 0.9, "not_at_this_pace"),
         (Window(aging="linear", length_s=5 * DAY_S), 1.0, 0.1, "recovers"),
-        (Window(aging="step", granularity_s=DAY_S, factor=0.5), 1.0, 0.1, "recovers"),
-        (Window(aging="step", granularity_s=DAY_S, factor=0.5), 1e-9, 0.1, "not_within_horizon"),
+        (Window.of(aging="step", granularity_s=DAY_S, factor=0.5), 1.0, 0.1, "recovers"),
+        (Window.of(aging="step", granularity_s=DAY_S, factor=0.5), 1e-9, 0.1, "not_within_horizon"),
         (Window(), 1e-9, 0.1, "not_within_horizon"),
         (Window(aging="pbs"), 0.0, 0.0, "never_if_nobody_runs"),
         (Window(aging="pbs"), 1.0, 0.9, "not_at_this_pace"),
@@ -160,8 +160,8 @@ def test_a_finite_window_alone_brings_an_entry_back() -> None:
         (Window(aging="slurm"), 0.0, 0.0, "never_if_nobody_runs"),
         (Window(aging="lsf"), 1.0, 0.9, "not_at_this_pace"),
         (Window(aging="gridengine"), 1.0, 0.1, "recovers"),
-        (Window(aging="flux", half_life_s=DAY_S), 1.0, 0.9, "not_at_this_pace"),
-        (Window(aging="flux", half_life_s=DAY_S), 0.0, 0.0, "recovers"),
+        (Window.of(aging="flux", half_life_s=DAY_S), 1.0, 0.9, "not_at_this_pace"),
+        (Window.of(aging="flux", half_life_s=DAY_S), 0.0, 0.0, "recovers"),
     ],
 )
 def test_every_window_has_its_outcomes(window: Window, group_rate: float, share: float, outcome: str) -> None:
@@ -199,12 +199,12 @@ def test_invalid_pace_and_balance_are_rejected() -> None:
     ("window", "half_life_s"),
     [
         (Window(), None),
-        (Window(aging="exponential", half_life_s=5 * DAY_S), 5 * DAY_S),
-        (Window(aging="lsf", hist_hours=5.0), 5 * 3600 * np.log(2) / np.log(10)),
-        (Window(aging="lsf", hist_hours=0.0), None),
-        (Window(aging="lsf", hist_hours=0.01), 36 * np.log(2) / np.log(10)),
-        (Window(aging="gridengine", halftime_h=0.01), 1e-3),
-        (Window(aging="slurm", half_life_s=7 * DAY_S), 7 * DAY_S * np.log(2) / 0.693),
+        (Window.of(aging="exponential", half_life_s=5 * DAY_S), 5 * DAY_S),
+        (Window.of(aging="lsf", hist_hours=5.0), 5 * 3600 * np.log(2) / np.log(10)),
+        (Window.of(aging="lsf", hist_hours=0.0), None),
+        (Window.of(aging="lsf", hist_hours=0.01), 36 * np.log(2) / np.log(10)),
+        (Window.of(aging="gridengine", halftime_h=0.01), 1e-3),
+        (Window.of(aging="slurm", half_life_s=7 * DAY_S), 7 * DAY_S * np.log(2) / 0.693),
     ],
 )
 def test_exponential_decay_functions_have_a_closed_form(window: Window, half_life_s: float | None) -> None:
@@ -216,7 +216,7 @@ def test_exponential_decay_functions_have_a_closed_form(window: Window, half_lif
 def test_the_closed_form_of_scheduler_decay_agrees_with_its_hours() -> None:
     past = history(5)
     as_of_s = float(past.hour_start_s[-1] + 3600)
-    window = Window(aging="gridengine", halftime_h=72.0)
+    window = Window.of(aging="gridengine", halftime_h=72.0)
     weight = 2.0 ** (-(as_of_s - past.hour_start_s - 3600) / (half_life_s_of(window) or 1.0))
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)
     closed = recovery(balance, group_rate=0.1, share=0.2, half_life_s=half_life_s_of(window))
@@ -234,8 +234,8 @@ def test_the_closed_form_of_scheduler_decay_agrees_with_its_hours() -> None:
         Window(aging="linear", length_s=DAY_S),
         Window(aging="pbs"),
         Window(aging="flux"),
-        Window(aging="step", granularity_s=DAY_S, factor=0.5),
-        Window(aging="exponential", half_life_s=DAY_S, length_s=DAY_S),
+        Window.of(aging="step", granularity_s=DAY_S, factor=0.5),
+        Window.of(aging="exponential", half_life_s=DAY_S, length_s=DAY_S),
     ],
 )
 def test_other_windows_have_no_closed_form(window: Window) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from apps.engine.errors import EngineError
 from apps.engine.jobs import solve_job_case
-from apps.engine.jobs.benefits import Benefit, all_benefits, benefits_of_packages
+from apps.engine.jobs.benefits import BENEFITS, Benefit
 from apps.engine.jobs.sam import fraction_after, goes_to_front
 from tests.oracles.jobs import sam_queue
 
@@ -117,40 +116,11 @@ def test_the_case_names_a_benefit_function_of_job_fields() -> None:
 
 
 def test_every_benefit_function_is_described_and_monotonic() -> None:
-    for benefit in all_benefits().values():
+    for benefit in BENEFITS.values():
         assert isinstance(benefit, Benefit)
         assert benefit.label and benefit.formula and benefit.unit  # noqa: PT018 - all three or the page has a gap
         twos, threes = (benefit.of(dict.fromkeys(benefit.needs, n)) for n in (2.0, 3.0))
         assert (threes > twos) == bool(benefit.needs)
-
-
-@pytest.fixture
-def tape_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package that brings one benefit function."""
-    (tmp_path / "tape_benefit.py").write_text(
-        "from apps.engine.jobs.benefits import Benefit\n"
-        "TAPES = Benefit('tapes', 'Tapes mounted', '10 · tapes', 'mounts', ('tapes',), lambda job: 10 * job['tapes'])\n"
-    )
-    metadata = tmp_path / "tape_benefit-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tape-benefit\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[fairshare.benefits]\ntapes = tape_benefit:TAPES\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    benefits_of_packages.cache_clear()
-    yield
-    benefits_of_packages.cache_clear()
-
-
-@pytest.mark.usefixtures("tape_package")
-def test_an_installed_package_adds_a_benefit_function() -> None:
-    assert all_benefits()["tapes"].label == "Tapes mounted"
-    assert "cpu_s" in all_benefits()
-    jobs = solved(
-        algorithm={"name": "sam", "benefit": "tapes"},
-        benefit={"g1": 20, "g2": 50},
-        jobs=[{"id": "a", "group": "g1", "tapes": 1}],
-    )
-    assert (jobs["a"]["queue"], jobs["a"]["fraction_after"]) == ("front", 30 / 80)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
-"""Benefits of SAM's queue: weighted sums, functions of the job's group, and processes that run at once."""
+"""Benefits of SAM's queue: weighted sums, and processes that run at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.engine.errors import EngineError
-from apps.engine.jobs import benefits, get_job_algorithm, solve_job_case
-from apps.engine.jobs.benefits import Benefit, all_benefits, read_benefit
+from apps.engine.jobs import get_job_algorithm, solve_job_case
+from apps.engine.jobs.benefits import BENEFITS, read_benefit
 from tests.examples import examples
 from tests.oracles.jobs import sam_queue
 
@@ -129,60 +127,19 @@ def test_cumulative_and_running_benefits_are_separate() -> None:
     assert refused_at("processes", job()) == "jobs.j.processes"
 
 
-# The group
+# Every function
 
 
-def brought(monkeypatch: pytest.MonkeyPatch, *found: Benefit) -> None:
-    """As if packages had brought these functions."""
-    known = {**all_benefits(), **{each.name: each for each in found}}
-    monkeypatch.setattr(benefits, "all_benefits", lambda: known)
-
-
-FACTORS = {"g1": 1.0, "g2": 3.0}
-BY_GROUP = Benefit(
-    "by-group",
-    "CPU time by group",
-    "factor[g] · run_s",
-    "seconds",
-    ("run_s",),
-    lambda job, group: FACTORS.get(group, 1.0) * job["run_s"],
-)
-
-
-def test_a_benefit_function_gets_the_group_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought(monkeypatch, BY_GROUP)
-    jobs = [job("a", run_s=10), job("b", "g2", run_s=10)]
-    found = solved("by-group", *jobs, benefit={"g1": 30, "g2": 30}, booked="later")["jobs"]
-    assert [each["fraction_after"] for each in found.values()] == [40 / 70, 60 / 90]
-    weighted = solved({"by-group": 2}, *jobs, benefit={"g1": 30, "g2": 30}, booked="later")["jobs"]
-    assert [each["fraction_after"] for each in weighted.values()] == [50 / 80, 90 / 120]
-
-
-def test_a_function_of_the_job_only_works_with_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of(job: Mapping[str, float], factor: float = 2.0) -> float:
-        return factor * job["run_s"]
-
-    alone = replace(BY_GROUP, name="alone", of=of)
-    assert alone.value({"run_s": 3.0}, "g2") == 6
-    assert replace(BY_GROUP, of=sum).value({}, "g2") == 0  # a built-in, which has a second parameter with a default
-    brought(monkeypatch, alone)
-    assert solved("alone", job(run_s=3), benefit={"g2": 6})["jobs"]["j"]["fraction_after"] == 0.5
-
-
-def test_a_function_that_fails_is_named_with_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(job: Mapping[str, float], group: str) -> float:
-        raise KeyError(group)
-
-    brought(monkeypatch, replace(BY_GROUP, name="failing", of=fail))
-    with pytest.raises(EngineError, match=r"failing.*KeyError") as refused:
-        solved("failing", job(run_s=1))
-    assert refused.value.place == "jobs.j.benefit"
-
-
-def test_each_installed_function_can_be_weighted() -> None:
-    for name, function in all_benefits().items():
+def test_each_function_can_be_weighted() -> None:
+    for name, function in BENEFITS.items():
         twos = dict.fromkeys(function.needs, 2.0)
-        assert read_benefit({name: 3}).value(twos, "g") == 3 * function.value(twos, "g")
+        assert read_benefit({name: 3}).of(twos) == 3 * function.of(twos)
+
+
+def test_a_function_that_a_package_brought_to_an_earlier_version_is_named() -> None:
+    assert refused_at({"cpu_s": 1, "energy": 2}, job(cpus=1, run_s=1)) == "algorithm.benefit.energy"
+    with pytest.raises(EngineError, match='unknown benefit "energy"; allowed are cpu_s, '):
+        solved("energy", job(cpus=1, run_s=1))
 
 
 # The queue

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from apps.engine import fast
-from apps.engine.decay import AGINGS, bucket_weights
+from apps.engine.decay import bucket_weights
+from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.engine.simulation import simulate
 from apps.engine.simulation.columns import execution_for
 from apps.engine.simulation.scenario import read_scenario
@@ -29,11 +30,11 @@ WINDOWS: dict[str, dict[str, Any]] = {
 
 
 def test_every_decay_function_has_an_example() -> None:
-    assert set(WINDOWS) == set(AGINGS)
+    assert set(WINDOWS) == set(DECAY_FUNCTIONS)
 
 
 @pytest.mark.usefixtures("always_compiled")
-@pytest.mark.parametrize("aging", sorted(AGINGS))
+@pytest.mark.parametrize("aging", sorted(DECAY_FUNCTIONS))
 @pytest.mark.parametrize(
     "approach",
     [pytest.param("historical", marks=pytest.mark.deep), pytest.param("active", marks=pytest.mark.deep), "predictive"],
@@ -48,7 +49,7 @@ def test_every_decay_function_applies_to_every_view(aging: str, approach: str, s
         assert simulate(small) == result
 
 
-@pytest.mark.parametrize("aging", sorted(AGINGS))
+@pytest.mark.parametrize("aging", sorted(DECAY_FUNCTIONS))
 @pytest.mark.parametrize("delay_s", [0, 1000])
 def test_aged_usage_is_the_weighted_sum_of_hours(aging: str, delay_s: float, small: dict[str, Any]) -> None:
     """Queue 0 of site 0 uses three processors for three and a half hours, from step to step, and then nothing."""

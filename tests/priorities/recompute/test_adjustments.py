@@ -69,7 +69,7 @@ def test_an_adjustment_of_an_archived_entry_is_inactive(tree: TreeColumns) -> No
 
 
 def test_an_adjustment_decays_and_is_weighted_like_usage() -> None:
-    window = decay.Window(length_s=10 * HOUR_S, aging="exponential", half_life_s=2 * HOUR_S)
+    window = decay.Window.of(length_s=10 * HOUR_S, aging="exponential", half_life_s=2 * HOUR_S)
     some = [
         correction(A, 8, hours_ago=1),
         correction(A, 8, hours_ago=3),

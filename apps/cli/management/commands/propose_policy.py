@@ -10,8 +10,8 @@ from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
+from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.onboarding.services import PolicyProposal, propose_policy
-from apps.policies.settings import AGINGS
 
 _DAY_S = 86_400
 
@@ -29,7 +29,7 @@ class Command(OperatorCommand):
             "--proportional", action="store_true", help="shares in proportion to usage, in place of equal shares"
         )
         parser.add_argument("--window-days", metavar="N|all", help="length of the window; all: unlimited")
-        parser.add_argument("--aging", choices=AGINGS, help="decay function within the window")
+        parser.add_argument("--aging", choices=tuple(DECAY_FUNCTIONS), help="decay function within the window")
         parser.add_argument("--publish", action="store_true", help="publish the change set")
         parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from apps.engine.decay import left_in_gridengine
+from apps.engine.decay_functions import left_in_gridengine
 from apps.engine.jobs.base import plain
 from apps.engine.jobs.gridengine.case import Case, Job
 from apps.engine.jobs.gridengine.line import Amount
