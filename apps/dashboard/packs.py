@@ -75,7 +75,6 @@ def file_name(pack: Mapping[str, Any], form: str) -> str:
 
 
 _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json"}
-_PRINTED = "pdf"  # a file of earlier releases: its address leads to the page, which is printed
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -105,9 +104,6 @@ def pack(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
 @require_safe
 def download(request: HttpRequest, policy: str, uid: UUID, form: str) -> HttpResponse:
     """The pack as a file: `html`, or its signed numbers as `json`."""
-    if form == _PRINTED:
-        url = reverse("dashboard:pack", kwargs={"policy": policy, "uid": uid})
-        return SeeOther(f"{url}?{request.GET.urlencode()}" if request.GET else url)
     return _file(_sealed(request, policy, uid), form)
 
 
@@ -132,8 +128,6 @@ def shared_file(request: HttpRequest, token: str, form: str) -> HttpResponse:
         sealed = _find_shared(token)
     except Archived as error:
         return _bare(render(request, "packs/ended.html", {"message": error.message}, status=status_of(error)))
-    if form == _PRINTED:
-        return _bare(SeeOther(reverse("dashboard:shared-pack", kwargs={"token": token})))
     return _bare(_file(sealed, form))
 
 

@@ -27,7 +27,7 @@ from apps.policies.publishing.direct import apply_dates
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree
 from apps.priorities.sentences.numbers import number
-from tests.dashboard.page import Page, read
+from tests.dashboard.page import Page, read, text_of
 from tests.examples import first
 from tests.instants import AT
 from tests.sign_in import sign_in
@@ -175,12 +175,28 @@ def _rows(page: Page, key: str) -> list[list[str]]:
     return [[cell.text(strip=True) for cell in row.css("th, td")] for row in rows]
 
 
-def test_addresses_of_the_former_pdf_lead_to_the_page_that_is_printed(hall: Policy, admin: Client) -> None:
-    moved = admin.get(_url(hall, "pack-file", form="pdf"), OCTOBER)
-    assert (moved.status_code, moved["Location"]) == (303, f"{_url(hall)}?from=2026-10&to=2026-10")
+def test_addresses_of_the_former_pdf_name_the_page_that_is_printed(hall: Policy, admin: Client) -> None:
+    gone = admin.get(_url(hall, "pack-file", form="pdf"), OCTOBER)
+    link = read(gone, 410).one("main a.btn")
+    assert (text_of(link), link.attributes["href"]) == (
+        "Use this page instead",
+        f"{_url(hall)}?from=2026-10&to=2026-10",
+    )
+
+
+def test_a_shared_link_to_the_former_pdf_leads_outsiders_to_the_page_of_the_same_link(
+    hall: Policy, admin: Client
+) -> None:
     address = _address(_share(admin, hall))
-    moved = Client().get(f"{address}pack.pdf")
-    assert (moved.status_code, moved["Location"], moved["X-Robots-Tag"]) == (303, address, "noindex, nofollow")
+    for reader in (Client(), admin):
+        gone = reader.get(f"{address}pack.pdf")
+        page = read(gone, 410)
+        assert "Print it to get a PDF." in text_of(page.one("main"))
+        assert page.one("main a.btn").attributes["href"] == address
+        assert b"physics" not in gone.content.replace(b"/policy/hall", b"")
+        assert (gone["X-Robots-Tag"], gone["Referrer-Policy"]) == ("noindex, nofollow", "no-referrer")
+        assert "no-store" in gone["Cache-Control"]
+        assert reader.get(address).status_code == 200
 
 
 def test_a_changed_number_breaks_the_signature(hall: Policy, admin: Client) -> None:
@@ -227,7 +243,7 @@ def test_a_link_shows_only_this_pack_until_it_expires(
     assert anybody.get(_url(hall)).status_code == 302, "the link opens no other page"
     assert anybody.get(address[:-5] + "aaaa/").status_code == 404
     monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(days=7, seconds=1)).isoformat())
-    for path in (address, f"{address}pack.pdf", f"{address}pack.json"):
+    for path in (address, f"{address}pack.json"):
         answer = anybody.get(path)
         assert answer.status_code == 410
         assert read(answer, 410).error_codes() == ["link_ended"]

@@ -125,10 +125,10 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     message = _("The page doesn’t exist, or you may not see it. Check the address, or start from the overview.")
-    return _in_shell(request, Refusal(404, _title(404), message, "not_found"))
+    return refuse_in_shell(request, Refusal(404, _title(404), message, "not_found"))
 
 
-def _in_shell(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+def refuse_in_shell(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     """Error page with navigation and search for signed-in users."""
     user = getattr(request, "user", None)  # a refusal before the session is read has none
     return refuse(request, refusal) if user is not None and user.is_authenticated else _plain(request, refusal)
