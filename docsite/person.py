@@ -7,9 +7,6 @@ from docsite.markdown import code, table
 
 
 def sections() -> str:
-    rows = [
-        [code(label), section.about, ", ".join(code(field) for field in section.fields)]
-        for label, section in SECTIONS.items()
-    ]
+    rows = [[code(label), section.about] for label, section in SECTIONS.items()]
     left_out = "\n".join(f"- {code(label)}: {why}" for label, why in LEFT_OUT.items())
-    return f"{table(['section', 'rows are', 'fields'], rows)}\n\nLeft out:\n\n{left_out}"
+    return f"{table(['section', 'rows are'], rows)}\n\nLeft out:\n\n{left_out}"
