@@ -1,0 +1,124 @@
+"""Budgets of the roads: files, calls, depth and queries of the second request on a small site.
+
+A road that exceeds its budget has become longer for every user. Shorten it, or raise the budget and say why beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.actor import Actor
+from apps.policies.changesets.drafts import open_draft
+from tests.api.small_site import Site, record
+from tests.instants import AT
+from tests.sign_in import sign_in
+from tests.worlds import fresh_process  # noqa: F401 - fixture
+
+OURS = tuple(str(Path(__file__).parent.parent / name) + "/" for name in ("apps", "fairshare_web"))
+HTMX = {"HX-Request": "true"}
+
+
+@dataclass(frozen=True)
+class Road:
+    """What a request takes. depth: most of our functions that wait for one another."""
+
+    files: int
+    calls: int
+    depth: int
+    queries: int
+
+
+# Aims of the design: frame 22, 230, 5; my priority 45, 1,500, 10; set_shares 35, 500, depth 25; a record 25, 400, 15.
+BUDGETS = {
+    "frame": Road(30, 428, 23, 7),
+    "my priority": Road(105, 6210, 29, 20),
+    "tree": Road(67, 1574, 24, 15),
+    "overview": Road(83, 1674, 26, 39),
+    "convergence": Road(61, 833, 25, 13),
+    "set_shares": Road(55, 1004, 28, 22),
+    "usage record": Road(47, 872, 24, 33),
+    "look-up": Road(21, 94, 15, 4),
+}
+
+
+class Trace:
+    """Counts the calls of functions of this repository, in the thread that opened it."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.calls = self.depth = 0
+        self._open: list[FrameType] = []
+
+    def __enter__(self) -> Trace:
+        sys.setprofile(self._on_event)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _on_event(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if not frame.f_code.co_filename.startswith(OURS):
+            return
+        if event == "call":
+            self.files.add(frame.f_code.co_filename)
+            self.calls += 1
+            self._open.append(frame)
+            self.depth = max(self.depth, len(self._open))
+        elif event == "return" and frame in self._open:
+            self._open.remove(frame)
+
+
+def road_of(ask: Callable[[], Any]) -> Road:
+    """Of the second request: the first one loads code and fills caches."""
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as queries, Trace() as trace:
+            answer = ask()
+        assert answer.status_code in (200, 201), answer.content
+    return Road(len(trace.files), trace.calls, trace.depth, len(queries))
+
+
+def requests_of(site: Site) -> dict[str, Callable[[], Any]]:
+    """A request for each road."""
+    alice, admin = (sign_in(Client(), user) for user in (site.alice, site.admin))
+    scheduler = {"Authorization": f"Bearer {site.token('priorities:read', policy_slug='grid')}"}
+    draft = open_draft(policy_slug="grid", at=AT, actor=Actor(user=site.admin, via="page"))
+    jobs = iter(range(900, 999))
+
+    def set_shares() -> Any:
+        draft.refresh_from_db()
+        values = {"op": "set_shares", "entry": str(site.uid("/physics")), "shares": str(70 + draft.version)}
+        url = f"/changes/{draft.pk}/edit/_operation"
+        return admin.post(url, {**values, "mode": "shares", "version": draft.version}, headers=HTMX)
+
+    def push() -> Any:
+        body = json.dumps([record(str(next(jobs)), "alice", "physics", 1, at=AT)])
+        return admin.post("/api/v1/usage/records?source=cluster-a", body, content_type="application/json")
+
+    return {
+        "frame": lambda: alice.get("/help/user/"),
+        "my priority": lambda: alice.get("/me/priority/"),
+        "tree": lambda: admin.get("/policy/grid/"),
+        "overview": lambda: admin.get("/"),
+        "convergence": lambda: admin.get("/policy/grid/convergence/"),
+        "set_shares": set_shares,
+        "usage record": push,
+        "look-up": lambda: Client().get("/api/v1/policies/grid/priorities?account=bob", headers=scheduler),
+    }
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_road_stays_within_its_budget(computed_site: Site, name: str) -> None:
+    road, budget = road_of(requests_of(computed_site)[name]), BUDGETS[name]
+    for what, allowed in vars(budget).items():
+        assert getattr(road, what) <= allowed, f"{name}: {road}; its budget is {budget}"
