@@ -58,20 +58,14 @@ def saved(page: Page, n: int) -> None:
 
 def test_a_panel_that_comes_late_keeps_the_typed_reason(page: Page, grid: Grid, draft: ChangeSet) -> None:
     late: list[Route] = []
-
-    def hold(route: Route) -> None:
-        late.append(route)
-
-    page.route("**/_panel?*", hold)
+    page.route("**/_panel?*", lambda route: late.append(route))
     with page.expect_request("**/_panel?*"):
         cell(page, grid, "/cms").focus()
     page.fill("#id_reason", "Half the machine")
     page.keyboard.type(" goes to cms")
     # From here on: the field may also lose the focus to the panel that comes, and is sent then.
     with page.expect_response(lambda answer: "goes+to+cms" in (answer.request.post_data or "")):
-        page.unroute("**/_panel?*", hold)
-        for route in late:
-            route.continue_()
+        page.unroute("**/_panel?*")  # continues those that are held
         expect(page.locator("#panel")).to_contain_text("cms")
         expect(page.locator("#id_reason")).to_have_value("Half the machine goes to cms")
         expect(page.locator("#id_reason")).to_be_focused()
