@@ -31,7 +31,7 @@ from apps.dashboard.allocations.forms import (
 from apps.dashboard.shell import presentation
 from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, framed
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
-from apps.figures.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
+from apps.figures.core_hours.by_name import CORE_HOUR_FIGURES, FIGURE_STATE, draw_core_hour_figure
 from apps.mapping.permissions import load_visibility, rights_in
 from apps.policies.allocations.conversion import ConversionQuery, preview_core_hours
 from apps.policies.allocations.services import AllocationTerms, create_allocation

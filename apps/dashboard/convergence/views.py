@@ -34,7 +34,7 @@ from apps.dashboard.shell.figure_frames import FigureFrame, answer_figure, frame
 from apps.dashboard.shell.requests import SeeOther, actor_of, csv_response, fragment
 from apps.explain.entry_page import get_entry_page
 from apps.figures import Figure
-from apps.figures.by_name import draw_figure, read_figure
+from apps.figures.convergence.by_name import draw_figure, read_figure
 from apps.figures.convergence.heat import LEAST_ENTRIES
 from apps.figures.convergence.labels import Links
 from apps.figures.convergence.panels import PAGE, newest_text

@@ -36,7 +36,7 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import AccountFacts, Verdict, runs_where
 from apps.explain.walk import WalkStep
 from apps.figures import Figure
-from apps.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
+from apps.figures.my_priority.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
 from apps.priorities.sentences import Message, build_message, text_of
 from apps.priorities.sentences.numbers import as_typed
 

@@ -18,7 +18,7 @@ from apps.analytics.convergence.selectors import get_series_state
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.figures import Figure
-from apps.figures.by_name import draw_figure, read_figure
+from apps.figures.convergence.by_name import draw_figure, read_figure
 from apps.figures.traces import line
 from apps.priorities.serving import store
 from tests.dashboard.grid import SLUG, Grid

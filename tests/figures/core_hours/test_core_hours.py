@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from apps.core.errors import Invalid, NotFound
 from apps.figures import Figure
-from apps.figures.by_name import draw_core_hour_figure
+from apps.figures.core_hours.by_name import draw_core_hour_figure
 from apps.policies.allocations.records import Period
 from apps.priorities.core_hour_weeks import AllocationLeft, CoreHourWeeks, WeekAmounts
 from tests.figures.schema import check_schema
