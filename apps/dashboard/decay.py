@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.analytics.comparison import PolicyAlgorithm, get_algorithm_page
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, NotFound
+from apps.core.errors import Invalid, NotFound
 from apps.dashboard.algorithm.choice import number_or_text
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell import presentation
@@ -93,7 +93,7 @@ def remaining_by_age(
     """Percent left by age; decay functions with fixed instants as of now. Empty if one isn’t known."""
     try:
         columns = [weights(SHOWN_AGES_S, window_of(window), as_of_s) for window in (active, chosen or active)]
-    except Conflict:
+    except Invalid:
         return []
     return [
         RemainingUsage(presentation.duration(age), _percent(float(old)), _percent(float(new)))
@@ -113,7 +113,7 @@ def hourly_error(window: Mapping[str, Any]) -> float | None:
     try:
         found = window_of(window)
         error = 0.0 if found.charges_by_period else 1.0 - float(weights(HOUR_S, found))
-    except Conflict:
+    except Invalid:
         return None
     return error if error > _FINE else None
 

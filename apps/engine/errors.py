@@ -48,8 +48,8 @@ class PackageFailed(EngineError):
 
     code = "package_failed"
 
-    def __init__(self, package: str, kind: str, name: str, reason: str, *, place: str = "algorithm") -> None:
-        super().__init__(f"package {package or '?'}: {kind} {name!r} failed: {reason}", place=place)
+    def __init__(self, package: str, kind: str, name: str, reason: str) -> None:
+        super().__init__(f"package {package or '?'}: {kind} {name!r} failed: {reason}", place="algorithm")
         self.package = package
         self.name = name
         self.reason = reason

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.core.errors import Conflict, FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.decay import Window, weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.errors import BadParameter, PackageFailed
@@ -63,11 +63,7 @@ def policy_decay_figure(settings: PolicySettings, policy: str, query: QueryDict,
     """
     windows = {name: _window_with(settings.window, function) for name, function in DECAY_FUNCTIONS.items()}
     options = read_decay(query)
-    try:
-        own = window_of(settings.window)
-    except Conflict as error:
-        raise Invalid(error.message, fields=[FieldProblem("function", error.message)]) from error
-    return decay_figure(own, windows, options, query, policy=policy, as_of_s=as_of_s)
+    return decay_figure(window_of(settings.window), windows, options, query, policy=policy, as_of_s=as_of_s)
 
 
 def _window_with(window: Mapping[str, Any], function: DecayFunction) -> Window:

@@ -204,7 +204,7 @@ def _count_all(policy: Policy, proposed: ProposedChange, snapshot: ServedSnapsho
             since = _from_at(wanted, snapshot.as_of)
             inputs = load_inputs(policy, as_of=snapshot.as_of, from_at=since, metrics=[wanted.metric])
             return project(inputs, Changes(head, settings), _changes_of(policy, proposed, inputs), (0,)).n_moved
-    except (BadTree, BadParameter):
+    except (BadTree, BadParameter, Invalid):
         return None
     return _moved(snapshot.totals, (head, settings), snapshot.totals, (after, wanted))
 
@@ -250,6 +250,8 @@ def _with_adjustments(
             for each in Adjustment.objects.filter(uid__in=gone)
         ),
     ]
+    if not corrections:
+        return totals
     amounts = correction_amounts(
         corrections,
         metric=settings.metric,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from django.utils.translation import gettext as _
 
-from apps.core.errors import Conflict
+from apps.core.errors import Invalid
 from apps.engine import decay
 from apps.engine.decay_functions import BUCKET_S, DECAY_FUNCTIONS
 from apps.engine.slurm_charge import PeriodCharge
@@ -147,14 +147,19 @@ class SourceRow:
         return (scope == "global" or not self.origin) and (not narrowed or self.slug in narrowed)
 
 
+def has_known_decay(settings: Mapping[str, Any]) -> bool:
+    """Whether the policy's window names a decay function of this version."""
+    return settings["aging"] in DECAY_FUNCTIONS
+
+
 def window_of(settings: Mapping[str, Any]) -> decay.Window:
     """The engine's window for the policy's settings; parameters of other decay functions are ignored.
 
-    Raises Conflict `no_decay_function` for a function that a package brought to an earlier version.
+    Raises Invalid `no_decay_function` for a function that a package brought to an earlier version.
     """
-    if settings["aging"] not in DECAY_FUNCTIONS:
+    if not has_known_decay(settings):
         message = _("This version doesn’t have the decay function “%(name)s”: choose another in the usage window.")
-        raise Conflict(message % {"name": settings["aging"]}, code="no_decay_function")
+        raise Invalid(message % {"name": settings["aging"]}, code="no_decay_function")
     return decay.Window(settings["length_s"], settings["aging"], settings)
 
 

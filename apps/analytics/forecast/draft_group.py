@@ -25,7 +25,7 @@ from apps.engine.explain import Recovery
 from apps.policies.changesets.draft_tree import Place
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
-from apps.priorities.metering import window_of
+from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
@@ -65,7 +65,7 @@ def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID])
 def _forecasts(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
     indices = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
     states = [(uid, i, state) for uid, i in indices if (state := level_state(snapshot, i)) is not None]
-    if not states:
+    if not states or not has_known_decay(snapshot.settings.window):
         return {}
     window = window_of(snapshot.settings.window)
     pasts = load_past(policy, snapshot, [i for _uid, i, _state in states], hourly=needs_hourly_usage(window))

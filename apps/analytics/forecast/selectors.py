@@ -38,7 +38,7 @@ from apps.policies.selectors import get_policy, list_policies
 from apps.policies.settings import tolerance_at
 from apps.policies.tree.columns import Mask
 from apps.priorities.entry_order import slack_of
-from apps.priorities.metering import window_of
+from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.selectors.rows import newest_or_none
 from apps.priorities.sentences import SCENARIO, TEXTS, Message, build_message
 from apps.priorities.sentences.numbers import span
@@ -318,7 +318,9 @@ def build_forecast(
 def _forecast(
     policy: Policy, snapshot: ServedSnapshot, query: AccountQuery, walk: Walk, chain: list[int], share: float | None
 ) -> Forecast:
-    pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
+    pasts = None
+    if has_known_decay(snapshot.settings.window):
+        pasts = load_past(policy, snapshot, chain, hourly=needs_hourly_usage(window_of(snapshot.settings.window)))
     return forecast_from(policy, snapshot, query, walk, chain, pasts, share)
 
 
@@ -377,13 +379,15 @@ def _level(
     tree = snapshot.tree
     name, parent = tree.name[i], tree.name[max(int(tree.parent[i]), 0)]
     state = level_state(snapshot, i)
-    window = window_of(snapshot.settings.window)
     outlook = None
     if state is None:
         messages = [build_message("forecast.not_compared", name=name)]
+    elif not has_known_decay(snapshot.settings.window):
+        messages = [build_message("forecast.no_decay_function", function=snapshot.settings.window["aging"])]
     elif past is None:
         messages = [build_message("forecast.no_days", policy=policy.name)]
     else:
+        window = window_of(snapshot.settings.window)
         computed = forecast_level(state, past, window, as_of_s=snapshot.as_of.timestamp(), share=share)
         outlook = computed if computed.is_known else None
         messages = [

@@ -82,8 +82,8 @@ _lock = Lock()
 def reconstruct(policy: Policy, at: datetime) -> ServedSnapshot | None:
     """Compute a snapshot of a past instant, equal to a recompute of it, without storing it. The last few are cached.
 
-    Its id is negative, which no stored snapshot has. None before the first usage, or if a package fails. The policy
-    must have a revision at the instant.
+    Its id is negative, which no stored snapshot has. None before the first usage, or if a package fails or the decay
+    function is unknown. The policy must have a revision at the instant.
     """
     first_at = first_usage_at()
     if first_at is None or at <= first_at:

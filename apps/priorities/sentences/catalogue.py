@@ -226,6 +226,9 @@ FORECASTS = {
     "forecast.factor_too_many_hours": _("Too much usage to forecast the factor."),
     "forecast.not_compared": _("%(name)s has no shares of its own: its members are compared one level up."),
     "forecast.no_whole_day": _("No forecast yet: usage in %(parent)s is not known for a whole day with %(name)s."),
+    "forecast.no_decay_function": _(
+        "This version doesn’t have the decay function “%(function)s”: nothing is forecast."
+    ),
     "forecast.no_days": _("Daily usage of %(policy)s is not calculated yet: the forecast follows."),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,8 @@ from apps.notices.findings import failed_recomputes
 from apps.notices.kind import PolicyPlace
 from apps.policies.files.import_export import FileImport, import_policy, plan_import
 from apps.policies.recompute_runs import queue_recompute
-from apps.policies.services import change_settings
+from apps.policies.records import NewChangeSet
+from apps.policies.services import change_settings, make_change_set, publish_change_set
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
@@ -104,23 +106,60 @@ def _patterns(patterns: Any, prefix: str = "") -> list[str]:
     return found
 
 
-# The figure says why it isn't drawn; shares of allocations ask for a query.
-REFUSED = {"/policy/grid/decay/figures/decay": 422, "/api/v1/policies/grid/allocations/shares": 422}
+# Each needs an entry, account or period.
+ASKED = (
+    "/api/v1/policies/grid/explain?account=alice",
+    "/api/v1/policies/grid/forecast?account=alice",
+    "/api/v1/policies/grid/what-if?account=alice&core_h=100",
+    "/api/v1/policies/grid/compare?one=alice&other=bob",
+    "/api/v1/policies/grid/priorities?account=alice",
+    "/api/v1/policies/grid/goal?entry=/physics&by=2026-12-10&most_lost=60",
+    "/policy/grid/goal/{uid}/?by=2026-12-10&most_lost=60",
+    "/policy/grid/decay/?aging=slurm",
+)
+# They are computed by the function alone.
+REFUSED = (
+    "/policy/grid/decay/figures/decay",
+    "/api/v1/policies/grid/what-if?account=alice&core_h=100",
+    "/api/v1/policies/grid/goal?entry=/physics&by=2026-12-10&most_lost=60",
+    "/policy/grid/goal/{uid}/?by=2026-12-10&most_lost=60",
+)
+NAMED = "This version doesn’t have the decay function “plateau”"
 
 
-def test_no_page_or_route_of_the_policy_fails(left: Site, client: Client, admin_user: User) -> None:
+def test_pages_and_routes_of_the_policy_work_or_name_the_function(left: Site, client: Client, admin_user: User) -> None:
     client.force_login(admin_user)
     store.poll()
     uid = str(load_tree(left.policy).uuid(1))
-    answers = {}
-    for pattern in sorted(set(_patterns(get_resolver().url_patterns))):
-        path = "/" + pattern.replace("<slug:policy>", "grid").replace("<str:policy>", "grid").replace("<uuid:uid>", uid)
-        if "grid" in path and "<" not in path and "^" not in path and not path.endswith("/live"):
-            answers[path] = client.get(path).status_code
-    assert len(answers) > 60
-    assert {path: status for path, status in answers.items() if status >= 409 and status != 410} == REFUSED
-    page = client.get("/policy/grid/decay/").content.decode()
+    paths = {"/" + each.replace("<slug:policy>", "grid") for each in _patterns(get_resolver().url_patterns)}
+    alone = {path for path in paths if "grid" in path and not re.search(r"<(?!uuid:uid>)|\^|/live$", path)}
+    assert len(alone) > 60
+    answers = {path: client.get(re.sub("<uuid:uid>|{uid}", uid, path)) for path in (*sorted(alone), *ASKED)}
+    named = {path for path, answer in answers.items() if answer.status_code == 422 and NAMED in answer.content.decode()}
+    assert named == set(REFUSED)
+    assert {path: answer.status_code for path, answer in answers.items() if answer.status_code >= 500} == {}
+    page = answers["/policy/grid/decay/"].content.decode()
     assert "plateau, a decay function that this version doesn’t have" in page
+    assert NAMED in answers["/api/v1/policies/grid/forecast?account=alice"].content.decode()
+
+
+def test_a_user_sees_the_last_priority_and_no_forecast(left: Site, client: Client) -> None:
+    store.poll()
+    client.force_login(User.objects.create_user("alice", "alice@example.org", "a long pass phrase"))
+    before = store.newest("grid").lookup(["alice"])[0]
+    (mine,) = client.get("/api/v1/me").json()["results"]
+    assert mine["rank"] == before["rank"]
+    assert NAMED in client.get("/api/v1/me/forecast").content.decode()
+    assert "plateau" in client.get("/").content.decode()
+
+
+def test_its_shares_can_be_changed(left: Site) -> None:
+    entry = str(load_tree(left.policy).uuid(1))
+    operation = {"op": "set_shares", "entry": entry, "shares": 7}
+    new = NewChangeSet(base_revision=left.policy.head_number, operations=[operation], reason="more")
+    made = make_change_set(policy_slug="grid", new=new, at=AS_OF, actor=COMMAND)
+    revision = publish_change_set(id=made.pk, version=made.version, reason="more", at=AS_OF, actor=COMMAND)
+    assert revision.settings["window"] == PLATEAU
 
 
 def _document(window: dict[str, Any], **settings: Any) -> bytes:
