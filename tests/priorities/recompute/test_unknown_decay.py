@@ -147,7 +147,7 @@ def test_a_user_sees_the_last_priority_and_no_forecast(left: Site, client: Clien
     store.poll()
     client.force_login(User.objects.create_user("alice", "alice@example.org", "a long pass phrase"))
     before = store.newest("grid").lookup(["alice"])[0]
-    (mine,) = client.get("/api/v1/me").json()["results"]
+    (mine,) = client.get("/api/v1/me").json()["accounts"]
     assert mine["rank"] == before["rank"]
     assert NAMED in client.get("/api/v1/me/forecast").content.decode()
     assert "plateau" in client.get("/").content.decode()
