@@ -154,7 +154,8 @@ def _clean_username(text: str) -> str:
     try:
         User._meta.get_field("username").clean(username, None)
     except ValidationError as error:
-        raise Invalid(_("Your sign-in sends no usable user name: ") + " ".join(error.messages)) from None
+        reasons = " ".join(error.messages)
+        raise Invalid(_("Your sign-in sends no usable user name: %(reasons)s") % {"reasons": reasons}) from None
     return username
 
 

@@ -20,6 +20,11 @@ class FieldProblem:
     message: str
 
 
+def problem_sentence(message: str) -> str:
+    """Return the message of a FieldProblem, which follows the field's name, as a sentence to show beside the field."""
+    return f"{message[:1].upper()}{message[1:].rstrip('.')}." if message else ""
+
+
 class DomainError(Exception):
     """An error with a stable code, a sentence that says what to do next, and the wrong fields."""
 

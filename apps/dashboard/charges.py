@@ -222,7 +222,7 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
     """The arithmetic of one job."""
     job, page = get_charge(policy_slug=policy, record_id=record, actor=actor_of(request))
     number = number_of(job)
-    crumbs = [*_crumbs(page), {"label": f"{_('Job')} {number}"}]
+    crumbs = [*_crumbs(page), {"label": _("Job %(number)s") % {"number": number}}]
     crumbs[-2]["url"] = page_url(policy)
     context = {"job": job, "policy": policy, "crumbs": crumbs, **draw(job, page)}
     return private(render(request, "dashboard/charges/charge.html", context))

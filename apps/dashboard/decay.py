@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.analytics.comparison import PolicyAlgorithm, get_algorithm_page
 from apps.core import clock
-from apps.core.errors import Invalid, NotFound
+from apps.core.errors import Invalid, NotFound, problem_sentence
 from apps.dashboard.algorithm.choice import number_or_text
 from apps.dashboard.drafts import table_views
 from apps.dashboard.shell import presentation
@@ -203,11 +203,12 @@ def _field(parameter: Parameter | None, value: str, errors: Mapping[str, str]) -
         label, hint = _("Window"), _("Such as 7 d, 36 h or 600 s; leave empty for no limit")
     else:
         label = parameter.label
-        hint = _("Such as 7 d, 36 h or 600 s") if parameter.unit == "s" else parameter.allowed.capitalize()
-        if parameter.unit == "h":
-            hint = _("0 for no decay")
+        hint = {
+            "s": _("Such as 7 d, 36 h or 600 s"),
+            "h": _("0 for no decay"),
+        }.get(parameter.unit, _("Allowed: %(values)s") % {"values": parameter.allowed})
     error = errors.get(name, "")
-    return WindowField(name, label, value, hint, error[:1].upper() + error[1:] + "." if error else "")
+    return WindowField(name, label, value, hint, problem_sentence(error))
 
 
 def _typed(parameter: Parameter, value: Any) -> str:

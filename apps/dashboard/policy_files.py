@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -28,7 +28,7 @@ from apps.policies.formats.registry import get_format, guess_format, list_format
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.services import publish_change_set, withdraw_change_set
-from apps.policies.tree.difference import Comparison, EntryChange
+from apps.policies.tree.difference import CODES, Comparison, EntryChange
 
 AUTO = "auto"
 
@@ -237,7 +237,7 @@ def _decision(
         "change_set": found,
         "comparison": comparison,
         "is_open": found.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
-        "counts": [(_(what), n) for what, n in comparison.counts() if n],
+        "counts": _counts_text(comparison),
         "entries": [_line(change) for change in comparison.entries],
         "n_more": comparison.n_entries - len(comparison.entries),
         "reason": request.POST.get("reason", found.reason),
@@ -251,6 +251,36 @@ def _decision(
     return render(request, "dashboard/policy_files/decide.html", context, status=status)
 
 
+def _counts_text(comparison: Comparison) -> str:
+    """Numbers of entries by kind of change, such as “3 added, 1 moved”; empty if only settings change."""
+    counted = [(CODES[what], n) for what, n in comparison.counts() if n]
+    return ", ".join(_count_text(code, n) % {"n": presentation.count(n)} for code, n in counted)
+
+
+def _count_text(code: str, n: int) -> str:
+    return {
+        "added": ngettext("%(n)s added", "%(n)s added", n),
+        "archived": ngettext("%(n)s archived", "%(n)s archived", n),
+        "moved": ngettext("%(n)s moved", "%(n)s moved", n),
+        "renamed": ngettext("%(n)s renamed", "%(n)s renamed", n),
+        "shares": ngettext("%(n)s with other shares", "%(n)s with other shares", n),
+        "other": ngettext("%(n)s with other changes", "%(n)s with other changes", n),
+        "target_only": ngettext("%(n)s target changed indirectly", "%(n)s targets changed indirectly", n),
+    }[code]
+
+
+# What happens to an entry of the list, by the stable code of the change.
+_CHANGE_LABELS = {
+    "added": gettext_lazy("added"),
+    "archived": gettext_lazy("archived"),
+    "moved": gettext_lazy("moved"),
+    "renamed": gettext_lazy("renamed"),
+    "shares": gettext_lazy("shares changed"),
+    "other": gettext_lazy("other fields changed"),
+    "target_only": gettext_lazy("target changed indirectly"),
+}
+
+
 def _line(change: EntryChange) -> dict[str, str]:
     """Changes of one entry, its target before and after, and whether it gains or loses."""
     before, after = change.before, change.after
@@ -262,7 +292,7 @@ def _line(change: EntryChange) -> dict[str, str]:
         kind = "gone"
     else:
         kind = "more" if after > before else "less"
-    what = ", ".join(_(word) for word in change.changes)
+    what = ", ".join(str(_CHANGE_LABELS[CODES[word]]) for word in change.changes)
     return {
         "path": change.path,
         "what": what,

@@ -173,7 +173,7 @@ def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
     n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
     text = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
     if core_s is not None:
-        text = f"{text}: {presentation.core_hours(core_s)} {_('core-h')}"
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
     return _finding(
         _WARN, line, text, _("Add a mapping rule; it applies from the next recompute, without a new import.")
     )
@@ -189,7 +189,7 @@ def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
         n,
     ) % {"n": presentation.count(n)}
     if core_s is not None:
-        text = f"{text}: {presentation.core_hours(core_s)} {_('core-h')}"
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
     return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
 
 
@@ -200,7 +200,7 @@ def _changed(line: SourceLine, issues: DataIssues) -> Finding | None:
     text = ngettext("%(n)s job changed after it had ended", "%(n)s jobs changed after they had ended", n)
     text = text % {"n": presentation.count(n)}
     if core_s is not None:
-        text = f"{text}: {presentation.signed_hours(core_s)} {_('core-h')}"
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.signed_hours(core_s)}
     return _finding(_INFO, line, text, _("The newest version counts."))
 
 

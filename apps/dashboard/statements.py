@@ -119,7 +119,7 @@ def verdict(line: StatementLine, *, is_root: bool = False) -> str:
     """Summary of the month in one sentence."""
     given = {"name": line.name, "month": month_text(line.month)}
     if line.is_suppressed:
-        return f"{line.name}, {given['month']}: {_('not shown: fewer than five active members')}"
+        return _("%(name)s, %(month)s: not shown: fewer than five active members") % given
     figures = line.figures
     if line.is_pending and not is_root:
         return _("No statement for %(name)s in %(month)s.") % given

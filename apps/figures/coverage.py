@@ -11,7 +11,6 @@ from typing import Any
 
 from django.http import QueryDict
 from django.utils import formats
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -47,7 +46,7 @@ def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
         legend=[
             Swatch("$level-mark", _("Complete")),
             Swatch("$warn-mark", _("Partial")),
-            Swatch("$bad", capfirst(_("missing")), is_outlined=True),
+            Swatch("$bad", _("Missing"), is_outlined=True),
             Swatch("$line-strong", _("Not due")),
         ]
         if rows
@@ -177,8 +176,10 @@ def _complete(one: SourceDays) -> str:
 
 
 def _note(n_days: int, n_drawn: int, n_all: int) -> str:
-    days = _("complete days of the last %(n)s") % {"n": n_days}
-    return days if n_drawn == n_all else f"{days}, {_('%(n)s of %(all)s sources') % {'n': n_drawn, 'all': n_all}}"
+    words = {"days": n_days, "n": n_drawn, "all": n_all}
+    if n_drawn == n_all:
+        return _("complete days of the last %(days)s") % words
+    return _("complete days of the last %(days)s, %(n)s of %(all)s sources") % words
 
 
 def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:

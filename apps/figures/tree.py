@@ -148,11 +148,11 @@ def words_of(row: EntryRow) -> str:
     if row.target is None:
         return _("no shares of its own")
     if row.suppressed:
-        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('not shown')}"
+        return _("target %(target)s, not shown") % {"target": percent(row.target)}
     if row.actual is None or row.state == "unknown":
-        return f"{_('target %(target)s') % {'target': percent(row.target)}}, {_('no data')}"
+        return _("target %(target)s, no data") % {"target": percent(row.target)}
     if row.kind == RESERVE and row.state == "idle":
-        return f"{_('reserve')}, {_('target %(target)s') % {'target': percent(row.target)}}"
+        return _("reserve, target %(target)s") % {"target": percent(row.target)}
     return used_text(row.actual, row.target, _STATES.get(row.state, row.state))
 
 
@@ -329,9 +329,12 @@ def _path(page: IciclePage, query: QueryDict) -> Control:
 
 
 def _note(options: TreeOptions, name: str) -> str:
-    size = _("Target") if options.size == "target" else _("Actual")
-    color = _("Share of parent") if options.color == "share" else _("Balance")
-    return f"{_('Size shows')}: {size}, {name} · {_('Colour shows')}: {color}"
+    return {
+        ("target", "share"): _("Size shows: Target, %(name)s · Colour shows: Share of parent"),
+        ("target", "balance"): _("Size shows: Target, %(name)s · Colour shows: Balance"),
+        ("actual", "share"): _("Size shows: Actual, %(name)s · Colour shows: Share of parent"),
+        ("actual", "balance"): _("Size shows: Actual, %(name)s · Colour shows: Balance"),
+    }[options.size, options.color] % {"name": name}
 
 
 def _caption(page: IciclePage) -> str:

@@ -152,11 +152,11 @@ def profile_sentence(operator: str, target: float, density: Sequence[float]) -> 
 def density_sentence(finest: str, coarsest: str, near: tuple[float, float]) -> str:
     """Name the operators that give the fewest and the most values to the two components next to balance."""
     text = _(
-        "%(finest)s gives %(low)s of the values to the two components next to balance, %(coarsest)s "
+        "The operator %(finest)s gives %(low)s of the values to the two components next to balance, %(coarsest)s "
         "%(high)s: with fewer values per component, smaller differences are visible."
     )
     values = {"finest": finest, "low": percent(near[0]), "coarsest": coarsest, "high": percent(near[1])}
-    return _capital(text % values)
+    return text % values
 
 
 def job_size_sentence(job_h: float, bits: Sequence[tuple[str, int | None]]) -> str:
@@ -216,9 +216,9 @@ def bits_sentence(query: FigureQuery, own: str, overall: Mapping[str, int | None
 
 def aggregation_sentence(operator: str, fewest: int, most: int, n: int) -> str:
     """Describe how many components a target reaches, at worst and at best."""
-    text = _("%(operator)s reaches %(n)s of %(all)s components, depending on the target.")
+    text = _("The operator %(operator)s reaches %(n)s of %(all)s components, depending on the target.")
     reached = str(most) if fewest == most else f"{fewest}–{most}"
-    return text % {"operator": _capital(operator), "n": reached, "all": n}
+    return text % {"operator": operator, "n": reached, "all": n}
 
 
 def steps_sentence(operator: str, bits: int, component: int, part: float) -> str:
@@ -276,7 +276,3 @@ def _one_exponent(point: ExponentPoint) -> str:
     }
     text = _("The own ratio %(local)s of %(entry)s counts with the exponent %(k)s: its parent is at %(above)s.")
     return text % values
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext
 from apps.analytics.comparison import MOST_ALGORITHMS, AlgorithmSide, ComparedLeaf, Comparison, LeafRank
 from apps.analytics.operators.records import OperatorChoice
 from apps.analytics.operators.selectors import choices_for
+from apps.core.errors import problem_sentence
 from apps.core.typed_numbers import read_number
 from apps.dashboard.algorithm.text import label_of, typed
 from apps.dashboard.shell import lines, presentation
@@ -105,21 +106,20 @@ def _is_number(parameter: Parameter) -> bool:
 
 def _field(parameter: Parameter, value: str, error: str = "") -> ParameterField:
     closed = bool(parameter.choices) and all(_is_readable(parameter, choice) for choice in parameter.choices)
-    hint = parameter.allowed[:1].upper() + parameter.allowed[1:]
-    if closed:
-        hint = ""
+    hints = [] if closed or not parameter.allowed else [_("Allowed: %(values)s") % {"values": parameter.allowed}]
     if parameter.condition:
-        hint = (hint + "; " if hint else "") + _("applies %(condition)s only") % {"condition": parameter.condition}
-    hint = "; ".join(part for part in (parameter.note, hint) if part)
+        hints.append(_("Applies %(condition)s only") % {"condition": parameter.condition})
+    if parameter.note:
+        hints.append(parameter.note)
     return ParameterField(
         name=parameter.name,
         label=parameter.label,
         value=value,
-        hint=hint,
+        hint=". ".join(hints),
         choices=parameter.choices if closed else (),
         suggestions=() if closed else _suggestions(parameter),
         is_number=_is_number(parameter),
-        error=error[:1].upper() + error[1:] + "." if error else "",
+        error=problem_sentence(error),
         operators=choices_for({"operator": ""}) if parameter.name == "operator" else (),
     )
 
@@ -178,7 +178,7 @@ class Row:
 
 def options(current: Mapping[str, Any]) -> list[Option]:
     """The active algorithm first, then every algorithm with its defaults, one for each operator."""
-    found = [Option(ACTIVE, f"{_('active')}: {label_of(current)}")]
+    found = [Option(ACTIVE, _("active: %(algorithm)s") % {"algorithm": label_of(current)})]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
             for operator in all_operators():
@@ -315,15 +315,20 @@ def furthest(comparison: Comparison) -> str:
     for at, side in enumerate(comparison.sides[1:], start=1):
         moves = [(leaf.ranks[at].moved or 0, leaf) for leaf in comparison.leaves]
         gain, loss = max(moves, key=_by_move, default=None), min(moves, key=_by_move, default=None)
-        parts = []
-        if gain and gain[0] > 0:
-            parts.append(_("%(name)s moves up %(places)s") % {"name": gain[1].name, "places": places(gain[0])})
-        if loss and loss[0] < 0:
-            parts.append(_("%(name)s moves down %(places)s") % {"name": loss[1].name, "places": places(-loss[0])})
-        if parts:
-            text = _("With %(label)s, %(what)s.")
-            sentences.append(text % {"label": label_of(side.algorithm), "what": f" {_('and')} ".join(parts)})
-    return " ".join(sentences)
+        words = {"label": label_of(side.algorithm)}
+        gains, loses = bool(gain and gain[0] > 0), bool(loss and loss[0] < 0)
+        if gain and gains:
+            words |= {"up": gain[1].name, "up_places": places(gain[0])}
+        if loss and loses:
+            words |= {"down": loss[1].name, "down_places": places(-loss[0])}
+        text = {
+            (True, True): _("With %(label)s, %(up)s moves up %(up_places)s and %(down)s moves down %(down_places)s."),
+            (True, False): _("With %(label)s, %(up)s moves up %(up_places)s."),
+            (False, True): _("With %(label)s, %(down)s moves down %(down_places)s."),
+            (False, False): "",
+        }[gains, loses]
+        sentences.append(text % words)
+    return " ".join(filter(None, sentences))
 
 
 def places(n: int) -> str:

@@ -17,7 +17,7 @@ from django.utils import formats
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.errors import NotFound
+from apps.core.errors import NotFound, problem_sentence
 from apps.core.typed_numbers import read_amount
 from apps.dashboard.entry import read_shares
 from apps.dashboard.shell.forms import RefusableForm, choice_field, date_input, name_field, reason_field, text_input
@@ -69,7 +69,7 @@ class _AllocationsForm(RefusableForm):
         super().__init__(*given, **{"auto_id": self.ids, **more})
 
     def field_message(self, message: str) -> str:
-        return f"{message[:1].upper()}{message[1:]}."
+        return problem_sentence(message)
 
 
 class AllocationForm(_AllocationsForm):

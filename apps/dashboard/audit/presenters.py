@@ -64,10 +64,10 @@ class SentenceFormatter:
         ]
 
     def sentence(self, event: AuditEvent) -> Sentence:
-        before, _gap, after = sentence_of(event, what=_GAP).partition(_GAP)
-        name = self._reader.entry_name(event)
+        action, name = sentence_of(event, what=_GAP), self._reader.entry_name(event)
         if name and event.verb.startswith(AT_AN_ENTRY):
-            after = f"{after} {_('at %(entry)s') % {'entry': name}}"
+            action = _("%(action)s at %(entry)s") % {"action": action, "entry": name}
+        before, _gap, after = action.partition(_GAP)
         return Sentence(
             event=event,
             before=before.strip(),

@@ -301,6 +301,6 @@ def csv_rows(found: Convergence) -> Iterator[tuple[Any, ...]]:
 def scope_text(found: Convergence) -> str:
     """Sentence about which entries the page shows."""
     if found.itself or not found.n_all:  # nothing is computed yet, or the entry has no members
-        return f"{_('Convergence')}: {found.entry.name}"
+        return _("Convergence: %(name)s") % {"name": found.entry.name}
     text = ngettext("Convergence of %(n)s entry in %(name)s", "Convergence of %(n)s entries in %(name)s", found.n_all)
     return text % {"n": presentation.count(found.n_all), "name": found.entry.name}

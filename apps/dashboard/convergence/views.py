@@ -52,9 +52,13 @@ def kpis(found: Convergence) -> list[Kpi]:
     figures = found.figures
     mean = presentation.UNKNOWN if figures.mean_deviation is None else presentation.points(figures.mean_deviation)
     n_days = found.n_finished
-    last = ngettext("of the last day", "of the last %(n)s days", n_days) % {"n": presentation.count(n_days)}
+    words = {"n": presentation.count(n_days)}
+    last = ngettext("of the last day", "of the last %(n)s days", n_days) % words
+    mean_note = ngettext(
+        "points, share-weighted, of the last day", "points, share-weighted, of the last %(n)s days", n_days
+    )
     return [
-        Kpi(_("Mean deviation"), mean, _("points, share-weighted, %(days)s") % {"days": last}),
+        Kpi(_("Mean deviation"), mean, mean_note % words),
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
         Kpi(_("Half-life of the deviation"), *_half_time(found)),
         Kpi(
@@ -356,7 +360,7 @@ def _gap_text(found: Convergence) -> str:
         for name in names:
             counted[name] = counted.get(name, 0) + 1
     return ", ".join(
-        _("%(name)s on %(place)s") % {"name": name, "place": presentation.count(n)}
+        ngettext("%(name)s on %(n)s day", "%(name)s on %(n)s days", n) % {"name": name, "n": presentation.count(n)}
         for name, n in sorted(counted.items())
     )
 

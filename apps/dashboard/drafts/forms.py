@@ -11,7 +11,7 @@ from django.forms import ValidationError
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.core.errors import DomainError, FieldProblem, Invalid
+from apps.core.errors import DomainError, FieldProblem, Invalid, problem_sentence
 from apps.dashboard.drafts.presenters import PERCENT
 from apps.dashboard.entry import read_shares
 from apps.policies.operations.apply import Operation
@@ -48,7 +48,7 @@ def read_typed_shares(text: str, *, mode: str = "", source: Any = OWN) -> Any:
 def message_of(error: DomainError) -> str:
     """Message of a refusal without the index of the operation, which the page does not show."""
     text = _FIELD_PATH.sub("", error.message)
-    return text if text == error.message else text[:1].upper() + text[1:]
+    return text if text == error.message else problem_sentence(text)
 
 
 def field_of(error: Invalid) -> str:

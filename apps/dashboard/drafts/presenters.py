@@ -9,12 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from apps.dashboard.figures import bars
 from apps.dashboard.figures.bars import Bullet, Tolerance
-from apps.dashboard.review.text import date_text
-from apps.dashboard.shell import presentation
+from apps.dashboard.review.text import date_text, percent_sentence
+from apps.dashboard.shell import field_labels, presentation
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
@@ -34,15 +34,6 @@ ICONS = {
     "set_policy": ("chg", "adjustments-horizontal"),
     "adjust_usage": ("chg", "history"),
     "mount": ("chg", "world-share"),
-}
-_SETTINGS = {
-    "algorithm": gettext_lazy("algorithm"),
-    "metric": gettext_lazy("metric"),
-    "window": gettext_lazy("usage window"),
-    "approach": gettext_lazy("jobs included in usage"),
-    "fallback_factor": gettext_lazy("factor of unmapped accounts"),
-    "tolerance": gettext_lazy("tolerance"),
-    "review": gettext_lazy("review of large changes"),
 }
 _MOST_LISTED = 50
 
@@ -86,9 +77,7 @@ def words_of(operation: Mapping[str, Any], tree: DraftTree) -> str:
         text = _("%(name)s moved to %(parent)s") if kind == "move" else _("%(name)s restored in %(parent)s")
         return text % {"name": name, "parent": _name(operation.get("parent"), tree)}
     if kind == "set_policy":
-        return _("Settings: %(parts)s") % {
-            "parts": ", ".join(str(_SETTINGS.get(part, part)) for part in operation["settings"])
-        }
+        return _("Settings: %(parts)s") % {"parts": ", ".join(map(field_labels.setting, operation["settings"]))}
     return _other_text(kind, name, operation)
 
 
@@ -100,11 +89,11 @@ def _other_text(kind: str, name: str, operation: Mapping[str, Any]) -> str:
         return text % {"name": name}
     texts = {
         "archive": _("%(name)s archived"),
-        "set_scope": _("scope of %(name)s: %(scope)s"),
+        "set_scope": _("Scope of %(name)s: %(scope)s"),
         "set_kind": _("%(name)s becomes a %(kind)s"),
         "set_members": _("%(name)s: membership rules"),
         "mount": _("%(name)s: maintainer of the entries below"),
-        "adjust_usage": _("usage of %(name)s corrected"),
+        "adjust_usage": _("Usage of %(name)s corrected"),
         "set_dates": _("%(name)s: dates %(dates)s"),
     }
     more = {
@@ -118,19 +107,7 @@ def _other_text(kind: str, name: str, operation: Mapping[str, Any]) -> str:
 def _shares(name: str, shares: Any, tree: DraftTree) -> str:
     if not isinstance(shares, Mapping):
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": _amount(shares)}
-    words = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
-    source = shares.get("from")
-    if source is None:
-        return _("%(name)s gets %(percent)s of its parent") % words
-    if source == "siblings":
-        giver = _("All siblings in proportion")
-    elif source == "reserve":
-        giver = _("the reserve")
-    else:
-        giver = ", ".join(_name(uid, tree) for uid in source[:3])
-        if len(source) > 3:
-            giver = _("%(names)s and %(n)s more") % {"names": giver, "n": len(source) - 3}
-    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**words, "giver": giver}
+    return percent_sentence(name, shares, lambda uid: _name(uid, tree))
 
 
 def _amount(shares: Any) -> str:

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
-from apps.core.errors import Conflict, Invalid, Stale, TooLarge, status_of
+from apps.core.errors import Conflict, Invalid, Stale, TooLarge, problem_sentence, status_of
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.drafts import forms, pages
 from apps.dashboard.drafts import presenters as draft_text
@@ -126,7 +126,7 @@ def _show_paste(
 
 
 def _problem_row(where: str, message: str) -> dict[str, str]:
-    return {"where": where.replace("operations", _("Edit")), "message": message[:1].upper() + message[1:]}
+    return {"where": where.replace("operations", _("Edit")), "message": problem_sentence(message)}
 
 
 def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:

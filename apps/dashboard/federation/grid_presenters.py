@@ -267,7 +267,7 @@ def _age(site: SiteColumn, at: datetime) -> tuple[str, str]:
     if site.last_contact_at is None:
         return presentation.UNKNOWN, ""
     age = presentation.age(presentation.seconds_between(site.last_contact_at, at))
-    note = "" if site.max_age_s is None else _("of %(name)s") % {"name": presentation.duration(site.max_age_s)}
+    note = "" if site.max_age_s is None else _("of %(allowed)s") % {"allowed": presentation.duration(site.max_age_s)}
     return age, note
 
 

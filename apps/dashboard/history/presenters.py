@@ -18,7 +18,7 @@ from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import text as review_text
-from apps.dashboard.shell import lines, presentation
+from apps.dashboard.shell import field_labels, lines, presentation
 from apps.dashboard.shell.requests import actor_of
 from apps.mapping.permissions import load_visibility
 from apps.policies.access.scope import Visibility
@@ -41,19 +41,6 @@ MARKS = {
     "moved": ("mov", "arrows-move", gettext_lazy("Moved")),
     "changed": ("chg", "pencil", gettext_lazy("Changed")),
     "kept": ("keep", "on", gettext_lazy("Targets changed indirectly")),
-}
-FIELDS = {
-    "shares": gettext_lazy("Shares"),
-    "name": gettext_lazy("Name"),
-    "kind": gettext_lazy("Kind"),
-    "scope": gettext_lazy("Scope"),
-    "scope_sources": gettext_lazy("Sources"),
-    "locked": gettext_lazy("Lock"),
-    "dates": gettext_lazy("Dates"),
-    "members": gettext_lazy("Members by rule"),
-    "is_group": gettext_lazy("May have children"),
-    PLACE: gettext_lazy("Parent"),
-    "archived": gettext_lazy("State"),
 }
 
 
@@ -112,10 +99,10 @@ def settings_rows(diff: RevisionDiff) -> list[tuple[str, str, str]]:
 
 
 def setting_name(name: str) -> str:
-    """Readable name of a setting: usage window: half life, for window.half_life_s."""
+    """Readable name of a setting: Usage window: half life, for window.half_life_s."""
     part, _dot, keys = name.partition(".")
     words = keys.removesuffix("_s").replace("_", " ").replace(".", ", ")
-    return f"{review_text.PARTS.get(part, part)}: {words}" if words else str(review_text.PARTS.get(part, part))
+    return f"{field_labels.setting(part)}: {words}" if words else field_labels.setting(part)
 
 
 def _setting_values(name: str, before: Any, after: Any) -> tuple[str, str]:
@@ -156,7 +143,7 @@ def field_text(field: str, before: Any, after: Any) -> str:
         return _("moved from %(before)s to %(after)s") % {"before": before or elsewhere, "after": after or elsewhere}
     if field == "locked":
         return _("locked") if after else _("unlocked")
-    name, was, is_now = str(FIELDS.get(field, field)), value_text(field, before), value_text(field, after)
+    name, was, is_now = field_labels.entry_field(field), value_text(field, before), value_text(field, after)
     if before in (None, "", []):
         return f"{name}: {is_now}"
     return f"{name}: {was} → {is_now}"
@@ -224,17 +211,17 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
         text = review_text.amount(_weight(shares[which] if shares else None))
         if row.n_below:
             n = row.n_below
-            more = ngettext("and %(n)s below it", "and %(n)s below it", n) % {"n": presentation.count(n)}
-            text = f"{text}, {more}"
+            both = ngettext("%(shares)s, and %(n)s entry below it", "%(shares)s, and %(n)s entries below it", n)
+            text = both % {"shares": text, "n": presentation.count(n)}
         sides = (_("none"), text) if which else (text, _("archived"))
         return [(str(kind[which]) if kind else row.kind, *sides)]
     found = []
     if row.change == "moved":
-        found.append((str(FIELDS[PLACE]), _above(row.path_before), _above(row.path)))
+        found.append((field_labels.entry_field(PLACE), _above(row.path_before), _above(row.path)))
     if row.change == "kept":
         return [(_("target"), presentation.percent(row.target_before), presentation.percent(row.target_after))]
     for field, before, after in row.fields:
-        found.append((str(FIELDS.get(field, field)), value_text(field, before), value_text(field, after)))
+        found.append((field_labels.entry_field(field), value_text(field, before), value_text(field, after)))
     return found
 
 

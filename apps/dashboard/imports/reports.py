@@ -147,7 +147,7 @@ def _progress(run: Run, counts: Mapping[str, int], now: datetime) -> Progress:
     if part and 0.02 < part < 1 and elapsed >= 3:
         left = _("about %(age)s left") % {"age": presentation.age(elapsed * (1 - part) / part)}
     if run.state == Run.State.QUEUED:
-        key, words = "waiting", _("waiting")
+        key, words = "waiting", _("Waiting")
     elif run.cancel_requested:
         key, words = "stopping", _("Stopping")
     elif percent is None:

@@ -295,7 +295,8 @@ def _weights_note(weights: Mapping[str, float], *, is_given: bool, is_found: boo
     if is_given:
         return Note("weights_given", text % words)
     if is_found:
-        return Note("weights_found", text % f"{words} ({_('inferred from the rows')})")
+        inferred = _("Weights of urgency, tickets and POSIX priority: %s (inferred from the rows).")
+        return Note("weights_found", inferred % words)
     return Note("weights_installed", text % f"{words} ({preset})")
 
 

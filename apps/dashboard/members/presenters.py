@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.selectors import display_name
+from apps.core.errors import problem_sentence
 from apps.core.typed_numbers import read_whole
 from apps.dashboard.entry import read_shares
 from apps.dashboard.shell import lines, presentation
@@ -77,8 +78,7 @@ class RuleForm(RefusableForm):
             try:
                 self._rule = read_members(self._stated())[0]
             except ValueError as error:
-                message = str(error).removeprefix("rule 0: ")
-                sentence = message[:1].upper() + message[1:] + "."
+                sentence = problem_sentence(str(error).removeprefix("rule 0: "))
                 self.add_error(None, forms.ValidationError(sentence, code="no_rule"))
         return cleaned
 

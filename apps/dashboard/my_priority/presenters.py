@@ -111,7 +111,7 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
     whom = _("you") if level.is_you else step.name
     return Level(
         number=index + 1,
-        heading=_("%(first)s to %(last)s") % {"first": step.parent_name, "last": whom},
+        heading=_("%(parent)s to %(child)s") % {"parent": step.parent_name, "child": whom},
         sentence=text_of([level.standing, *level.effects]),
         actual=shares.actual,
         target=shares.target,

@@ -84,5 +84,9 @@ def url_of(line: NoticeLine) -> str:
 def headline(n_open: int, n_unread: int) -> str:
     if not n_open:
         return _("No open notices")
-    text = ngettext("%(n)s open notice", "%(n)s open notices", n_open) % {"n": presentation.count(n_open)}
-    return text + _(", %(n)s unread") % {"n": presentation.count(n_unread)} if n_unread else text
+    words = {"n": presentation.count(n_open), "unread": presentation.count(n_unread)}
+    if n_unread:
+        text = ngettext("%(n)s open notice, %(unread)s unread", "%(n)s open notices, %(unread)s unread", n_open)
+    else:
+        text = ngettext("%(n)s open notice", "%(n)s open notices", n_open)
+    return text % words

@@ -174,7 +174,12 @@ def _log(id: int, actor: Actor) -> dict[str, Any]:
 def _what(delivery: Delivery) -> str:
     if delivery.notice is None:
         return _("Test")
-    return str(kind_of(delivery.notice.kind).title) if is_kind(delivery.notice.kind) else delivery.notice.kind
+    kind = delivery.notice.kind
+    notice = str(kind_of(kind).title) if is_kind(kind) else kind
+    if delivery.event == Delivery.Event.TEST:
+        return _("Test: %(notice)s") % {"notice": notice}
+    is_open = delivery.event == Delivery.Event.OPENED
+    return (_("%(notice)s, opened") if is_open else _("%(notice)s, closed")) % {"notice": notice}
 
 
 def _form(request: HttpRequest | None, actor: Actor, line: WebhookLine | None = None) -> WebhookForm:

@@ -127,7 +127,7 @@ def _claims(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionI
 def _late(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
     fresh = selectors.freshness(policy_slug=view.policy.slug, actor=actor)
     for problem in fresh.problems:
-        title, url = problem[:1].upper() + problem[1:], reverse("dashboard:sources")
+        title, url = problem, reverse("dashboard:sources")
         yield AttentionItem("late", "clock", title, "", url, _("View"), "warn")
 
 

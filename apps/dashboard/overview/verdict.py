@@ -16,10 +16,10 @@ from apps.priorities.selectors import Overview
 
 @dataclass(frozen=True, slots=True)
 class Furthest:
-    """The entry furthest from its target on one side. asks: what its waiting jobs request."""
+    """The entry furthest from its target on one side. waiting_hours: what its waiting jobs request; "" for nothing."""
 
     line: Line
-    asks: str
+    waiting_hours: str
 
 
 def compared(lines: Sequence[Line]) -> list[Line]:
@@ -68,8 +68,8 @@ def furthest(lines: Sequence[Line], overview: Overview) -> dict[str, Furthest | 
         these = [line for line in compared(lines) if line.balance and line.balance.state is state]
         line = max(these, key=distance, default=None)
         requested = 0.0 if line is None else overview.asked_core_s.get(line.entry.uid, 0.0)
-        asks = _("with %(hours)s core-h waiting") % {"hours": presentation.core_hours(requested)} if requested else ""
-        found[state.value] = None if line is None else Furthest(line, asks)
+        hours = presentation.core_hours(requested) if requested else ""
+        found[state.value] = None if line is None else Furthest(line, hours)
     return found
 
 

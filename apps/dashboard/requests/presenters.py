@@ -54,7 +54,7 @@ class RequestCard:
     entry_url: str
     parent_name: str
     state: RequestState
-    state_label: str
+    decision: str
     state_css: str
     state_icon: str
     target: str
@@ -93,7 +93,7 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
         entry_url=lines.entry_url(slug, entry.uid, entry.name) if entry else "",
         parent_name=story.parent_name,
         state=story.state,
-        state_label=state_label(story.state),
+        decision=_decision(story.state),
         state_css=css,
         state_icon=icon,
         target=presentation.percent(entry.target, decimals) if entry else "",
@@ -114,6 +114,16 @@ def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Seq
         revision=story.revision,
         comments=comments,
     )
+
+
+def _decision(state: RequestState) -> str:
+    """Heading of a decided request's last step; empty while it is open."""
+    return {
+        RequestState.GRANTED: _("Granted"),
+        RequestState.GRANTED_OTHER: _("Granted"),
+        RequestState.DECLINED: _("Declined"),
+        RequestState.WITHDRAWN: _("Withdrawn"),
+    }.get(state, "")
 
 
 def state_label(state: RequestState) -> str:
@@ -171,9 +181,10 @@ def _points(giver: Giver) -> str:
 
 def _givers(story: RequestEvidence) -> str:
     givers = [f"{each.name} {_points(each)}" for each in story.givers]
+    names = ", ".join(givers)
     if story.n_more_givers:
-        givers.append(ngettext("%(n)s more", "%(n)s more", story.n_more_givers) % {"n": story.n_more_givers})
-    return ", ".join(givers)
+        return _("%(names)s and %(n)s more") % {"names": names, "n": story.n_more_givers}
+    return names
 
 
 def _week(week: Week, tolerance: Tolerance) -> WeekLine:

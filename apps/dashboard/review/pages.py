@@ -205,7 +205,7 @@ def draft_url(change_set: int) -> str:
 def kpis(page: ReviewPage) -> list[dict[str, str]]:
     """Labels, values and notes of the summary card."""
     n_indirect = len(indirect_targets(page.targets))
-    indirect = ngettext("and %(n)s target changed indirectly", "and %(n)s targets changed indirectly", n_indirect) % {
+    indirect = ngettext("%(n)s target changed indirectly", "%(n)s targets changed indirectly", n_indirect) % {
         "n": presentation.count(n_indirect)
     }
     found = [
@@ -230,7 +230,7 @@ def _rank_changes(page: ReviewPage) -> dict[str, str]:
     ranks = page.n_rank_changes if page.review.is_open else None
     label = _("Users whose target changes") if ranks is None else _("Rank changes")
     n, of = (page.n_people, page.n_leaves) if ranks is None else ranks
-    note = _("of %(name)s") % {"name": presentation.count(of)}
+    note = _("of %(n)s") % {"n": presentation.count(of)}
     key = "targets" if ranks is None else "ranks"
     return {"key": key, "label": label, "value": presentation.count(n), "note": note}
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.analytics.review import LeafLine, ReviewedEdit, ReviewPage
-from apps.dashboard.shell import presentation
+from apps.dashboard.shell import field_labels, presentation
 from apps.priorities.sentences import unit_of
 
 # By operation: CSS class, icon, and text for screen readers.
@@ -31,15 +31,6 @@ MARKS = {
     "adjust_usage": ("chg", "history", gettext_lazy("Changed")),
     "set_policy": ("chg", "adjustments-horizontal", gettext_lazy("Changed")),
     "document": ("chg", "list-tree", gettext_lazy("Changed")),
-}
-PARTS = {
-    "algorithm": gettext_lazy("algorithm"),
-    "metric": gettext_lazy("metric"),
-    "window": gettext_lazy("usage window"),
-    "approach": gettext_lazy("jobs included in usage"),
-    "fallback_factor": gettext_lazy("factor of unmapped accounts"),
-    "tolerance": gettext_lazy("tolerance"),
-    "review": gettext_lazy("review of large changes"),
 }
 _FACTORS = ("class_factors", "site_factors")
 _DEFAULT_MARK = ("chg", "pencil", gettext_lazy("Changed"))
@@ -85,7 +76,7 @@ def settings_lines(
         for key in keys:
             was, is_now = (old.get(key), new.get(key)) if key else (old, new)
             if was != is_now:
-                name = f"{PARTS.get(part, part)}: {_key_text(key)}" if key else str(PARTS.get(part, part))
+                name = f"{field_labels.setting(part)}: {_key_text(key)}" if key else field_labels.setting(part)
                 found.append((name, value_text(was, key), value_text(is_now, key)))
     return found
 
@@ -152,7 +143,7 @@ def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
         for name, before, after in settings_lines(review.settings.to_json(), review.wanted.to_json(), parts):
             yield EditLine(
                 **common,
-                sentence=name[:1].upper() + name[1:],
+                sentence=name,
                 where=_("the policy"),
                 before=before,
                 after=after,
@@ -202,7 +193,7 @@ def _sentence(page: ReviewPage, edit: ReviewedEdit) -> str:
     if op == "set_shares":
         return _shares(page, name, operation["shares"])
     if op == "set_policy":
-        parts = ", ".join(str(PARTS.get(part, part)) for part in operation["settings"])
+        parts = ", ".join(map(field_labels.setting, operation["settings"]))
         return _("Settings: %(parts)s") % {"parts": parts}
     if op == "document":
         return _("The whole tree is replaced: %(n)s entries") % {"n": presentation.count(operation["n_entries"])}
@@ -240,19 +231,25 @@ def _shares(page: ReviewPage, name: str, shares: Any) -> str:
         if not isinstance(shares, int | float):
             return _("%(name)s inherits its parent’s shares") % {"name": name}
         return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
+    return percent_sentence(name, shares, lambda uid: _name(page, UUID(str(uid))))
+
+
+def percent_sentence(name: str, shares: Mapping[str, Any], name_of_uid: Callable[[Any], str]) -> str:
+    """Sentence on an entry that gets a percentage of its parent's shares: from whom, unless it is its own shares."""
     words = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
     source = shares.get("from")
     if source is None:
         return _("%(name)s gets %(percent)s of its parent") % words
+    if source == "reserve":
+        return _("%(name)s gets %(percent)s of its parent, from the reserve") % words
     if isinstance(source, str):
-        giver = _("the reserve") if source == "reserve" else _("its siblings in proportion")
+        return _("%(name)s gets %(percent)s of its parent, from its siblings in proportion") % words
+    givers, n_more = ", ".join(map(name_of_uid, source[:3])), len(source[3:])
+    if n_more:
+        text = _("%(name)s gets %(percent)s of its parent, from %(givers)s and %(n)s more")
     else:
-        names = [_name(page, UUID(str(uid))) for uid in source[:3]]
-        more = len(source) - len(names)
-        giver = ", ".join(names)
-        if more:
-            giver = _("%(names)s and %(n)s more") % {"names": giver, "n": more}
-    return _("%(name)s gets %(percent)s of its parent, from %(giver)s") % {**words, "giver": giver}
+        text = _("%(name)s gets %(percent)s of its parent, from %(givers)s")
+    return text % {**words, "givers": givers, "n": n_more}
 
 
 def _adjusted(name: str, operation: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from apps.core.typed_numbers import read_whole
 from apps.dashboard.review import text as review_text
 from apps.dashboard.review.forms import MAX_TIME, DecisionForm, read_local, skipped_text
 from apps.dashboard.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
-from apps.dashboard.shell import presentation
+from apps.dashboard.shell import field_labels, presentation
 from apps.dashboard.shell.forms import read_action
 from apps.dashboard.shell.requests import SeeOther, actor_of, fragment, is_htmx
 from apps.policies import services
@@ -201,12 +201,10 @@ def _choices(data: Mapping[str, Any]) -> dict[str, Side]:
 
 
 def _conflict_row(page: ReviewPage, conflict: FieldConflict, choices: Mapping[str, Side]) -> dict[str, Any]:
-    names = {"parent_uid": _("place"), "is_group": _("May have children"), "scope_sources": _("sources")}
-    field = conflict.field.removeprefix("settings.")
     return {
         "key": conflict.key,
         "path": conflict.path,
-        "field": names.get(field) or str(review_text.PARTS.get(field, field.replace("_", " "))),
+        "field": field_labels.conflicting_field(conflict.field),
         "sides": {side: _side(page, conflict.field, getattr(conflict, side)) for side in ("base", "mine", "theirs")},
         "can_keep": conflict.can_keep,
         "choice": choices.get(conflict.key, ""),

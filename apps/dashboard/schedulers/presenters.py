@@ -224,7 +224,7 @@ def headline(lines: Sequence[SchedulerLine]) -> str:
         return _("Schedulers")
     if not bad:
         return _("Schedulers")
-    return f"{_('Needs attention')}: {len(bad)}"
+    return _("Needs attention: %(n)s") % {"n": len(bad)}
 
 
 OUTCOMES = {

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.dashboard.figures.bars import USUAL_TOLERANCE, State, Tolerance
+from apps.dashboard.shell import field_labels
 from apps.policies.models import ChangeSet
 from apps.priorities.metering import CORE_S, unit_of_usage
 from apps.priorities.sentences.numbers import MINUS as MINUS
@@ -237,7 +238,7 @@ def field_conflict(path: str, field: str, *, base: object, theirs: object, mine:
     """Sentence about a field that two users changed at the same time."""
     written = _shares_text if field == "shares" else _value_text
     return _("%(field)s of %(path)s: originally %(base)s, now %(theirs)s; your value is %(mine)s.") % {
-        "field": field[:1].upper() + field[1:],
+        "field": field_labels.conflicting_field(field),
         "path": path,
         "base": written(base),
         "theirs": written(theirs),

@@ -84,7 +84,8 @@ def read_moment_param(request: HttpRequest) -> int | datetime | None:
     try:
         return read_moment(request.GET.get(AT))
     except ValueError as error:
-        raise _no_moment(str(error)) from None
+        message = _("The address contains a time that can’t be read: write it like 2026-01-31T12:00:00Z.")
+        raise Invalid(message, fields=[FieldProblem(AT, str(error))]) from None
 
 
 def day_redirect(request: HttpRequest) -> str | None:
@@ -101,7 +102,7 @@ def day_redirect(request: HttpRequest) -> str | None:
         local = datetime.fromisoformat(typed)
         instant = local if local.tzinfo else timezone.make_aware(local)
     except (ValueError, OverflowError):
-        raise _no_moment(_("is not a date and time")) from None
+        raise _no_day() from None
     return _address(request.path, _kept(request), instant)
 
 
@@ -111,7 +112,7 @@ def _address_of_day(request: HttpRequest, day: str) -> str:
         chosen = date.fromordinal(int(day)) if day.isdecimal() else date.fromisoformat(day)
         instant = timezone.make_aware(datetime.combine(chosen, time(23, 59, 59)))
     except (ValueError, OverflowError):
-        raise _no_moment(_("is not a date and time")) from None
+        raise _no_day() from None
     return _address(request.path, _kept(request), instant if instant < clock.now() else None)
 
 
@@ -166,6 +167,6 @@ def _address(path: str, kept: QueryDict, at: datetime | None = None) -> str:
     return f"{path}?{kept.urlencode()}" if kept else path
 
 
-def _no_moment(problem: str) -> Invalid:
-    message = _("The address contains a time that %(problem)s.") % {"problem": problem}
-    return Invalid(message, fields=[FieldProblem(AT, problem)])
+def _no_day() -> Invalid:
+    message = _("The address contains a time that is not a date and time.")
+    return Invalid(message, fields=[FieldProblem(AT, "is not a date and time")])

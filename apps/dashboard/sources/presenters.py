@@ -174,7 +174,7 @@ def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
         shown = ", ".join(incomplete[-_INCOMPLETE_SHOWN:])
         if len(incomplete) > _INCOMPLETE_SHOWN:
             n_more = len(incomplete) - _INCOMPLETE_SHOWN
-            shown = f"{shown}, {ngettext('%(n)s more', '%(n)s more', n_more) % {'n': n_more}}"
+            shown = _("%(names)s and %(n)s more") % {"names": shown, "n": n_more}
         table.append(DayRow(name, tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], shown))
     return table
 

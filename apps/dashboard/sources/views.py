@@ -148,6 +148,7 @@ class CollectingLine:
     state: str
     next: str
     error: str
+    error_title: str
     is_at_work: bool
 
 
@@ -164,6 +165,7 @@ def collecting_line(source: Source, newest: Run | None, now: datetime, *, with_d
         state=state,
         next=_next(source, now),
         error=source.collect_error if with_details else "",
+        error_title={"failed": _("Failed."), "in_part": _("Partly works.")}.get(key, _("Last error:")),
         is_at_work=is_at_work,
     )
 
@@ -204,7 +206,7 @@ def _next(source: Source, now: datetime) -> str:
     if source.collect_due_at is None:
         return _("manual")
     seconds = presentation.seconds_between(now, source.collect_due_at)
-    return _("at once") if seconds <= 0 else _("in %(name)s") % {"name": presentation.age(seconds)}
+    return _("at once") if seconds <= 0 else _("in %(age)s") % {"age": presentation.age(seconds)}
 
 
 _REFUSALS = (Invalid, Conflict, Stale)

@@ -75,7 +75,10 @@ class ScopeChoice:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """One row of the table of tokens. `state` is active, ending, ended or revoked."""
+    """One row of the table of tokens. `state` is active, ending, ended or revoked.
+
+    ending: sentence on the day on which it expires; empty unless that is soon.
+    """
 
     token_id: int
     name: str
@@ -90,6 +93,7 @@ class TokenRow:
     badge: str
     icon: str
     words: str
+    ending: str
     old_until: datetime | None
 
     @property
@@ -114,6 +118,7 @@ def token_row(token: Token, now: datetime) -> TokenRow:
         badge=badge,
         icon=icon,
         words=words,
+        ending=_ending_sentence(token, now) if state == "ending" else "",
         old_until=rotated if state in {"active", "ending"} else None,
     )
 
@@ -128,12 +133,11 @@ def summary(rows: Sequence[TokenRow]) -> str:
     working = [row for row in rows if row.works]
     if not working:
         return _("No tokens yet")
-    text = ngettext("%(n)s active token", "%(n)s active tokens", len(working)) % {"n": len(working)}
+    text = ngettext("%(n)s active token.", "%(n)s active tokens.", len(working)) % {"n": len(working)}
     ending = [row for row in working if row.state == "ending"]
-    if ending:
-        first = min(ending, key=lambda row: row.expires_at)
-        text += ", " + _("“%(name)s” %(words)s") % {"name": first.name, "words": first.words}
-    return text + "."
+    if not ending:
+        return text
+    return f"{text} {min(ending, key=lambda row: row.expires_at).ending}"
 
 
 def scope_choices(scopes: Sequence[str], chosen: Sequence[str]) -> list[ScopeChoice]:
@@ -170,6 +174,14 @@ def _state(token: Token, now: datetime) -> tuple[str, str, str, str]:
         )
         return "ending", "warn", "clock", words
     return "active", "ok", "check", _("active")
+
+
+def _ending_sentence(token: Token, now: datetime) -> str:
+    days = (token.expires_at - now) // timedelta(days=1)
+    if not days:
+        return _("“%(name)s” expires today.") % {"name": token.name}
+    text = ngettext("“%(name)s” expires in %(n)s day.", "“%(name)s” expires in %(n)s days.", days)
+    return text % {"name": token.name, "n": days}
 
 
 def _place(token: Token) -> str:

@@ -82,7 +82,7 @@ def too_many_picks(options: FocusOptions, query: QueryDict, names: Sequence[tupl
             choices.append(
                 Choice(
                     f"drop-{key}",
-                    f"{_('Drop')} {label}",
+                    _("Drop %(name)s") % {"name": label},
                     with_changes(query, pick=[pick for pick, _slot in left], slots=slots),
                     False,
                 )

@@ -104,13 +104,13 @@ def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
 
 def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
     if found.is_by_hour:
-        text = ngettext("%(n)s hour", "%(n)s hours", n_points)
+        text = ngettext("Points from target, %(n)s hour", "Points from target, %(n)s hours", n_points)
     else:
-        text = ngettext("%(n)s day", "%(n)s days", n_points)
-    note = f"{_('Points from target')}, {text % {'n': n_points}}"
+        text = ngettext("Points from target, %(n)s day", "Points from target, %(n)s days", n_points)
+    note = text % {"n": n_points}
     if n_shown == n_rows:
         return note
-    return f"{note}; {_('%(n)s of %(all)s') % {'n': n_shown, 'all': n_rows}}"
+    return _("%(note)s; %(n)s of %(all)s") % {"note": note, "n": n_shown, "all": n_rows}
 
 
 def _edges(on: Sequence[date]) -> list[str]:

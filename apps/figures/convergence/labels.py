@@ -170,7 +170,7 @@ def revision_marks(found: Convergence, links: Links) -> list[Mark]:
     marks = []
     for one in found.published[-_MOST_MARKS:]:
         at = moment(found.on[one.day]) if one.day >= 0 else one.on.isoformat()
-        text = f"{_('Revision %(n)s') % {'n': one.revision}}, {formats.date_format(one.on, 'j M Y')}"
+        text = _("Revision %(n)s, %(day)s") % {"n": one.revision, "day": formats.date_format(one.on, "j M Y")}
         marks.append(Mark(at, _("Rev %(n)s") % {"n": one.revision}, text, links.revision(one.revision)))
     return marks
 

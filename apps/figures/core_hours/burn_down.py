@@ -109,15 +109,16 @@ def _label(one: AllocationLeft) -> str:
     name = one.name if len(one.name) <= 14 else f"{one.name[:13]}…"
     left = one.left_core_h[-1]
     amount = axes.short_amount(float(f"{abs(left):.3g}"))
-    words = f"{amount} {_('core-h')}"
-    return f"{name} {_('%(n)s over') % {'n': words}}" if left < 0 else f"{name} {words}"
+    text = _("%(name)s %(n)s core-h over") if left < 0 else _("%(name)s %(n)s core-h")
+    return text % {"name": name, "n": amount}
 
 
 def _note(found: CoreHourWeeks) -> str:
-    period = labels.period_text(found.period)
-    if found.n_allocations > len(found.allocations_left):
-        period = f"{period}; {_('%(n)s of %(all)s') % {'n': len(found.allocations_left), 'all': found.n_allocations}}"
-    return _("percent of the allocation, %(period)s") % {"period": period}
+    n_shown, n_all = len(found.allocations_left), found.n_allocations
+    words = {"period": labels.period_text(found.period), "n": n_shown, "all": n_all}
+    if n_all > n_shown:
+        return _("percent of the allocation, %(period)s; %(n)s of %(all)s") % words
+    return _("percent of the allocation, %(period)s") % words
 
 
 def _sentence(found: CoreHourWeeks, shown: Sequence[AllocationLeft]) -> str:

@@ -157,7 +157,7 @@ def forecast_figure(found: Forecast, options: ForecastOptions, query: QueryDict)
     return Figure(
         name="forecast",
         title=title,
-        note=f"{note} ({_('Main reason')})" if is_deciding else note,
+        note=_("%(note)s (Main reason)") % {"note": note} if is_deciding else note,
         sentence=text_of(list(shown.messages)),
         traces=_traces(found, shown, past, ahead),
         layout={

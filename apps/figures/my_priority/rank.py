@@ -93,7 +93,7 @@ def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
         "yshift": 4,
         "showarrow": False,
         "xanchor": anchor,
-        "text": f"{_('you')}, {factor_text(found.factor)}",
+        "text": _("you, %(factor)s") % {"factor": factor_text(found.factor)},
         "font": {"size": 12, "weight": 600, "color": "$accent"},
     }
 
@@ -270,10 +270,15 @@ def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
         (lambda day: count(day.rank or 0)) if is_rank else (lambda day: factor_text(day.factor))
     )
     now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
-    text = f"{_('Rank') if is_rank else _('Factor')}: {now}"
+    words = {"now": now, "day": _day(first), "then": shown(first)}
     if len(known) == 1:
-        return f"{text}. {_('Earlier days are not stored.')}"
-    text = f"{text}; {_day(first)}: {shown(first)}."
+        only = (
+            _("Rank: %(now)s. Earlier days are not stored.")
+            if is_rank
+            else _("Factor: %(now)s. Earlier days are not stored.")
+        )
+        return only % words
+    text = (_("Rank: %(now)s; %(day)s: %(then)s.") if is_rank else _("Factor: %(now)s; %(day)s: %(then)s.")) % words
     ordered = sorted(known, key=lambda day: _value(day, is_rank) or 0.0)
     low, high = shown(ordered[0]), shown(ordered[-1])
     if low == high:

@@ -92,7 +92,7 @@ def _dots(days: list[WaitDay], across: list[float], hours: list[float]) -> Trace
 
 
 def _words(day: WaitDay) -> str:
-    wait = f"{_('Median wait')} {duration(day.median_s)}"
+    wait = _("Median wait %(time)s") % {"time": duration(day.median_s)}
     return f"{formats.date_format(day.on, 'j M')}: {_jobs(day.n_jobs)}, {wait}, {_balance(day.deviation)}"
 
 

@@ -55,8 +55,8 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
 def _unfit(review: Review) -> Check:
     if not review.change_set.base_number:
         return Check("shape", "ok", _("It created the policy"))
-    text = _("Its edits can’t be applied to revision %(n)s.") % {"n": review.number}
-    return Check("shape", "block", text.rstrip("."), "", _("Edit the draft, or discard it."))
+    title = _("Its edits can’t be applied to revision %(n)s") % {"n": review.number}
+    return Check("shape", "block", title, "", _("Edit the draft, or discard it."))
 
 
 def _shape(review: Review) -> Check:
@@ -107,7 +107,7 @@ def _sums(review: Review, sees: Mask) -> Check:
         text = _("All shares below %(names)s are 0: none of its members has a target.")
         texts.append(text % {"names": _names(after, empty, sees)})
     if zero:
-        texts.append(f"{_names(after, zero, sees)}.")
+        texts.append(_("The target of %(names)s is 0.") % {"names": _names(after, zero, sees)})
     return Check(
         "sums", "warn", _("An entry has a target of 0"), " ".join(texts), _("Give at least one of them shares.")
     )

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.actor import Actor
-from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, problem_sentence
 from apps.policies.access.scope import EVERYBODY, WRITE, Rights, Verb, held_by, require_scope, visible_entries
 from apps.policies.changesets.change_sets import require_reason
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
@@ -273,4 +273,4 @@ def _base(policy: Policy, number: int | None) -> int:
 
 
 def _invalid(where: str, message: str) -> Invalid:
-    return Invalid(f"{message[:1].upper()}{message[1:]}.", fields=[FieldProblem(where, message)])
+    return Invalid(problem_sentence(message), fields=[FieldProblem(where, message)])

@@ -54,11 +54,11 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
     age_s = oldest.age_s(now) if oldest else None
     inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
     inputs += [_source_age(source, now) for source in state.sources]
-    found = [] if state.has_database else [("no_database", _("the database is unavailable"))]
+    found = [] if state.has_database else [("no_database", _("The database is unavailable"))]
     if oldest is None:
-        found.append(("nothing_computed", _("nothing computed yet")))
+        found.append(("nothing_computed", _("Nothing computed yet")))
     elif inputs[0].state != "ok":
-        found.append(("priorities_late", _("priorities are late")))
+        found.append(("priorities_late", _("Priorities are late")))
     late = [one for one in inputs[1:] if one.state != "ok"]
     found += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
     return Freshness(
