@@ -39,7 +39,7 @@ function showState(state, n) {
   const text = saved.querySelector("span");
   if (state === "saving") text.textContent = editor.dataset.saving;
   if (state === "waiting") {
-    text.textContent = `${n} ${editor.dataset.waiting}`;
+    text.textContent = editor.dataset.waiting.replace("%n", n);
     announce(text.textContent);
   }
 }
