@@ -97,12 +97,15 @@ class Program(NamedTuple):
     refusals: list[Text]
     definitions: list[tuple[str, str]]  # (name, docstring) of the module, its classes and functions
     variables: list[tuple[int, str]]  # (line, name), with parameters
+    glued: list[int]  # lines where words written in the code stand beside a translated text
+    capitalises: bool
 
 
 @cache
 def read_program(path: Path) -> Program:
-    found, where = Program([], [], [], []), path.relative_to(ROOT)
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    source = path.read_text(encoding="utf-8")
+    found, where = Program([], [], [], [], [], bool(CAPITALISED.search(source))), path.relative_to(ROOT)
+    nodes = list(ast.walk(ast.parse(source)))
     names = {
         alias.asname or alias.name
         for node in nodes
@@ -117,6 +120,8 @@ def read_program(path: Path) -> Program:
             found.variables.append((node.lineno, node.arg))
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.variables.append((node.lineno, node.id))
+        elif isinstance(node, ast.JoinedStr | ast.BinOp) and _is_glued(node):
+            found.glued.append(node.lineno)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             place = f"{where}:{node.lineno}"
             if node.func.id in names and (forms := tuple(_strings(node.args))):
@@ -352,3 +357,103 @@ def test_all_kinds_of_texts_are_read() -> None:
 def test_each_exception_is_still_needed() -> None:
     forms = [form for text in (*translated(), *refusals()) for form in text.forms]
     assert [part for part in ALLOWED if not any(part in form for form in forms)] == []
+
+
+# Sentences are whole: a translator sees each with its words, its order and its capital letter.
+LABEL_FILTER = re.compile(r"\|\s*(?:capfirst|lower|upper|title)\b")
+FRAGMENT = re.compile(r"[,;:.)]|(?:and|or|but|while)\b")
+LIST_ENDS = re.compile(r"and (?:%\(n\)s|\{\{ \w+ \}\}|one) more(?: entry| entries)?")  # each on a line of its own
+FRAGMENTS_ALLOWED = {
+    "and": "label of the third algorithm of a comparison",
+    "or enter this key:": "a line of its own below the code",
+    "or with a local account": "a heading of its own",
+    "or {{ place }}, {{ sure }}: {{ why }}": "a line of its own: a second suggestion",
+}
+TRANSLATED_END = r"""(?:endblocktranslate|translate\s+(?:"[^"]*"|'[^']*'))\s*%\}"""
+BETWEEN = r"(?:\s|</?\w+[^>]*>|\{%\s*(?:if|else|elif|endif)\b[^%]*%\})*"
+GLUED_IN_TEMPLATE = re.compile(
+    TRANSLATED_END + BETWEEN + r"[,;:(]" + BETWEEN + r"\{%\s*(?:translate|blocktranslate)\b[^%]*%\}"
+)
+GETTEXT = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "pgettext"}
+JOINT = re.compile(r"[^\W\d_]|[,;:(]")  # beside a translated text; blanks and marks may join sentences
+JOINTS_ALLOWED = {
+    "apps/dashboard/tokens/views.py": "the comment of a shell command",
+}
+CAPITALISED = re.compile(r"\bcapfirst\b|\.capitalize\(\)|\[:1\]\.upper\(\)|\[0\]\.upper\(\)")
+CAPITALISED_ALLOWED = {
+    "apps/accounts/grid_names.py": "an attribute of a distinguished name",
+    "apps/core/errors.py": "problems of fields follow the field’s name, or are shown beside it",
+    "apps/engine/jobs/slurm_multifactor.py": "names of Slurm’s factors, which have no translation",
+    "apps/dashboard/templatetags/marks.py": "kinds of entries are words of the policy",
+}
+
+
+def _template_sources() -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / "templates").rglob("*.html")):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def _is_gettext(node: ast.AST) -> bool:
+    """Whether the value of an expression is a translated text, with or without its values filled in."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return _is_gettext(node.left)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in GETTEXT
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """Parts of an f-string or of a sum of strings."""
+    if isinstance(node, ast.JoinedStr):
+        return [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_parts(node.left), *_parts(node.right)]
+    return [node]
+
+
+def _is_glued(node: ast.AST) -> bool:
+    """Whether words or a comma written in the code stand beside a translated text."""
+    parts = _parts(node)
+    written = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return any(map(_is_gettext, parts)) and any(JOINT.search(re.sub("<[^>]*>", "", text)) for text in written)
+
+
+def test_no_filter_changes_the_letters_of_a_text() -> None:
+    assert [place for place, source in _template_sources() if LABEL_FILTER.search(source)] == []
+
+
+def test_no_program_capitalises_a_text() -> None:
+    found = {str(path) for path, program in _programs("apps") if program.capitalises}
+    assert found == set(CAPITALISED_ALLOWED)
+
+
+def test_no_translated_text_is_the_second_half_of_a_sentence() -> None:
+    found = [
+        f"{text.place}: “{form}”"
+        for text in translated()
+        for form in text.forms
+        if FRAGMENT.match(form) and not LIST_ENDS.fullmatch(form) and form not in FRAGMENTS_ALLOWED
+    ]
+    assert found == []
+
+
+def test_no_template_glues_translated_texts() -> None:
+    found = [
+        f"{place}:{source[: match.start()].count(chr(10)) + 1}"
+        for place, source in _template_sources()
+        for match in GLUED_IN_TEMPLATE.finditer(source)
+    ]
+    assert found == []
+
+
+def test_no_program_glues_translated_texts() -> None:
+    found = {str(path) for path, program in _programs("apps") if program.glued}
+    assert found == set(JOINTS_ALLOWED)
+
+
+def test_glued_texts_are_found() -> None:
+    assert GLUED_IN_TEMPLATE.search('{% translate "Undo" %}, {% translate "Revision" %}')
+    assert GLUED_IN_TEMPLATE.search("{% endblocktranslate %}</b>{% if n %}: {% blocktranslate with n=n %}")
+    assert not GLUED_IN_TEMPLATE.search('{% translate "Undone." %} {% translate "Nothing is saved." %}')
+    for code in ("f\"{x}, {_('not shown')}\"", 'text + _("more") + ", and"', '_("%(n)s") % {"n": 1} + ": " + x'):
+        assert _is_glued(ast.parse(code, mode="eval").body), code
+    for code in ("f\"{first} {_('One more sentence.')}\"", 'f"[{x}, {y}]"', '_("Saved.") + " " + _("Go on.")'):
+        assert not _is_glued(ast.parse(code, mode="eval").body), code

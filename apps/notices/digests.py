@@ -276,7 +276,8 @@ def _subject(news: list[NoticeLine]) -> str:
     text, n = one_line(news[0].sentence.text), len(news)
     first = text if len(text) <= _LONGEST_SUBJECT else f"{text[:_LONGEST_SUBJECT]}…"
     if n > 1:
-        first = ngettext("%(n)s new notice", "%(n)s new notices", n) % {"n": n} + f": {first}"
+        text = ngettext("%(n)s new notice: %(first)s", "%(n)s new notices: %(first)s", n)
+        return text % {"n": n, "first": first}
     return first
 
 

@@ -215,7 +215,7 @@ def _reset_mail(user: User) -> EmailMessage:
         _("If it wasn’t you, do nothing: your password stays as it is."),
     ]
     return EmailMessage(
-        subject=" ".join(f"[{settings.FAIRSHARE_SITE}] {_('New password')}".split()),
+        subject=" ".join((_("[%(site)s] New password") % {"site": settings.FAIRSHARE_SITE}).split()),
         body="\n\n".join(lines) + "\n",
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=[user.email],

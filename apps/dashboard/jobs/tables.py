@@ -173,7 +173,8 @@ def moved_notes(base: Mapping[str, int], variants: Sequence[tuple[str, object, M
     changes = []
     for label, _totals, places in variants:
         moved = sum(place != places.get(job) for job, place in base.items())
-        changes.append(f"{label}: {moved or _('none')}")
+        text = _("%(variant)s: %(n)s") if moved else _("%(variant)s: none")
+        changes.append(text % {"variant": label, "n": moved})
     return [Note("moved", _("Changed positions: %(changes)s.") % {"changes": "; ".join(changes)})]
 
 

@@ -109,7 +109,8 @@ def _factor_text(given: Mapping[str, Any]) -> str:
     """A factor with the jobs that it applies to, such as “Queue gpu, QOS debug × 0.5”."""
     names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
     conditions = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
-    return f"{', '.join(conditions) or _('all')} × {presentation.shares(float(given['factor']))}"
+    words = {"jobs": ", ".join(conditions), "factor": presentation.shares(float(given["factor"]))}
+    return (_("%(jobs)s × %(factor)s") if conditions else _("all × %(factor)s")) % words
 
 
 def key_of(operation: Mapping[str, Any]) -> str:

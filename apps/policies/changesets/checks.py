@@ -222,8 +222,7 @@ def _size(review: Review, actor: Actor) -> Check:
         return Check("size", "ok", _("No second approval needed"), furthest)
     if not size.reasons:
         return Check("size", "ok", _("No second approval needed"), furthest)
-    reasons = "; ".join(size.reasons)
-    text = f"{reasons[:1].upper()}{reasons[1:]}."
+    text = " ".join(size.reasons)
     approvals = second_persons(review.change_set, review.at)
     if approvals:
         who = ", ".join(approval.user_name for approval in approvals[:_SHOWN])

@@ -83,17 +83,17 @@ class Size:
 
     @property
     def reasons(self) -> list[str]:
-        """Why a second person is needed; empty if not."""
+        """Sentences on why a second person is needed; empty if not."""
         points, users = self.limits["points"], self.limits["users"]
         found = []
         if points is not None and self.n_beyond:
-            moved = counted(self.n_beyond, "entry moves", "entries move") if self.shows_numbers else "entries move"
-            found.append(f"{moved} more than {points:g} points")
+            moved = counted(self.n_beyond, "entry moves", "entries move") if self.shows_numbers else "Entries move"
+            found.append(f"{moved} more than {points:g} points.")
         if users is not None and self.users is not None and self.users > users:
-            moved = counted(self.users, "leaf changes", "leaves change") if self.shows_numbers else "more leaves change"
-            found.append(f"{moved} rank; one person may change {users:,}")
+            moved = counted(self.users, "leaf changes", "leaves change") if self.shows_numbers else "More leaves change"
+            found.append(f"{moved} rank; one person may change {users:,}.")
         if self.loosens:
-            found.append("it raises the limit above which a second person is needed")
+            found.append("It raises the limit above which a second person is needed.")
         return found
 
 
@@ -143,7 +143,7 @@ def require_second_person(
     size = measure(policy, load_tree(policy), settings, proposed, actor=actor, at=at)
     if size.reasons and not second_persons(change_set, at):
         raise Conflict(
-            f"A second person must approve it: {'; '.join(size.reasons)}. Submit it for approval.",
+            f"A second person must approve it. {' '.join(size.reasons)} Submit it for approval.",
             code="needs_approval",
         )
 

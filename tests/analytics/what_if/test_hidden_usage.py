@@ -193,7 +193,7 @@ def _without_uids(answer: Any) -> Any:
 
 def test_the_number_of_hidden_leaves_that_move_is_not_shown(world: World) -> None:
     with world(1.0) as (site, actor):
-        assert of_limit(site, actor, 3.6, users=0) == ["more leaves change rank; one person may change 0"]
+        assert of_limit(site, actor, 3.6, users=0) == ["More leaves change rank; one person may change 0."]
         assert of_limit(site, actor, 5.8, users=0) == []
 
 

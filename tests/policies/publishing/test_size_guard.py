@@ -141,7 +141,7 @@ def test_leaves_that_change_rank_are_counted_by_priorities(
     monkeypatch.setattr(size_guard, "_rank_counts", [counts(3)])
     with pytest.raises(Conflict, match="3 leaves change rank"):
         publish(alice, shares("/physics/alice", 2))
-    with pytest.raises(Conflict, match=": more leaves change rank; one person may change 2"):
+    with pytest.raises(Conflict, match="More leaves change rank; one person may change 2"):
         publish(bob, shares("/physics/alice", 2))  # doesn't see all leaves
     monkeypatch.setattr(size_guard, "_rank_counts", [lambda *_change: None])
     publish(bob, shares("/physics/alice", 2))  # no ranks yet: two targets move
