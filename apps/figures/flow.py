@@ -116,7 +116,7 @@ def _merge_rest(rows: list[list[float]], names: list[str]) -> tuple[list[list[fl
     if len(rows) <= MOST_NODES:
         return rows, names
     first, rest = rows[: MOST_NODES - 1], rows[MOST_NODES - 1 :]
-    others = _("%(n)s others") % {"n": len(rest)}
+    others = ngettext("%(n)s other", "%(n)s others", len(rest)) % {"n": len(rest)}
     return [*first, [sum(column) for column in zip(*rest, strict=True)]], [*names[: MOST_NODES - 1], others]
 
 

@@ -54,7 +54,9 @@ def undo_report(usage_import: Import) -> UndoReport | None:
         return UndoReport("done", _done(undoing), n_records)
     if undoing is not None and undoing.state in _AT_WORK:
         part = min(undoing.progress_done / undoing.progress_total, 1.0) if undoing.progress_total else 0.0
-        text = _("%(n)s records removed so far.") % {"n": presentation.count(undoing.progress_done)}
+        n_done = undoing.progress_done
+        text = ngettext("%(n)s record removed so far.", "%(n)s records removed so far.", n_done)
+        text %= {"n": presentation.count(n_done)}
         return UndoReport("at_work", text, n_records, int(part * 100))
     refusal = undo_conflict(usage_import)
     if refusal is not None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from django.http import QueryDict
 from django.utils.functional import Promise
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.core.typed_numbers import read_number
@@ -171,7 +171,12 @@ class CalculatorForm:
         if n_jobs > MOST_JOBS:
             yield (
                 str(gettext("Jobs")),
-                gettext("%(n)s jobs; at most %(most)s are allowed here.") % {"n": n_jobs, "most": MOST_JOBS},
+                ngettext(
+                    "%(n)s job; at most %(most)s are allowed here.",
+                    "%(n)s jobs; at most %(most)s are allowed here.",
+                    n_jobs,
+                )
+                % {"n": n_jobs, "most": MOST_JOBS},
             )
         for rows in (self.departments, self.projects):
             names = [row.name for row in rows]

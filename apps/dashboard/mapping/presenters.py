@@ -255,7 +255,7 @@ def plan_context(plan: Plan) -> dict[str, Any]:
             for move in moves[:MOST_MOVES]
         ],
         "n_more": presentation.count(n - MOST_MOVES) if n > MOST_MOVES else "",
-        "n_others": presentation.count(n_others) if n_others else "",
+        "n_others": n_others or 0,
         "n_dropped": sum(move.after == UNMAPPED for move in moves),
     }
 

@@ -174,7 +174,7 @@ def span_text(against: TreeVsUsage) -> str:
     """The compared days, and the first day with usage if that is later."""
     span = against.span
     words = {"first": _day(span.first_on), "last": _day(span.last_on), "n": DAYS}
-    text = _("%(n)s days, %(first)s to %(last)s") % words
+    text = ngettext("%(n)s day, %(first)s to %(last)s", "%(n)s days, %(first)s to %(last)s", DAYS) % words
     if span.used_from_on is not None and span.n_used_days < DAYS:
         text = _("%(days)s; usage starts on %(begin)s") % {"days": text, "begin": _day(span.used_from_on)}
     return text

@@ -197,7 +197,9 @@ def _sentence(page: ReviewPage, edit: ReviewedEdit) -> str:
         parts = ", ".join(map(field_labels.setting, operation["settings"]))
         return _("Settings: %(parts)s") % {"parts": parts}
     if op == "document":
-        return _("The whole tree is replaced: %(n)s entries") % {"n": presentation.count(operation["n_entries"])}
+        n = int(operation["n_entries"])
+        text = ngettext("The whole tree is replaced: %(n)s entry", "The whole tree is replaced: %(n)s entries", n)
+        return text % {"n": presentation.count(n)}
     if op == "adjust_usage":
         return _adjusted(name, operation)
     words = {

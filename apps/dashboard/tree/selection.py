@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.forms import ValidationError
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
@@ -43,8 +44,12 @@ def add_to_draft(
     if not uids:
         raise Invalid(_("Select at least one entry."), fields=[FieldProblem("e", "is empty")])
     if len(uids) > MOST_SELECTED:
-        numbers = {"n": f"{len(uids):,}", "most": MOST_SELECTED}
-        raise TooLarge(_("%(n)s entries are selected; one action takes at most %(most)s. Narrow the filter.") % numbers)
+        text = ngettext(
+            "%(n)s entry is selected; one action takes at most %(most)s. Narrow the filter.",
+            "%(n)s entries are selected; one action takes at most %(most)s. Narrow the filter.",
+            len(uids),
+        )
+        raise TooLarge(text % {"n": f"{len(uids):,}", "most": MOST_SELECTED})
     with transaction.atomic():  # a rejected action creates no draft
         draft = _draft(policy_slug, given.get("draft", ""), at, actor)
         view = open_draft_view(change_set_id=draft.pk, at=at, actor=actor)

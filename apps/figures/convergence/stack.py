@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.analytics.convergence.records import Convergence
 from apps.analytics.series.daily_series import F8
@@ -76,7 +77,8 @@ def _layers(found: Convergence) -> list[Layer]:
     ]
     if rest:
         used, wanted = (np.nan_to_num(column[rest]).sum(axis=0) for column in (found.actual, found.target))
-        layers.append((_("%(n)s others (combined)") % {"n": len(rest)}, used, wanted))
+        name = ngettext("%(n)s other", "%(n)s others (combined)", len(rest)) % {"n": len(rest)}
+        layers.append((name, used, wanted))
     return layers
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings as site_settings
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid
@@ -154,8 +155,11 @@ def _by_entry(
     if not others.any():
         return found, None
     is_others = n_other and not knows_group
-    name = _("%(n)s others") % {"n": n_other} if is_others else _("all other usage of %(name)s")
-    return found, WeekAmounts("rest", name % {"name": view.tree.name[group]}, MOST_SERIES, _floats(others))
+    if is_others:
+        name = ngettext("%(n)s other", "%(n)s others", n_other) % {"n": n_other}
+    else:
+        name = _("all other usage of %(name)s") % {"name": view.tree.name[group]}
+    return found, WeekAmounts("rest", name, MOST_SERIES, _floats(others))
 
 
 def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmounts, ...]:
@@ -175,7 +179,8 @@ def _by_site(used: DeliveredBySite, weeks: Sequence[datetime]) -> tuple[WeekAmou
     ordered = sorted(found, key=lambda one: -one.total_core_h)
     kept, others = ordered[: MOST_SERIES - 1], ordered[MOST_SERIES - 1 :]
     together = tuple(sum(column) for column in zip(*(one.core_h for one in others), strict=True))
-    rest = WeekAmounts("rest", _("%(n)s others") % {"n": len(others)}, MOST_SERIES, together)
+    name = ngettext("%(n)s other", "%(n)s others", len(others)) % {"n": len(others)}
+    rest = WeekAmounts("rest", name, MOST_SERIES, together)
     return (*sorted(kept, key=lambda one: one.place), rest)
 
 

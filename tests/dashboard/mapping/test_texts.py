@@ -118,9 +118,9 @@ def test_a_suggestion_by_neighbours_states_how_many_of_them(grid: Grid) -> None:
     assert (drawn["uid"], drawn["place"].text) == (grid.uid("/cms"), "/cms")
 
 
-@pytest.mark.parametrize(("n", "stated"), [(4, ""), (5, "5")])
+@pytest.mark.parametrize(("n", "stated"), [(4, 0), (5, 5)])
 def test_moves_outside_the_rights_are_no_empty_plan_and_few_are_not_counted(
-    closed_grid: Grid, n: int, stated: str
+    closed_grid: Grid, n: int, stated: int
 ) -> None:
     rights = rights_of(closed_grid, closed_grid.alice)
     carol, key = index_of(closed_grid, "/biomed/carol"), AccountKey("hpc", "carol")
