@@ -206,7 +206,11 @@ class Agent:
             report.queue = queue_rows(queue.jobs, plan.values)
         if self._is_due("values", VALUES_EVERY_S):
             self._read_values(report, adapter)
-        self._add_checks(report, orders, queue, plan)
+        if report.checks is not None:
+            report.checks.append(checks.check_names(orders, plan))
+            report.checks.append(checks.check_clocks(self._source.clock_offset_s(), queue, self._clock()))
+            if orders.knob == "nice":
+                report.checks.append(checks.check_floor(orders, queue))
 
     def _accepts_changes(self, orders: Orders) -> bool:
         """Whether any change is expected: sending was switched on or resumed, also if the pause was never seen."""
@@ -326,13 +330,6 @@ class Agent:
             self._last["checks"] = time.monotonic()
             self._checked_revision = orders.revision
         report.scheduler_version = adapter.version(self._config)
-
-    def _add_checks(self, report: Report, orders: Orders, queue: Queue, plan: planning.Plan) -> None:
-        if report.checks is not None:
-            report.checks.append(checks.check_names(orders, plan))
-            report.checks.append(checks.check_clocks(self._source.clock_offset_s(), queue, self._clock()))
-            if orders.knob == "nice":
-                report.checks.append(checks.check_floor(orders, queue))
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = time.monotonic()

@@ -89,16 +89,18 @@ class Report:
             found["shares"] = self.shares.document()
         if self.outcomes is not None:
             id, outcomes = self.outcomes
-            found["share_order"] = {"id": id, "outcomes": [_outcome(each) for each in outcomes]}
+            found["share_order"] = {
+                "id": id,
+                "outcomes": [
+                    {"line": each.line, "code": each.code, "detail": shown(each.detail, MOST_DETAIL)}
+                    for each in outcomes
+                ],
+            }
         if self.restored:
             found["restored_shares"] = [
                 {**each._asdict(), "detail": shown(each.detail, MOST_DETAIL)} for each in self.restored
             ]
         return found
-
-
-def _outcome(one: Outcome) -> Dict[str, Any]:
-    return {"line": one.line, "code": one.code, "detail": shown(one.detail, MOST_DETAIL)}
 
 
 def queue_rows(jobs: Sequence[Job], values: Dict[str, int]) -> List[Dict[str, Any]]:

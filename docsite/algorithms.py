@@ -30,16 +30,12 @@ _PROPERTIES = {
 def tree_algorithms() -> str:
     """A table of what differs between them, a line of what holds for all, then a section each."""
     own = [each for name, each in all_algorithms().items() if name not in algorithms_of_packages().found]
-    rows = _property_rows(_default_properties(each) for each in own)
+    rows = _property_rows(each.properties(read_settings(each.name, each.parameters, {})) for each in own)
     differing = table(
         ("property", *(code(each.name) for each in own)), [row for row in rows if row[1:] != ["yes"] * len(own)]
     )
     common = ", ".join(row[0] for row in rows if row[1:] == ["yes"] * len(own))
     return "\n\n".join([differing, f"All of them have: {common}.", *(_algorithm(each) for each in own)])
-
-
-def _default_properties(algorithm: Algorithm) -> Properties:
-    return algorithm.properties(read_settings(algorithm.name, algorithm.parameters, {}))
 
 
 def _property_rows(held: Iterable[Properties]) -> list[list[str]]:
@@ -67,7 +63,10 @@ def _algorithm(algorithm: Algorithm) -> str:
 
 
 def _parameters(parameters: Iterable[Parameter]) -> str:
-    rows = [(code(each.name), _label(each), _allowed(each), _default(each)) for each in parameters]
+    rows = [
+        (code(each.name), _label(each), _allowed(each), "none" if each.default is None else code(f"{each.default}"))
+        for each in parameters
+    ]
     return table(("parameter", "is", "allowed", "default"), rows) if rows else ""
 
 
@@ -79,10 +78,6 @@ def _allowed(parameter: Parameter) -> str:
 def _label(parameter: Parameter) -> str:
     label = f"{parameter.label}; applies {parameter.condition}" if parameter.condition else parameter.label
     return f"{label}. {parameter.note[:1].upper()}{parameter.note[1:]}" if parameter.note else label
-
-
-def _default(parameter: Parameter) -> str:
-    return "none" if parameter.default is None else code(f"{parameter.default}")
 
 
 def operators() -> str:
