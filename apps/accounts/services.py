@@ -62,7 +62,8 @@ def make_token(new: NewToken, *, at: datetime, actor: Actor) -> tuple[Token, str
         raise _invalid("days", _("A token is valid for 1 to %(most)d days.") % {"most": MOST_DAYS})
     if new.subtree_uid is not None and not new.policy_slug:
         raise _invalid("policy", _("A subtree belongs to a policy: name it too."))
-    public_id, secret = _new_public_id(), secrets.token_hex(32)
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+    public_id, secret = "".join(secrets.choice(alphabet) for _place in range(12)), secrets.token_hex(32)
     version = len(settings.FAIRSHARE_TOKEN_PEPPERS) - 1
     token = Token.objects.create(
         public_id=public_id,
@@ -238,11 +239,6 @@ def _note_use(token: Token, at: datetime) -> None:
         return
     unnoted = Q(last_used_at=None) | Q(last_used_at__lt=at - LAST_USED_EVERY)
     Token.objects.filter(unnoted, pk=token.pk).update(last_used_at=at)
-
-
-def _new_public_id() -> str:
-    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
-    return "".join(secrets.choice(alphabet) for _place in range(12))
 
 
 def _refused() -> Unauthenticated:

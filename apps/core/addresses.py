@@ -79,7 +79,14 @@ def target_of(url: str) -> Target:
     if "@" in parts.netloc:
         raise Refused("An address names no user and no password.")
     host = _host(parts.netloc)
-    target = Target(parts.scheme, host, _port(port, parts.scheme), _path(parts.path, parts.query))
+    if port == 0:
+        raise Refused("Port 0 is none.")
+    target = Target(
+        parts.scheme,
+        host,
+        port if port is not None else {"https": 443, "http": 80}[parts.scheme],
+        (parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+    )
     if is_allowed(target):
         return target
     if target.scheme != "https":
@@ -174,16 +181,6 @@ def literal_of(host: str) -> Address | None:
         return None
 
 
-def _port(port: int | None, scheme: str) -> int:
-    if port == 0:
-        raise Refused("Port 0 is none.")
-    return port if port is not None else {"https": 443, "http": 80}[scheme]
-
-
-def _path(path: str, query: str) -> str:
-    return (path or "/") + (f"?{query}" if query else "")
-
-
 logger = logging.getLogger(__name__)
 
 _BETWEEN = re.compile(r"[,\s]+")
@@ -212,14 +209,12 @@ def allowed_targets() -> frozenset[str]:
             now = os.fstat(file.fileno())
             version = (path, now.st_ino, now.st_size, now.st_mtime_ns)
             if not _last or _last[0].version != version:
-                _last[:] = [_Read(version, _parsed(file.read()))]
+                # Entries separated by commas or white space; # starts a comment.
+                lines = (_COMMENT.sub("", line) for line in file.read().splitlines())
+                _last[:] = [
+                    _Read(version, frozenset(part.lower() for line in lines for part in _BETWEEN.split(line) if part))
+                ]
     except (OSError, UnicodeDecodeError) as error:
         logger.warning("FAIRSHARE_OUTBOUND_ALLOW_FILE=%s can't be read, so it allows nothing: %s", path, error)
         return frozenset()
     return _last[0].targets
-
-
-def _parsed(text: str) -> frozenset[str]:
-    """Entries separated by commas or white space; # starts a comment."""
-    lines = (_COMMENT.sub("", line) for line in text.splitlines())
-    return frozenset(part.lower() for line in lines for part in _BETWEEN.split(line) if part)

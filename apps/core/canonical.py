@@ -93,7 +93,10 @@ def _plain(value: Any, differing: list[float], depth: int) -> Any:
     kind = type(value)
     if kind is str:
         if not value.isascii():
-            _refuse_halves(value)
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise BadDocument("A text has half a character pair.") from error
         return value
     if kind is int:
         return _plain_whole(value, differing)
@@ -159,13 +162,6 @@ def _plain_whole(value: int, differing: list[float]) -> int | float:
 
 def _utf16(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
-
-
-def _refuse_halves(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadDocument("A text has half a character pair.") from error
 
 
 def _refuse_depth(body: bytes, shape: bytes, where: str) -> None:

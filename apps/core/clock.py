@@ -23,7 +23,7 @@ def now() -> datetime:
     given = os.environ.get(VARIABLE)
     if not given:
         return datetime.now(UTC)
-    if not _may_be_set():
+    if not (os.environ.get("FAIRSHARE_TESTING") == "1" or bool(settings.DEBUG)):
         raise ImproperlyConfigured(_REFUSAL)
     return _instant(given)
 
@@ -34,10 +34,6 @@ def is_set() -> bool:
 
 
 _REFUSAL = f"{VARIABLE} sets the clock of a test: unset it, or set FAIRSHARE_TESTING=1 where nothing real is counted."
-
-
-def _may_be_set() -> bool:
-    return os.environ.get("FAIRSHARE_TESTING") == "1" or bool(settings.DEBUG)
 
 
 def _instant(given: str) -> datetime:

@@ -147,7 +147,12 @@ def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
         BadDocument: not two lines, another key, an invalid signature, or a document that isn't canonical. Codes
         bad_document, unknown_key, bad_signature, not_canonical.
     """
-    body, seal = _lines(data)
+    lines = data.split(b"\n", 3)
+    if len(lines) != 3 or lines[2]:
+        raise bad("document", "must be two lines, each ended by a line feed: the document and its signature")
+    if len(lines[1]) > MOST_SEAL_BYTES:
+        raise bad("line 2", f"has over {MOST_SEAL_BYTES:,} bytes")
+    body, seal = lines[0], lines[1]
     key, signature, chain = _read_seal(seal)
     follows = None if trusted is None else _trusted_before(key, chain, trusted)
     if trusted is not None and follows is None:
@@ -161,15 +166,6 @@ def open_document(data: bytes, *, trusted: Collection[str] | None) -> Opened:
         message = "The signature doesn't fit the document: it was changed after it was signed."
         raise BadDocument(message, code="bad_signature", fields=[FieldProblem("line 2, signature", "doesn't hold")])
     return Opened(read_canonical(body, "line 1"), key, hashlib.sha256(body).hexdigest(), follows)
-
-
-def _lines(data: bytes) -> tuple[bytes, bytes]:
-    lines = data.split(b"\n", 3)
-    if len(lines) != 3 or lines[2]:
-        raise bad("document", "must be two lines, each ended by a line feed: the document and its signature")
-    if len(lines[1]) > MOST_SEAL_BYTES:
-        raise bad("line 2", f"has over {MOST_SEAL_BYTES:,} bytes")
-    return lines[0], lines[1]
 
 
 def _read_seal(line: bytes) -> tuple[PublicKey, bytes, list[Link]]:

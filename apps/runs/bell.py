@@ -39,12 +39,11 @@ def wake_workers(*, is_outgoing: bool = False) -> None:
             task, options = OUTGOING_TASK, {"queue": OUTGOING_QUEUE}
         app = celery.current_app
         # A connection of its own: those of Celery's pool are retried for seconds, and workers wait on theirs for long.
-        with app.connection_for_write(connect_timeout=PATIENCE_S, transport_options=_bounds()) as broker:
+        with app.connection_for_write(
+            connect_timeout=PATIENCE_S,
+            transport_options={} if settings.CELERY_BROKER_URL.startswith("filesystem:") else dict(_BOUNDS),
+        ) as broker:
             app.send_task(task, connection=broker, retry=False, ignore_result=True, **options)
     except Exception as error:
         _silent_until_s = time.monotonic() + SILENT_S
         logger.warning("The broker doesn't answer (%s): the next sweep finds waiting work.", type(error).__name__)
-
-
-def _bounds() -> dict[str, float]:
-    return {} if settings.CELERY_BROKER_URL.startswith("filesystem:") else dict(_BOUNDS)

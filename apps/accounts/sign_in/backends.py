@@ -37,7 +37,11 @@ def find_person(username: str, password: str) -> Person | None:
         return None  # an empty password would be an anonymous bind, which succeeds
     try:
         with _connect(settings.FAIRSHARE_LDAP_BIND_DN, settings.FAIRSHARE_LDAP_BIND_PASSWORD) as connection:
-            entry = _find(connection, username)
+            wanted = settings.FAIRSHARE_LDAP_FILTER.replace("{username}", escape_filter_chars(username))
+            found = _search(connection, settings.FAIRSHARE_LDAP_PEOPLE, wanted, 2)
+            if len(found) > 1:
+                log.warning("The directory has more than one %r: FAIRSHARE_LDAP_FILTER must match only one.", username)
+            entry = found[0] if len(found) == 1 else None
             if entry is None or not _is_password(entry["dn"], password):
                 return None
             login = next((text for name in _LOGINS if (text := _first(entry, name))), username)
@@ -96,14 +100,6 @@ def _is_password(dn: str, password: str) -> bool:
         log.warning("Sign-in by the directory: %s", refusal)  # a locked or expired account
         return False
     return True
-
-
-def _find(connection: Connection, username: str) -> dict[str, Any] | None:
-    wanted = settings.FAIRSHARE_LDAP_FILTER.replace("{username}", escape_filter_chars(username))
-    found = _search(connection, settings.FAIRSHARE_LDAP_PEOPLE, wanted, 2)
-    if len(found) > 1:
-        log.warning("The directory has more than one %r: FAIRSHARE_LDAP_FILTER must match only one.", username)
-    return found[0] if len(found) == 1 else None
 
 
 def _groups(connection: Connection, entry: dict[str, Any], username: str) -> list[str]:

@@ -80,7 +80,11 @@ def reset_password(*, user: User, password: str, at: datetime, actor: Actor) -> 
 
 def set_password(*, username: str, password: str | None, at: datetime, actor: Actor) -> str | None:
     """Set a user's password, as an operator; ends all sessions. Without a password one is generated and returned."""
-    user = _of_operator(username, actor)
+    if not actor.is_system:
+        raise NotAllowed("Only an operator can do this, on the server.")
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"There is no user {username[:150]}.")
     made = None if password is not None else secrets.token_urlsafe(15)
     _set(user, password if password is not None else made or "", verb="user.password_set", at=at, actor=actor)
     return made
@@ -97,15 +101,6 @@ def unlock(*, username: str, at: datetime, actor: Actor) -> int:
         if n_forgotten:
             record(actor=actor, verb="user.unlocked", at=at, subject=username, details={"n_addresses": n_forgotten})
     return n_forgotten
-
-
-def _of_operator(username: str, actor: Actor) -> User:
-    if not actor.is_system:
-        raise NotAllowed("Only an operator can do this, on the server.")
-    user = User.objects.filter(username=username).first()
-    if user is None:
-        raise NotFound(f"There is no user {username[:150]}.")
-    return user
 
 
 @transaction.atomic
