@@ -28,7 +28,6 @@ from apps.priorities.change_effect_runs import Effect, check_groups, get_effect
 from apps.priorities.recompute.simulation import Projection
 from apps.priorities.selectors.rows import newest_or_none, open_view
 from apps.priorities.selectors.trials import simulate_view_or_none
-from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 Reason = Literal[
     "new", "archived", "moved", "own_shares", "above_rises", "above_falls", "diluted", "enlarged", "settings", "others"
@@ -191,17 +190,14 @@ class ReviewPage:
             snapshot = newest_or_none(self.review.policy.slug)
             if snapshot is not None:
                 found.append(check_groups(self.review, snapshot, sees=self.sees))
-                found += self._resolution(snapshot)
+                # Check rounding, for leaves whose numbers the reader may see; empty for algorithms that don't round.
+                place = self.review.moves.place
+                shown = self.sees_before & self._visibility_before.outright
+                visible_after = np.where(place >= 0, shown[place], self.sees)
+                check = check_resolution(self.review, snapshot, visible_before=shown, visible_after=visible_after)
+                found += [] if check is None else [check]
             found.append(check_effect(self.effect))
         return [*found, *check_unmapped(self.review, actor=self.actor, at=self.now)]
-
-    def _resolution(self, snapshot: ServedSnapshot) -> list[Check]:
-        """Check rounding, for leaves whose numbers the reader may see; empty for algorithms that don't round."""
-        place = self.review.moves.place
-        shown = self.sees_before & self._visibility_before.outright
-        visible_after = np.where(place >= 0, shown[place], self.sees)
-        check = check_resolution(self.review, snapshot, visible_before=shown, visible_after=visible_after)
-        return [] if check is None else [check]
 
     @cached_property
     def effect(self) -> Effect:

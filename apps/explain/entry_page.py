@@ -67,6 +67,7 @@ def get_entry_page(
     start = offset(cursor)
     shown = _numbered(view, children, start)
     scope, scope_sources = view.tree.effective_scope(i)
+    last = None if view.asked is None else last_revision_with(policy_slug=view.policy.slug, uid=uid)
     return EntryPage(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -90,15 +91,10 @@ def get_entry_page(
         scope_sources=scope_sources,
         compared_by=view.tree.effective_scope(max(int(view.tree.parent[i]), 0)),
         moment=moment_of(view),
-        archived_in=_archived_in(view, uid),
+        archived_in=None if last is None else last + 1,
         local_only=local_only_among(view, [uid, *(row.uid for row in shown)]),
         earlier_revision=view.earlier_revision,
     )
-
-
-def _archived_in(view: PolicyView, uid: UUID) -> int | None:
-    last = None if view.asked is None else last_revision_with(policy_slug=view.policy.slug, uid=uid)
-    return None if last is None else last + 1
 
 
 def _why_unranked(view: PolicyView, i: int) -> str:

@@ -38,13 +38,16 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
     groups = load_groups(ledger, policy.slug)
     if not may_use(actor) and not _sees_all(policy, groups, at, actor):
         raise _hidden(policy)
+    counted = Job.objects.filter(ledger=ledger).values_list("state").annotate(n=Count("pk")).order_by()
+    # The oldest open jobs.
+    found = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
     return {
         "policy": policy.slug,
         "snapshot": groups.snapshot.snapshot_id,
         "rules": _rules(ledger, groups),
         "ledger": books(groups),
-        "jobs": _jobs(ledger),
-        "open": _open_jobs(ledger),
+        "jobs": {**dict.fromkeys(Job.State.values, 0), **dict(counted)},
+        "open": [_open(row) for row in found[:MOST_OPEN]],
         "notes": [*_unknown_benefit_notes(ledger), *NOTES],
     }
 
@@ -84,17 +87,6 @@ def _rules(ledger: Ledger, groups: Groups) -> dict[str, Any]:
         "revision": ledger.revision,
         "changed_at": ledger.changed_at,
     }
-
-
-def _jobs(ledger: Ledger) -> dict[str, int]:
-    counted = Job.objects.filter(ledger=ledger).values_list("state").annotate(n=Count("pk")).order_by()
-    return {**dict.fromkeys(Job.State.values, 0), **dict(counted)}
-
-
-def _open_jobs(ledger: Ledger) -> list[dict[str, Any]]:
-    """The oldest open jobs."""
-    found = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
-    return [_open(row) for row in found[:MOST_OPEN]]
 
 
 def _open(row: Job) -> dict[str, Any]:

@@ -119,7 +119,8 @@ def _step(policy_slug: str, job: str, at: datetime, actor: Actor, work: _Work) -
         ledger = lock_ledger(policy)
         fault_point("gateway.sam.after_lock")
         _close_lost(ledger, at)
-        _delete_ended(ledger, at)
+        old = Job.objects.filter(ledger=ledger, ended_at__lt=at - timedelta(days=KEPT_DAYS)).values("pk")[:_AT_ONCE]
+        Job.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
         answer = work(ledger, Job.objects.filter(ledger=ledger, job=job).first())
         fault_point("gateway.sam.before_commit")
     fault_point("gateway.sam.after_commit")
@@ -263,11 +264,6 @@ def _close_lost(ledger: Ledger, at: datetime) -> None:
         row.state, row.ended_at = Job.State.LOST, at
         row.save(update_fields=["state", "ended_at"])
         _book(row, ledger, _amount(row, ledger) if did_run else 0.0)
-
-
-def _delete_ended(ledger: Ledger, at: datetime) -> None:
-    old = Job.objects.filter(ledger=ledger, ended_at__lt=at - timedelta(days=KEPT_DAYS)).values("pk")[:_AT_ONCE]
-    Job.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
 
 
 def _request_content(report: JobReport) -> dict[str, Any]:

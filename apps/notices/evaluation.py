@@ -40,7 +40,9 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
     """
     ensure_site_rules(at=at)
     rules = list(Rule.objects.order_by("pk"))
-    _close_archived(at)
+    # Close notices of archived policies and sources, which are no longer checked.
+    archived = Q(policy__archived_at__isnull=False) | Q(source__archived_at__isnull=False)
+    _close(list(Notice.objects.filter(archived, closed_at=None)), at)
     n_opened = 0
     for kind in (kind for kind in KINDS if only is None or kind.name in only):
         for check in _CHECKS[kind.watches](RuleIndex(kind, rules), at):
@@ -54,12 +56,6 @@ def evaluate(*, at: datetime, only: Collection[str] | None = None) -> int:
                 logger.exception("Notices of the kind %s can't be evaluated now.", kind.name)
     delete_old(at=believed(at))
     return n_opened
-
-
-def _close_archived(at: datetime) -> None:
-    """Close notices of archived policies and sources, which are no longer checked."""
-    archived = Q(policy__archived_at__isnull=False) | Q(source__archived_at__isnull=False)
-    _close(list(Notice.objects.filter(archived, closed_at=None)), at)
 
 
 def delete_old(*, at: datetime) -> int:

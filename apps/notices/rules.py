@@ -135,7 +135,11 @@ def set_rule(
         rule = rule or Rule(kind=chosen.name, policy=policy)
         rule.version = version + 1
         rule.is_on, rule.terms, rule.changed_at, rule.author_name = is_on, clean, at, actor.name
-        _save(rule)
+        try:
+            with transaction.atomic():
+                rule.save()
+        except IntegrityError as error:
+            raise Stale("Another person created this rule at the same time: check it again.") from error
         _note("notice_rule.set", rule, {"before": before, "after": {"is_on": is_on, "terms": clean}}, at, actor)
     return rule
 
@@ -178,14 +182,6 @@ def _problem(term: Term, value: Any) -> str:
     is_right = is_number and term.lowest <= value <= term.highest and (not term.is_whole or value == int(value))
     what = "a whole number" if term.is_whole else "a number"
     return "" if is_right else f"is {what} from {term.lowest:g} to {term.highest:g}"
-
-
-def _save(rule: Rule) -> None:
-    try:
-        with transaction.atomic():
-            rule.save()
-    except IntegrityError as error:
-        raise Stale("Another person created this rule at the same time: check it again.") from error
 
 
 def _note(verb: str, rule: Rule, details: Mapping[str, Any], at: datetime, actor: Actor) -> None:

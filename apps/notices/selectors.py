@@ -166,11 +166,7 @@ def _marks_of(reader: Reader, notices: Iterable[Notice]) -> dict[int, Mark]:
 
 
 def _is_unread(notice: Notice, mark: Mark | None) -> bool:
-    return notice.closed_at is None and _has_news(notice.news_at, mark)
-
-
-def _has_news(news_at: datetime, mark: Mark | None) -> bool:
-    return mark is None or mark.read_at is None or mark.read_at < news_at
+    return notice.closed_at is None and (mark is None or mark.read_at is None or mark.read_at < notice.news_at)
 
 
 def _is_snoozed(mark: Mark | None, at: datetime) -> bool:

@@ -124,13 +124,23 @@ def read_slurm_config(text: str) -> SlurmConfig:
     if "prioritytype" not in found.values:
         message = _("PriorityType is missing: send the whole output of scontrol show config.")
         if found.included:
-            message += " " + _("It also has what %(files)s says.") % {"files": _names(found)}
+            message += " " + _("It also has what %(files)s says.") % {
+                "files": ", ".join(name for name, _line in found.included)[:_MOST_SHOWN]
+            }
         raise Invalid(message, code="no_slurm_config", fields=[FieldProblem("PriorityType", "is missing")])
     settings = {"algorithm": _algorithm(found), "window": _window(found), "metric": _metric(found)}
-    settings["approach"] = _approach(found)
+    # Slurm charges running jobs in each period.
+    period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
+    meaning = _("Running jobs count as far as they have run: Slurm charges them every %(s)s s.") % {"s": period_s}
+    found.lines.append(ConfigLine(_("Running jobs"), "active", meaning))
+    settings["approach"] = dict(CHARGES_RUNNING)
     _note_others(found)
     _note_included(found)
-    billing_weights = BillingWeights(found.weights, _flag(found)).to_json()
+    # The flag that changes the sum of weights; MAX_TRES_GRES comes before MAX_TRES.
+    flags = _flags(found)
+    billing_weights = BillingWeights(
+        found.weights, next((flag for flag in (MAX_TRES_GRES, MAX_TRES) if flag in flags), "")
+    ).to_json()
     return SlurmConfig(found.value("ClusterName"), settings, billing_weights, tuple(found.lines))
 
 
@@ -307,24 +317,6 @@ def _metric(found: _Read) -> Json:
             meaning = _("Usage of this QOS counts %(factor)s times.") % {"factor": f"{factor:g}"}
             found.lines.append(ConfigLine(f"UsageFactor ({name})"[:_MOST_SHOWN], f"{factor:g}", meaning))
     return {**metric, "class_factors": class_factors(found.usage_factors)}
-
-
-def _flag(found: _Read) -> str:
-    """The flag that changes the sum of weights; MAX_TRES_GRES comes before MAX_TRES."""
-    flags = _flags(found)
-    return next((flag for flag in (MAX_TRES_GRES, MAX_TRES) if flag in flags), "")
-
-
-def _approach(found: _Read) -> Json:
-    """Slurm charges running jobs in each period."""
-    period_s = found.duration_s("PriorityCalcPeriod", CALC_PERIOD_S)
-    meaning = _("Running jobs count as far as they have run: Slurm charges them every %(s)s s.") % {"s": period_s}
-    found.lines.append(ConfigLine(_("Running jobs"), "active", meaning))
-    return dict(CHARGES_RUNNING)
-
-
-def _names(found: _Read) -> str:
-    return ", ".join(name for name, _line in found.included)[:_MOST_SHOWN]
 
 
 def _note_included(found: _Read) -> None:

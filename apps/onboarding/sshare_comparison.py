@@ -161,9 +161,11 @@ def compare_with_sshare(
         if row.user and i >= 0
     ]
     half_life_s = settings.window.get("half_life_s") if settings.window["aging"] != "none" else None
+    # Whether AccountingStorageEnforce has limits: the configuration lists that setting only if it lacks them.
+    lines = (beginning.facts.get("slurm_config") or {}).get("lines", [])
     usage = compare_usage(
         pairs,
-        has_limits=_has_limits(beginning),
+        has_limits=not any(line["name"] == "AccountingStorageEnforce" for line in lines),
         begins_late=half_life_s is None
         or log.first_at is None
         or log.as_of - log.first_at < _FADED * timedelta(seconds=float(half_life_s)),
@@ -294,9 +296,3 @@ def _causes(beginning: Beginning, settings: PolicySettings, log: _Log) -> Callab
         return found
 
     return of_entry
-
-
-def _has_limits(beginning: Beginning) -> bool:
-    """Whether AccountingStorageEnforce has limits: the configuration lists that setting only if it lacks them."""
-    lines = (beginning.facts.get("slurm_config") or {}).get("lines", [])
-    return not any(line["name"] == "AccountingStorageEnforce" for line in lines)

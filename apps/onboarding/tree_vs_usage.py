@@ -228,6 +228,7 @@ def compare_with_log(
         span = Span(span.first_on, span.last_on, span.ends_with_log, first_used)
     ledger = compare_with_usage(tree, entry, used, half_life_days=half_life_days, tolerance=settings.tolerance)
     lost = entry == UNMAPPED
+    is_group = ~lost & tree.is_group[np.maximum(entry, 0)]
     return TreeVsUsage(
         tree=tree,
         span=span,
@@ -236,7 +237,7 @@ def compare_with_log(
         unplaced=_unplaced(tree, keys, entry, by_account),
         n_unplaced=int(lost.sum()),
         unplaced_core_s=float(by_account[lost].sum()),
-        at_groups=_at_groups(tree, entry, by_account),
+        at_groups=(int(is_group.sum()), float(by_account[is_group].sum())),
         placed=_placed(tree, beginning),
         half_life_days=half_life_days,
         settings=settings,
@@ -295,12 +296,6 @@ def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: 
     wanted = {group for i in order for group in groups_of(keys[i])}
     suggester = Suggester(tree, find_neighbours(tree, keys, entry.tolist(), wanted))
     return [Unplaced(keys[i], float(core_s[i]), suggester.suggest(keys[i])) for i in order]
-
-
-def _at_groups(tree: TreeColumns, entry: I4, core_s: F8) -> tuple[int, float]:
-    placed = entry != UNMAPPED
-    is_group = placed & tree.is_group[np.maximum(entry, 0)]
-    return int(is_group.sum()), float(core_s[is_group].sum())
 
 
 def _placed(tree: TreeColumns, beginning: Beginning) -> list[tuple[AccountKey, str]]:

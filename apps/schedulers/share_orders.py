@@ -37,7 +37,11 @@ def order_shares(
     found = find_to_change(name, actor, at)
     with refusals_of("scheduler.shares_ordered", actor, at, found.policy.slug, name), transaction.atomic():
         scheduler = lock_to_change(found, actor, at)
-        _refuse_setting(scheduler)
+        if scheduler.carries != Scheduler.Carries.SHARES or scheduler.mode != Scheduler.Mode.ON:
+            message = _("The agent sets shares where the scheduler carries shares, in mode on.")
+            raise Conflict(message, code="sets_no_shares")
+        if ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).exists():
+            raise Conflict(_("An order is open: wait for it, or cancel it."), code="order_open")
         difference = _reviewed(scheduler, tag)
         chosen = difference.to_send if put_back is None else _chosen(difference.by_hand, put_back)
         if not chosen:
@@ -102,14 +106,6 @@ def take_over_shares(*, name: str, tag: str, keys: Sequence[Key], at: datetime, 
             for one in chosen
         ]
         return add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
-
-
-def _refuse_setting(scheduler: Scheduler) -> None:
-    if scheduler.carries != Scheduler.Carries.SHARES or scheduler.mode != Scheduler.Mode.ON:
-        message = _("The agent sets shares where the scheduler carries shares, in mode on.")
-        raise Conflict(message, code="sets_no_shares")
-    if ShareOrder.objects.filter(scheduler=scheduler, state=ShareOrder.State.OPEN).exists():
-        raise Conflict(_("An order is open: wait for it, or cancel it."), code="order_open")
 
 
 def _reviewed(scheduler: Scheduler, tag: str) -> ShareDifference:

@@ -91,7 +91,7 @@ class NameIndex:
             ranked = self._best_by_kind(needle, most)
         else:
             found.n = len(lines)
-            ranked = sorted((self._match(line, query), line) for line in lines)[:most]
+            ranked = sorted((match_of(self._name(line), query) or Match.BEGINS, line) for line in lines)[:most]
         if not ranked and len(query) >= LEAST_SCATTERED and len(self) <= _MOST_SCATTERED:
             lines = self._scattered(query)
             ranked, found.n = [(Match.LETTERS, line) for line in lines[:most]], len(lines)
@@ -140,9 +140,6 @@ class NameIndex:
             inside = positions[: np.searchsorted(positions, np.int32(len(self._text) - offset))]
             positions = inside[self._bytes[inside + offset] == byte]
         return map(int, positions)
-
-    def _match(self, line: int, query: str) -> Match:
-        return match_of(self._name(line), query) or Match.BEGINS
 
     def _name(self, line: int) -> str:
         start = int(self._starts[line])

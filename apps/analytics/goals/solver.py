@@ -149,7 +149,9 @@ class _Search:
         return self._option(lever, after, operations, shares=new)
 
     def _refund(self) -> GoalOption | None:
-        resource = self._resource()
+        # The resource with the largest weight; the first one if several are equal.
+        weights = self.settings.metric["weights"]
+        resource = str(max(weights, key=lambda name: float(weights[name])))
         hour_s = self.inputs.as_of.timestamp() // 3600 * 3600
         goal_s = self.inputs.as_of.timestamp() + self.days * DAY_S
         left = float(bucket_weights(np.array([hour_s]), goal_s, window_of(self.settings.window))[0])
@@ -181,11 +183,6 @@ class _Search:
             "at": at,
         }
         return self._option("refund", after, [operation], refund_h=amount_s / 3600, resource=resource)
-
-    def _resource(self) -> str:
-        """Return the resource with the largest weight; the first one if several are equal."""
-        weights = self.settings.metric["weights"]
-        return str(max(weights, key=lambda name: float(weights[name])))
 
     def _half_life(self) -> GoalOption | None:
         window = self.settings.window

@@ -32,7 +32,6 @@ from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
 from apps.explain.walk import walk_to
-from apps.policies.tree.columns import Mask
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
@@ -48,7 +47,10 @@ def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor
         raise Invalid(f"days {message}.", fields=[FieldProblem("days", message)])
     mine = get_own_entry(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
     visible = numbers_visible_in(policy=mine.policy, snapshot=mine.snapshot, at=at, actor=actor)
-    level = _shown_level(mine, visible)
+    # The level that decides the rank if the actor may see it, else the entry itself.
+    walk = walk_to(mine.snapshot, mine.entry)
+    deciding = mine.entry if walk.deciding is None else walk.chain[walk.deciding]
+    level = deciding if visible[deciding] else mine.entry
     since = mine.snapshot.as_of - timedelta(days=n_days)
     deviations, reported = _past_deviations(mine, level, since)
     jobs, n_left_out = _job_waits(mine, actor, since, reported)
@@ -72,13 +74,6 @@ def get_my_waits(*, policy_slug: str, entry_uid: UUID, n_days: int, actor: Actor
         over=_pool_waits([day for day in days if (day.deviation or 0) > 0], by_day),
         under=_pool_waits([day for day in days if (day.deviation or 0) < 0], by_day),
     )
-
-
-def _shown_level(mine: OwnEntry, visible: Mask) -> int:
-    """Return the level that decides the rank if the actor may see it, else the entry itself."""
-    walk = walk_to(mine.snapshot, mine.entry)
-    deciding = mine.entry if walk.deciding is None else walk.chain[walk.deciding]
-    return deciding if visible[deciding] else mine.entry
 
 
 def _job_waits(

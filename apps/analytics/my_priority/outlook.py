@@ -74,14 +74,10 @@ def quietest_week(own_daily: F8, group_daily: F8) -> float | None:
     """Return an entry's smallest share, 0..1, of its group's usage in seven consecutive days; None if unknown."""
     if len(group_daily) < _WEEK_DAYS:
         return None
-    own, group = (_moving_sums(daily, _WEEK_DAYS) for daily in (own_daily, group_daily))
+    # Sums of every seven days in a row.
+    own, group = (np.convolve(daily, np.ones(_WEEK_DAYS), mode="valid") for daily in (own_daily, group_daily))
     parts = own[group > 0] / group[group > 0]
     return float(min(parts.min(), 1.0)) if len(parts) else None
-
-
-def _moving_sums(daily: F8, n_days: int) -> F8:
-    """Sums of every run of `n_days` days."""
-    return np.convolve(daily, np.ones(n_days), mode="valid")
 
 
 def _instant(as_of: datetime, found: Recovery) -> datetime | None:

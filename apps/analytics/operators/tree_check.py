@@ -159,7 +159,13 @@ def check_resolution(
         return Check("resolution", "ok", title)
     text = "" if before is None else _("Before: %(n)s.") % {"n": count(before.n_misplaced)}
     is_worse = found.n_misplaced > (0 if before is None else before.n_misplaced)
-    return Check("resolution", "warn" if is_worse else "ok", title, text, _remedy(after) if is_worse else "")
+    return Check(
+        "resolution",
+        "warn" if is_worse else "ok",
+        title,
+        text,
+        safe_bits_text(after.safe().same_ranks) if is_worse else "",
+    )
 
 
 def _checked(snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, visible: Mask) -> CheckedTree:
@@ -171,7 +177,3 @@ def _before(review: Review, snapshot: ServedSnapshot, visible: Mask) -> Collisio
     if settings.get("name") != "aequus":
         return None
     return _checked(snapshot, review.before, settings, visible).at([int(settings["resolution"])])[0]
-
-
-def _remedy(after: CheckedTree) -> str:
-    return safe_bits_text(after.safe().same_ranks)

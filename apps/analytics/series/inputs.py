@@ -370,15 +370,14 @@ def invalidates_all(policy: Policy, built: Mapping[str, Any], current: Mapping[s
 
 def policy_changes(policy: Policy, built: Mapping[str, Any], current: Mapping[str, Any]) -> list[datetime]:
     """List the instants at which the policy changed since the build: by a revision or a local-only fallback."""
-    found = _fallback_changes(built.get("fallbacks", {}), current["fallbacks"])
+    # The instants at which entries entered or left local-only fallback.
+    found = [
+        datetime.fromisoformat(since)
+        for _uid, since in built.get("fallbacks", {}).items() ^ current["fallbacks"].items()
+    ]
     later = Revision.objects.filter(policy=policy, number__gt=built["head"]).order_by("published_at")
     published_at = later.values_list("published_at", flat=True).first()
     return found if published_at is None else [*found, published_at]
-
-
-def _fallback_changes(built: Mapping[str, str], current: Mapping[str, str]) -> list[datetime]:
-    """List the instants at which entries entered or left local-only fallback."""
-    return [datetime.fromisoformat(since) for _uid, since in built.items() ^ current.items()]
 
 
 EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)

@@ -109,7 +109,12 @@ def compare_without_sources(
     Raises: NotFound if there is no such policy or source, or nothing has been computed yet. TooLarge if there is too
     much usage for one request.
     """
-    view = open_view(policy_slug=policy_slug, actor=actor, scope=_scope(actor), is_live=True)
+    view = open_view(
+        policy_slug=policy_slug,
+        actor=actor,
+        scope=next((scope for scope in ("policies:read", "federation") if actor.has_scope(scope)), "policies:read"),
+        is_live=True,
+    )
     if view.snapshot is None:
         raise NotFound(_("This policy has no priorities yet."))
     ids = dict(Source.objects.filter(slug__in=sources).values_list("slug", "pk"))
@@ -130,10 +135,6 @@ def compare_without_sources(
         n_moved=n_moved,
         n_hidden=int(len(visible) - visible.sum()),
     )
-
-
-def _scope(actor: Actor) -> str:
-    return next((scope for scope in ("policies:read", "federation") if actor.has_scope(scope)), "policies:read")
 
 
 def _visible_in(view: PolicyView, tree: TreeColumns) -> Mask:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import numpy as np
@@ -49,17 +49,15 @@ def _due(policy: Policy, state: SeriesState, at: datetime) -> Iterator[Month]:
     latest = min(today - GRACE, state.through_on)
     if state.stale_from_on is not None:
         latest = min(latest, state.stale_from_on - timedelta(days=1))
-    first = max(month_of(_published_on(policy)), month_of(state.first_on), key=lambda each: each.first_on)
+    first_at = Revision.objects.filter(policy=policy).earliest("number").published_at
+    first = max(
+        month_of(first_at.astimezone(site_zone()).date()), month_of(state.first_on), key=lambda each: each.first_on
+    )
     done = set(Statement.objects.filter(policy=policy).values_list("month_on", flat=True).distinct())
     for n in range(MOST_MONTHS, 0, -1):
         month = month_of(today).before(n)
         if first.first_on <= month.first_on and month.last_on <= latest and month.first_on not in done:
             yield month
-
-
-def _published_on(policy: Policy) -> date:
-    first_at = Revision.objects.filter(policy=policy).earliest("number").published_at
-    return first_at.astimezone(site_zone()).date()
 
 
 def _close(policy: Policy, month: Month, at: datetime) -> int:
