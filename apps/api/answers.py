@@ -120,18 +120,6 @@ def _query(i: int, account: Any) -> AccountQuery:
     return AccountQuery(**given)
 
 
-def _wants_columns(request: HttpRequest) -> bool:
-    """The parameter `columns`, default false.
-
-    Raises:
-        Refusal: it is neither 0 nor 1.
-    """
-    text = request.GET.get("columns", "0")
-    if text not in _FLAGS:
-        raise field_refusal("columns", "must be 0 or 1")
-    return _FLAGS[text]
-
-
 def snapshot_since(request: HttpRequest, policy_slug: str) -> ServedSnapshot | None:
     """The snapshot named by the parameter `since`; None without it.
 
@@ -157,7 +145,10 @@ def answer_accounts(
     if not_modified := _not_modified(request, snapshot, at):
         return not_modified
     mask, names = readable or (None, None)
-    if _wants_columns(request):
+    text = request.GET.get("columns", "0")
+    if text not in _FLAGS:
+        raise field_refusal("columns", "must be 0 or 1")
+    if _FLAGS[text]:
         accounts, factors, ranks = snapshot.lookup_columns(queries, mask=mask, names=names)
         found = dumps({"accounts": accounts, "factors": factors, "ranks": ranks})[1:-1]
     else:

@@ -74,15 +74,12 @@ class LookupMiddleware:
             if match and request.method in _METHODS[match[2]]:
                 if "format" in request.GET:  # tables are made by a view
                     return self._pass_on(request)
-                return self._measured(request, match[1], match[2])
+                started_s = perf_counter()
+                response = self._answer(request, match[1], match[2])
+                if not isinstance(response, NeedsWorkerThread):
+                    exposition.count_lookup(response.status_code, perf_counter() - started_s)
+                return response
         return self.get_response(request)
-
-    def _measured(self, request: HttpRequest, policy_slug: str, suffix: str) -> HttpResponseBase:
-        started_s = perf_counter()
-        response = self._answer(request, policy_slug, suffix)
-        if not isinstance(response, NeedsWorkerThread):
-            exposition.count_lookup(response.status_code, perf_counter() - started_s)
-        return response
 
     def _pass_on(self, request: HttpRequest) -> HttpResponseBase:
         return NeedsWorkerThread() if ANSWER_FROM in request.META else self.get_response(request)

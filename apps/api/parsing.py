@@ -142,12 +142,8 @@ def read_json(stream: Readable, limit: Limit) -> bytes:
         if n_bytes > limit.n_bytes:
             raise Refusal(limit.bytes_refusal, code="too_large", status=413)
         if counter.has_more(piece):
-            raise _too_many_values(limit)
+            raise Refusal(limit.values_refusal, code="too_large", status=413)
     return b"".join(pieces)
-
-
-def _too_many_values(limit: Limit) -> Refusal:
-    return Refusal(limit.values_refusal, code="too_large", status=413)
 
 
 def limit_in(parser_context: Mapping[str, Any] | None) -> Limit:

@@ -94,7 +94,13 @@ def packed_response(
 
     data: returns the plain bytes, called only if needed. zstd: the same bytes, already compressed.
     """
-    wanted = _coding(request)
+    # The encoding with the highest quality in Accept-Encoding; "" for none.
+    qualities: dict[str, float] = {}
+    for part in str(request.META.get("HTTP_ACCEPT_ENCODING", "")).split(","):
+        name, _, parameters = part.partition(";")
+        qualities[name.strip().lower()] = _quality(parameters)
+    chosen = max(_ENCODINGS, key=lambda name: qualities.get(name, 0.0))  # the first of equal ones
+    wanted = chosen if qualities.get(chosen, 0.0) > 0 else ""
     if wanted == "zstd":
         body = zstd if zstd is not None else zstandard.ZstdCompressor(level=3).compress(data())
     elif wanted == "gzip":
@@ -112,16 +118,6 @@ def tagged(response: HttpResponse, tag: str) -> HttpResponse:
     response["ETag"] = f'W/"{tag}"'
     response["Vary"] = "Accept-Encoding"
     return response
-
-
-def _coding(request: HttpRequest) -> str:
-    """The encoding with the highest quality in Accept-Encoding; "" for none."""
-    qualities: dict[str, float] = {}
-    for part in str(request.META.get("HTTP_ACCEPT_ENCODING", "")).split(","):
-        name, _, parameters = part.partition(";")
-        qualities[name.strip().lower()] = _quality(parameters)
-    chosen = max(_ENCODINGS, key=lambda name: qualities.get(name, 0.0))  # the first of equal ones
-    return chosen if qualities.get(chosen, 0.0) > 0 else ""
 
 
 def _quality(parameters: str) -> float:

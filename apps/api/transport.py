@@ -128,14 +128,10 @@ class ByteOrderMarkMiddleware:
         request.GET = given  # type: ignore[assignment]  # a QueryDict that may change
         response = self.get_response(request)
         if response.get("Content-Type", "").startswith("text/csv"):
-            _prepend_bom(response)
+            if isinstance(response, StreamingHttpResponse):
+                response.streaming_content = chain([BOM_UTF8], iter(response))
+            elif isinstance(response, HttpResponse) and response.content:
+                response.content = BOM_UTF8 + response.content
+            if "Content-Length" in response and isinstance(response, HttpResponse):
+                response["Content-Length"] = str(len(response.content))
         return response
-
-
-def _prepend_bom(response: HttpResponseBase) -> None:
-    if isinstance(response, StreamingHttpResponse):
-        response.streaming_content = chain([BOM_UTF8], iter(response))
-    elif isinstance(response, HttpResponse) and response.content:
-        response.content = BOM_UTF8 + response.content
-    if "Content-Length" in response and isinstance(response, HttpResponse):
-        response["Content-Length"] = str(len(response.content))

@@ -54,7 +54,12 @@ class APIView(views.APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if request.query_params and request.method != "OPTIONS" and (handler := _handler_of(self)):
-            refuse_unknown(request.query_params, _query_names(self, handler))
+            # Names of query parameters that the description of the operation has; the view reads no others.
+            if handler.__func__ not in _names_of:
+                schema = handler.kwargs["schema"]()
+                schema.view = self
+                _names_of[handler.__func__] = tuple(_described_names(schema.get_override_parameters()))
+            refuse_unknown(request.query_params, _names_of[handler.__func__])
         if request.method not in SAFE_METHODS:
             self.before_body(request, **kwargs)
 
@@ -71,15 +76,6 @@ def _handler_of(view: APIView) -> Any:
     """The view's method for the request; None for a method that it doesn't have, which is refused later."""
     method = str(view.request.method).lower()
     return getattr(view, "get" if method == "head" else method, None) if method in view.http_method_names else None
-
-
-def _query_names(view: APIView, handler: Any) -> tuple[str, ...]:
-    """Names of query parameters that the description of the operation has; the view reads no others."""
-    if handler.__func__ not in _names_of:
-        schema = handler.kwargs["schema"]()
-        schema.view = view
-        _names_of[handler.__func__] = tuple(_described_names(schema.get_override_parameters()))
-    return _names_of[handler.__func__]
 
 
 _names_of: dict[Any, tuple[str, ...]] = {}  # by handler

@@ -37,12 +37,6 @@ from apps.usage.timeliness import Timeliness, is_behind, last_contact_at, timeli
 _SNAPSHOT_OLD = timedelta(minutes=15)
 
 
-def _pending_migrations() -> list[str]:
-    executor = MigrationExecutor(connection)
-    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
-
-
 @login_not_required
 def healthz(request: HttpRequest) -> HttpResponse:
     """200 if the process can answer."""
@@ -53,7 +47,9 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """503 if the site can't work at all: no database, or pending migrations. Lesser problems are listed as degraded."""
     try:
-        pending = _pending_migrations()
+        executor = MigrationExecutor(connection)
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        pending = [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         if pending:

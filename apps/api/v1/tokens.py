@@ -10,8 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts import selectors, services
-from apps.accounts.actor import Actor
-from apps.accounts.models import Token, User
+from apps.accounts.models import Token
 from apps.api.authentication import Scopes, actor_of
 from apps.api.bounded_fields import BoundedListField
 from apps.api.inputs import read_body
@@ -71,11 +70,12 @@ class TokenListView(APIView):
     def post(self, request: Request) -> Response:
         """Make a token for the caller. Only this answer contains its secret."""
         given, actor = read_body(NewTokenSerializer, request), actor_of(request)
+        assert actor.user is not None  # noqa: S101 - the views are closed to anonymous callers
         token, text = services.make_token(
             services.NewToken(
                 name=given["name"],
                 scopes=given["scopes"],
-                user=_me(actor),
+                user=actor.user,
                 policy_slug=given["policy"],
                 subtree_uid=given["subtree"],
                 source_slug=given["source_slug"],
@@ -105,11 +105,6 @@ class TokenRevocationView(APIView):
         """Revoke a token now. Server processes that cache it reject it within 5 seconds."""
         services.revoke_token(token_id=token, at=clock.now(), actor=actor_of(request))
         return Response(status=204)
-
-
-def _me(actor: Actor) -> User:
-    assert actor.user is not None  # noqa: S101 - the views are closed to anonymous callers
-    return actor.user
 
 
 def _made(token: Token, text: str, status: int = 200) -> Response:

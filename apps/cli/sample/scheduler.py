@@ -125,7 +125,7 @@ def _job(rng: random.Random, number: int, name: tuple[str, str], factor: float, 
         "partition": rng.choice(("batch", "batch", "long")),
         "qos": "normal",
         "cpus": rng.choice((1, 8, 16, 64, 128)),
-        "submit_at": _written(at - timedelta(seconds=waited_s)),
+        "submit_at": (at - timedelta(seconds=waited_s)).astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "eligible_at": None,
         "state": "pending",
         "reason": rng.choice(("Priority", "Priority", "Resources")),
@@ -151,7 +151,3 @@ def _values(rng: random.Random, factors: dict[tuple[str, str], float], noise: fl
 def _own(rng: random.Random, factor: float, noise: float = _NOISE) -> float:
     """Slurm's factor: near ours, as from a slightly different tree."""
     return min(max(factor + rng.gauss(0, noise), 0.0), 1.0)
-
-
-def _written(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

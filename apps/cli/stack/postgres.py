@@ -133,19 +133,21 @@ class PostgresServer:
         private_dir(self.var)
         private_dir(self.log.parent)
         self._check_reachable()
-        self._prepare_sockets()
-        if (self.data / "PG_VERSION").exists():
-            self._check_version()
-        else:
-            self._check_programs()
-            self._make_cluster()
-
-    def _prepare_sockets(self) -> None:
         if self._identity is None:
             private_dir(self.sockets)
         else:
             self.sockets.mkdir(mode=0o700, exist_ok=True)
             self._change_owner(self.sockets)
+        if (self.data / "PG_VERSION").exists():
+            self._check_version()
+        else:
+            version, shown = self._version()
+            if version < OLDEST_VERSION:
+                raise CannotStart(
+                    f"{self._binaries} holds {shown}, and PostgreSQL {OLDEST_VERSION} is the oldest that works: "
+                    "unset PG_BIN, or name the programs of a newer one."
+                )
+            self._make_cluster()
 
     def _check_version(self) -> None:
         stored = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -161,14 +163,6 @@ class PostgresServer:
         shown = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         found = re.search(r"(\d+)", shown.stdout)
         return int(found[1]) if found else 0, shown.stdout.strip()
-
-    def _check_programs(self) -> None:
-        version, shown = self._version()
-        if version < OLDEST_VERSION:
-            raise CannotStart(
-                f"{self._binaries} holds {shown}, and PostgreSQL {OLDEST_VERSION} is the oldest that works: "
-                "unset PG_BIN, or name the programs of a newer one."
-            )
 
     def _make_cluster(self) -> None:
         draft = self.var / "pg.new"

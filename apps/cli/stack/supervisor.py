@@ -256,9 +256,6 @@ class Supervisor:
         with contextlib.suppress(OSError):  # no more processes: beat wakes workers some seconds later
             self._ringing.append(bell.launch())
 
-    def _reap_bells(self) -> None:
-        self._ringing = [process for process in self._ringing if process.poll() is None]
-
     def run_once(self, command: Sequence[str], environment: dict[str, str]) -> None:
         """Run a command before the children start; a stop request ends it."""
         process = subprocess.Popen(
@@ -284,7 +281,7 @@ class Supervisor:
             self._tend_database()
             for child in self._children:
                 child.update()
-            self._reap_bells()
+            self._ringing = [process for process in self._ringing if process.poll() is None]
             self._pump()
             is_ready = is_ready or when_ready()
             is_starting = not is_ready or any(child.process is None for child in self._children)

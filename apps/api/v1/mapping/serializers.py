@@ -311,7 +311,15 @@ def unmapped_json(rights: MapRights, line: UnmappedRow) -> dict[str, Any]:
         "core_s": line.usage.core_s,
         "jobs": line.usage.jobs,
         "last_at": line.usage.last_at,
-        "suggestions": [_suggestion(rights, one) for one in line.suggestions],
+        "suggestions": [
+            {
+                "entry": rights.tree.uuid(one.entry),
+                "path": rights.tree.path(one.entry),
+                "why": one.why,
+                "sure": round(one.sure, 4),
+            }
+            for one in line.suggestions
+        ],
         "counts_at": None,
     }
 
@@ -360,12 +368,3 @@ def version_json(line: VersionRow) -> dict[str, Any]:
 
 def _path(rights: MapRights, entry: int) -> str | None:
     return rights.tree.path(entry) if entry != UNMAPPED and rights.sees.may_see(entry) else None
-
-
-def _suggestion(rights: MapRights, one: Suggestion) -> dict[str, Any]:
-    return {
-        "entry": rights.tree.uuid(one.entry),
-        "path": rights.tree.path(one.entry),
-        "why": one.why,
-        "sure": round(one.sure, 4),
-    }

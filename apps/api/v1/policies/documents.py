@@ -197,7 +197,12 @@ class DocumentView(_WholeTreeView):
             content=content if isinstance(content, bytes) else b"",
             keep_missing=query["keep_missing"],
         )
-        _require_match(request, get_policy(slug=policy, actor=actor, scope="policies:write").head_number)
+        head_number = get_policy(slug=policy, actor=actor, scope="policies:write").head_number
+        tag = request.headers.get("If-Match", "").strip()
+        if tag and tag != "*" and tag.removeprefix("W/").strip('"').partition("-")[0] != str(head_number):
+            raise Stale(
+                f"The policy is at revision {head_number} now: compare with that revision, and send the document again."
+            )
         if query["dry_run"]:
             done = PolicyImport(plan_import(file=file, at=now, actor=actor))
         else:
@@ -264,11 +269,3 @@ def _format_of(request: Request) -> str:
             return each.name
     known = ", ".join(f"{each.media_type} ({each.name})" for each in list_formats())
     raise Refusal(f"Send Content-Type as one of {known}, or format=NAME.", code="unsupported_media_type", status=415)
-
-
-def _require_match(request: Request, head_number: int) -> None:
-    tag = request.headers.get("If-Match", "").strip()
-    if tag and tag != "*" and tag.removeprefix("W/").strip('"').partition("-")[0] != str(head_number):
-        raise Stale(
-            f"The policy is at revision {head_number} now: compare with that revision, and send the document again."
-        )

@@ -243,20 +243,16 @@ def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
     found = {i: entry_of(view, i) for i in rows}
     for i in rows[1:]:
         found[int(view.tree.parent[i])]["children"].append(found[i])
+    scope, sources = view.tree.effective_scope(top)
     return {
         "policy": view.policy.slug,
         "revision": view.revision,
         "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
         "as_of": view.as_of,
         "moment": moment_json(shown_moment_of(view)),
-        "compared_by": _compared_by(view, top),
+        "compared_by": {"scope": scope, "sources": list(sources)},
         **found[top],
     }
-
-
-def _compared_by(view: PolicyView, top: int) -> dict[str, Any]:
-    scope, sources = view.tree.effective_scope(top)
-    return {"scope": scope, "sources": list(sources)}
 
 
 def _visible(view: PolicyView, top: int, depth: int) -> list[int]:

@@ -168,10 +168,12 @@ class RecordListView(APIView):
     def post(self, request: Request) -> Response:
         """Push usage records. Each job counts once, in its latest version; rejected lines are listed."""
         given = read_query(PushSerializer, request)
+        # The body as a stream; an empty one if there is no body, for which no parser is called.
+        data: Any = request.data
         answer = services.push_records(
             services.PushedRecords(
                 source_slug=given["source"],
-                body_stream=_body(request),
+                body_stream=data if hasattr(data, "read") else BytesIO(),
                 content_type=request.content_type.partition(";")[0].strip().lower() or "application/json",
                 gzip=_is_gzip(request),
                 idempotency_key=key_of(request),
@@ -207,12 +209,6 @@ class BucketListView(APIView):
         )
         page, last = first_page(rows, _PAGE, lambda row: row.place)
         return list_response(BucketSerializer(page, many=True).data, last)
-
-
-def _body(request: Request) -> IO[bytes]:
-    """The body as a stream; an empty one if there is no body, for which no parser is called."""
-    data: Any = request.data
-    return data if hasattr(data, "read") else BytesIO()
 
 
 def _is_gzip(request: Request) -> bool:

@@ -79,7 +79,10 @@ class Command(OperatorCommand):
             if options["once"]:
                 self._run_once(agent)
             else:
-                agent.run(_stopped_by_signals())
+                ends = threading.Event()
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, lambda *_: ends.set())
+                agent.run(ends)
         finally:
             os.close(handle)
 
@@ -150,10 +153,3 @@ class Services(Source):
         except OperationalError:
             connection.close()
             raise
-
-
-def _stopped_by_signals() -> threading.Event:
-    ends = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ends.set())
-    return ends

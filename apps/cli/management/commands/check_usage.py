@@ -32,7 +32,11 @@ class Command(OperatorCommand):
         sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.all_objects.order_by("slug"))
         n_left = 0
         for source in sources:
-            found = self._repaired(source, options) if options["repair"] else audit_buckets(source)
+            found = (
+                repair_buckets(source, reason=options["reason"], at=now(), actor=COMMAND)
+                if options["repair"]
+                else audit_buckets(source)
+            )
             self._print_result(found, as_json=options["json"])
             n_left += found.n_different - found.n_repaired
         if n_left:
@@ -41,9 +45,6 @@ class Command(OperatorCommand):
                 f"{counted(n_left, 'bucket is', 'buckets are')} not the sum of their records; {remedy}.",
                 returncode=REFUSED,
             )
-
-    def _repaired(self, source: Source, options: dict[str, Any]) -> BucketAudit:
-        return repair_buckets(source, reason=options["reason"], at=now(), actor=COMMAND)
 
     def _print_result(self, found: BucketAudit, *, as_json: bool) -> None:
         if as_json:

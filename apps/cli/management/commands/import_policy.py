@@ -72,13 +72,20 @@ class Command(OperatorCommand):
         options = _with_file(options)
         _refuse_contradictions(options)
         content, n_rules = _content(options["file"]), None
-        config = None if options["slurm_config"] is None else _slurm_config(options["slurm_config"], content)
+        # Configuration of a file, with what the dump says of QOS.
+        config = (
+            None
+            if options["slurm_config"] is None
+            else read_slurm_config(split_outputs(text_of(content)).qos + text_of(_content(options["slurm_config"])))
+        )
         with transaction.atomic():  # an error in the file or in --map also undoes --make
             done = _import(options, content, config)
             if options["map"] is not None:
                 n_rules = _map(done, options)
             transaction.set_rollback(options["dry_run"])
-        self._print_config(config)
+        for line in config.lines if config else ():
+            mark = " " if line.is_carried else "!"
+            self.stderr.write(f"{mark} {line.name}={line.value}: {line.meaning}")
         self._print_result(done, config, as_json=options["json"])
         if n_rules is not None:
             added = f"{counted(n_rules, 'mapping rule')} added."
@@ -110,11 +117,6 @@ class Command(OperatorCommand):
                 remedy = f"The tree has no entries of their names: add them, or {remedy}"
             self.stderr.write(f"{who} the fallback factor. {remedy}")
 
-    def _print_config(self, config: SlurmConfig | None) -> None:
-        for line in config.lines if config else ():
-            mark = " " if line.is_carried else "!"
-            self.stderr.write(f"{mark} {line.name}={line.value}: {line.meaning}")
-
     def _print_result(self, done: PolicyImport, config: SlurmConfig | None, *, as_json: bool) -> None:
         plan = done.plan
         base = f"revision {plan.policy.head_number} of {plan.policy.slug}"
@@ -140,11 +142,6 @@ class Command(OperatorCommand):
             self.stdout.write(f"published as revision {done.revision.number}")
         elif done.change_set is not None:
             self.stderr.write("Nobody is affected yet: publish the change set, or add --publish --reason TEXT.")
-
-
-def _slurm_config(name: str, dump: bytes) -> SlurmConfig:
-    """Configuration of a file, with what the dump says of QOS."""
-    return read_slurm_config(split_outputs(text_of(dump)).qos + text_of(_content(name)))
 
 
 def _import(options: dict[str, Any], content: bytes, config: SlurmConfig | None) -> PolicyImport:

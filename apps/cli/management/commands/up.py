@@ -99,7 +99,10 @@ def _refuse_taken_port(port: int, signals: Signals) -> None:
 
 def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals, *, no_sample: bool) -> None:
     log = private_dir(var / "log")
-    _empty_broker(var)
+    # Delete messages of an earlier start. They only wake workers, and an incomplete file would stop a worker.
+    if settings.CELERY_BROKER_URL == "filesystem://":
+        shutil.rmtree(var / "broker", ignore_errors=True)
+        broker_dirs(var)
     workers = definitions.workers(port)
     programs = [definitions.web(port), *workers, definitions.beat()]
     environment = dict(definitions.environment(var, port))
@@ -119,13 +122,6 @@ def _serve(var: Path, port: int, server: PostgresServer | None, signals: Signals
         supervisor.run(_Announcement(var, port, known).print_when_ready)
     finally:
         supervisor.stop()
-
-
-def _empty_broker(var: Path) -> None:
-    """Delete messages of an earlier start. They only wake workers, and an incomplete file would stop a worker."""
-    if settings.CELERY_BROKER_URL == "filesystem://":
-        shutil.rmtree(var / "broker", ignore_errors=True)
-        broker_dirs(var)
 
 
 class _Announcement:
