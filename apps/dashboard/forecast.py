@@ -194,17 +194,13 @@ def when_text(found: Recovery, at: datetime | None) -> str:
     if found.outcome == "on_target":
         return _("now")
     if at is not None:
-        return _short_day(at)
+        return formats.date_format(timezone.localtime(at), pgettext("a day in a chart", "j M"))
     words = {
         "never_if_nobody_runs": _("never without new usage"),
         "not_at_this_pace": _("not at this pace"),
         "not_within_horizon": _("not within 90 days"),
     }
     return words[found.outcome]
-
-
-def _short_day(at: datetime) -> str:
-    return formats.date_format(timezone.localtime(at), pgettext("a day in a chart", "j M"))
 
 
 _FIELDS = ("core_h", "days", "load", "level", "target")
@@ -237,7 +233,11 @@ def what_if_card(request: HttpRequest, policy: str, entry: UUID, found: Forecast
             policy_slug=policy, entry_uid=entry, scenario=requested, actor=actor_of(request), at=clock.now()
         )
     except Invalid as error:
-        return replace(card, problems={one.where: one.message for one in error.fields}, message=_sentence(error))
+        return replace(
+            card,
+            problems={one.where: one.message for one in error.fields},
+            message=_("This scenario is not possible: see the limits below.") if error.fields else error.message,
+        )
     except TooOften as error:
         return replace(card, message=error.message)
     lines, note = outcome_of(tried)
@@ -253,10 +253,6 @@ def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str,
     except (NotFound, Unavailable):
         return {"forecast": None, "what_if": None}
     return {"forecast": card, "what_if": what_if_card(request, policy, entry, found)}
-
-
-def _sentence(error: Invalid) -> str:
-    return _("This scenario is not possible: see the limits below.") if error.fields else error.message
 
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:

@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from apps.analytics.goals import Goal, GoalMoved, GoalOption, GoalSolution, Lever
+from apps.analytics.goals import GoalMoved, GoalOption, GoalSolution, Lever
 from apps.analytics.goals.selectors import get_solution, open_draft_with_option, read_goal
 from apps.core import clock
-from apps.core.errors import Conflict, DomainError, Invalid, TooOften, status_of
+from apps.core.errors import Conflict, Invalid, TooOften, status_of
 from apps.dashboard.adjustments import RESOURCES
 from apps.dashboard.shell import lines, presentation
 from apps.dashboard.shell.requests import SeeOther, actor_of
@@ -156,31 +156,25 @@ def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     try:
         requested = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
         if request.method == "POST":
-            return _create_draft(request, policy, requested)
+            lever = request.POST.get("lever", "")
+            draft = open_draft_with_option(
+                policy_slug=policy, goal=requested, lever=lever, actor=actor_of(request), at=clock.now()
+            )
+            messages.success(request, _("Added to the draft."))
+            return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
         found = get_solution(policy_slug=policy, goal=requested, actor=actor_of(request))
         context = draw(found, float(view.settings.window.get("half_life_s") or 0))
     except (Invalid, Conflict, TooOften) as error:
-        return _show(request, view, i, _problems(error), status=status_of(error))
+        by_field = {one.where: one.message for one in error.fields}
+        refusal = "" if set(by_field) & set(_NAMES) else by_field.get("entry", error.message)
+        return _show(
+            request, view, i, {"errors": by_field, "refusal": refusal, "code": error.code}, status=status_of(error)
+        )
     return _show(request, view, i, context)
-
-
-def _create_draft(request: HttpRequest, policy: str, requested: Goal) -> HttpResponse:
-    lever = request.POST.get("lever", "")
-    draft = open_draft_with_option(
-        policy_slug=policy, goal=requested, lever=lever, actor=actor_of(request), at=clock.now()
-    )
-    messages.success(request, _("Added to the draft."))
-    return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
 
 
 def _today() -> Any:
     return timezone.localtime(clock.now()).date()
-
-
-def _problems(error: DomainError) -> dict[str, Any]:
-    by_field = {one.where: one.message for one in error.fields}
-    refusal = "" if set(by_field) & set(_NAMES) else by_field.get("entry", error.message)
-    return {"errors": by_field, "refusal": refusal, "code": error.code}
 
 
 def _show(

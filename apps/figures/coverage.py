@@ -164,12 +164,8 @@ def _size(n: int) -> Size:
     return "xs" if n <= 3 else "s" if n <= 7 else "m" if n <= 11 else "l" if n <= 15 else "xl"
 
 
-def _expected(one: SourceDays) -> int:
-    return len(one.days) - one.count(Coverage.OFF)
-
-
 def _complete(one: SourceDays) -> str:
-    full, expected = one.count(Coverage.FULL), _expected(one)
+    full, expected = one.count(Coverage.FULL), (len(one.days) - one.count(Coverage.OFF))
     if not expected:
         return _("Not due")
     return _("Complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}

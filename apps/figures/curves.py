@@ -284,7 +284,8 @@ def profile_figure(own: str, options: ProfileOptions, query: QueryDict, *, polic
     target = options.target / 100
     actuals = np.unique(np.append(np.linspace(0.0, 1.0, _N_POINTS), target))
     curves = {name: _values(operator, target, actuals) for name, operator in shown.items()}
-    colors = _colors(own, shown)
+    # Each operator has a fixed colour, whatever else is shown; the policy's own has the accent.
+    colors = {name: "$accent" if name == own else traces.series_color(_color_index(own, name)) for name in shown}
     at = [round(float(one) * 100, 6) for one in actuals]
     lines = [
         traces.line(
@@ -338,11 +339,6 @@ def _values(operator: Operator, target: float, actuals: F8) -> F8:
     except PackageFailed as error:
         message = _("The operator “%(name)s” can’t be drawn: its package fails.") % {"name": operator.name}
         raise Invalid(message, fields=[FieldProblem(NAME, message)]) from error
-
-
-def _colors(own: str, shown: Mapping[str, Any]) -> dict[str, str]:
-    """Each operator has a fixed colour, whatever else is shown; the policy's own has the accent."""
-    return {name: "$accent" if name == own else traces.series_color(_color_index(own, name)) for name in shown}
 
 
 def _listed_operators(own: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -69,7 +69,10 @@ def overview(request: HttpRequest, policy: str) -> HttpResponse:
             {"label": _("Access")},
         ],
         **_list_context(request, policy, lines, now),
-        **_why_context(request, found, now, _own_path(lines)),
+        # Path of the entry of the reader's first active grant, the default of the explanation; / without one.
+        **_why_context(
+            request, found, now, next((line.path for line in lines if line.is_own and line.state in _ACTIVE), "/")
+        ),
     }
     return render(request, "dashboard/access/access.html", context)
 
@@ -134,11 +137,6 @@ def _list_context(request: HttpRequest, policy: str, lines: list[GrantLine], now
     }
 
 
-def _own_path(lines: list[GrantLine]) -> str:
-    """Path of the entry of the reader's first active grant, the default of the explanation; / without one."""
-    return next((line.path for line in lines if line.is_own and line.state in _ACTIVE), "/")
-
-
 def _why_context(request: HttpRequest, policy: Policy, now: datetime, default: str = "/") -> dict[str, Any]:
     """Context of the explanation. default: path of the entry if the query names none."""
     actor = actor_of(request)
@@ -176,7 +174,11 @@ def assign(request: HttpRequest, policy: str) -> HttpResponse:
     if not access.may_grant(policy_slug=policy, at=now, actor=actor_of(request)):
         raise NotAllowed(_("You may not do this here: ask a manager of the entry."))
     if request.method != "POST":
-        initial = {"entry": request.GET.get("entry", ""), "role": Grant.Role.LEAD, "ends_on": _suggested(now)}
+        initial = {
+            "entry": request.GET.get("entry", ""),
+            "role": Grant.Role.LEAD,
+            "ends_on": timezone.localtime(now + SUGGESTED).date(),
+        }
         return _assignment_page(request, found, GrantForm(initial=initial))
     form = GrantForm(request.POST)
     if form.is_valid() and (made := _add_grant(request, found, form, now)):
@@ -370,10 +372,6 @@ def _same_day(line: GrantLine, form: TermsForm) -> bool:
     if form.cleaned_data["no_end"] or ends is None:
         return form.cleaned_data["no_end"] and ends is None
     return bool(timezone.localtime(ends).date() == form.cleaned_data["ends_on"])
-
-
-def _suggested(now: datetime) -> date:
-    return timezone.localtime(now + SUGGESTED).date()
 
 
 def _known_people(request: HttpRequest, lines: list[GrantLine]) -> list[str]:

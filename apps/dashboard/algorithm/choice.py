@@ -117,15 +117,11 @@ def _field(parameter: Parameter, value: str, error: str = "") -> ParameterField:
         value=value,
         hint=". ".join(hints),
         choices=parameter.choices if closed else (),
-        suggestions=() if closed else _suggestions(parameter),
+        suggestions=() if closed else tuple(choice for choice in parameter.choices if _is_readable(parameter, choice)),
         is_number=_is_number(parameter),
         error=problem_sentence(error),
         operators=choices_for({"operator": ""}) if parameter.name == "operator" else (),
     )
-
-
-def _suggestions(parameter: Parameter) -> Sequence[str]:
-    return tuple(choice for choice in parameter.choices if _is_readable(parameter, choice))
 
 
 def _is_readable(parameter: Parameter, value: str) -> bool:
@@ -206,7 +202,7 @@ def read_columns(query: QueryDict) -> list[RequestedColumn]:
     """Requested columns: `?with=&resolution=&k=`, repeated; the last two are optional."""
     keys, resolutions, ks = (query.getlist(name) for name in ("with", "resolution", "k"))
     found = [
-        RequestedColumn(key, _at(resolutions, at), _at(ks, at)) if _has_operator(key) else RequestedColumn(key)
+        RequestedColumn(key, _at(resolutions, at), _at(ks, at)) if key == ACTIVE or ":" in key else RequestedColumn(key)
         for at, key in enumerate(keys)
         if key
     ]
@@ -215,10 +211,6 @@ def read_columns(query: QueryDict) -> list[RequestedColumn]:
 
 def _at(values: Sequence[str], at: int) -> str:
     return values[at].strip()[:64] if at < len(values) else ""
-
-
-def _has_operator(key: str) -> bool:
-    return key == ACTIVE or ":" in key
 
 
 def settings_of(place: RequestedColumn, current: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,6 +119,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
     is_known = str(active["name"]) in all_algorithms()
     chosen = _known(name) if is_known or name != active["name"] else None
     shown = _shown_settings(more, active, name)
+    query = urlencode([("with", choice.ACTIVE), ("with", name)])
     context = {
         "found": current,
         "active": active,
@@ -135,7 +136,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
         "may_change": current.may_change,
         "policy": current.policy_slug,
         **_resolution_check(request, current.policy_slug, chosen, shown),
-        "compare_url": _compare_url(current.policy_slug, name),
+        "compare_url": f"{reverse('dashboard:compare', kwargs={'policy': current.policy_slug})}?{query}",
         "crumbs": [*_crumbs(current)[:1], {"label": _("Algorithm")}],
         **more,
     }
@@ -209,11 +210,6 @@ def _known(name: str) -> Any:
     if found is None:
         raise NotFound(_("Not found"))
     return found
-
-
-def _compare_url(policy: str, name: str) -> str:
-    query = urlencode([("with", choice.ACTIVE), ("with", name)])
-    return f"{reverse('dashboard:compare', kwargs={'policy': policy})}?{query}"
 
 
 def _crumbs(found: Comparison | PolicyAlgorithm) -> list[dict[str, str]]:

@@ -99,11 +99,16 @@ def draw_event(found: Upcoming, event: Event) -> EventLine:
         following = allocation_presenters.renewal(period_of(event.allocation))
         amount = typed_amount(event.allocation.core_h)
         renew = f"{url}?core_h={amount}&starts={following.starts_on}&ends={following.ends_on}#allocate"
-    return EventLine(event, url, event.path, text, when, icon, is_alert=is_over or _needs_care(event), renew_url=renew)
-
-
-def _needs_care(event: Event) -> bool:
-    return event.is_end and not event.is_covered
+    return EventLine(
+        event,
+        url,
+        event.path,
+        text,
+        when,
+        icon,
+        is_alert=is_over or (event.is_end and not event.is_covered),
+        renew_url=renew,
+    )
 
 
 def _words(event: Event, now: datetime) -> str:
@@ -150,7 +155,7 @@ def calendar_context(request: HttpRequest, policy: str) -> dict[str, Any]:
         "policy": policy,
         "policy_name": found.policy_name,
         "upcoming": found,
-        "agenda": _agenda(days),
+        "agenda": [(CalendarDay(day, True, False), lines) for day, lines in sorted(days.items())],
         "n_events": ngettext("%(n)s event", "%(n)s events", len(lines)) % {"n": len(lines)},
         **month_context(month, found.today, days),
     }
@@ -179,10 +184,6 @@ def month_context(month: Period, now_on: date, days: dict[date, list[EventLine]]
         "month_after": month_key(after) if after <= LAST_DAY else "",
         "this_month": month_key(now_on),
     }
-
-
-def _agenda(days: dict[date, list[EventLine]]) -> list[tuple[CalendarDay, list[EventLine]]]:
-    return [(CalendarDay(day, True, False), lines) for day, lines in sorted(days.items())]
 
 
 def plan_context(request: HttpRequest, policy: str) -> dict[str, Any]:

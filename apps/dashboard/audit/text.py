@@ -248,7 +248,8 @@ def sentence_of(event: AuditEvent, *, what: str) -> str:
         sentence = "%(what)s"
     elif known in _OF_A_TOPIC and topic not in _NAMED_IN_SUBJECT:
         sentence += f" ({TOPICS[topic]})"
-    action = sentence % {"what": what, "role": _role(event)}
+    given = event.details.get("role") if isinstance(event.details, dict) else None
+    action = sentence % {"what": what, "role": str(_ROLES.get(str(given), given or "–"))}
     if event.outcome == AuditEvent.Outcome.REFUSED:
         return _("was refused: %(action)s") % {"action": action}
     if event.outcome == AuditEvent.Outcome.FAILED and event.verb not in _SUCCEEDED:
@@ -295,11 +296,6 @@ def value_text(value: Any) -> str:
 
 def _label(key: str) -> str:
     return str(_DETAILS.get(key) or key.replace("_", " "))
-
-
-def _role(event: AuditEvent) -> str:
-    given = event.details.get("role") if isinstance(event.details, dict) else None
-    return str(_ROLES.get(str(given), given or "–"))
 
 
 def count_text(found: AuditCount) -> str:

@@ -17,7 +17,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from apps.analytics.convergence.messages import Sentence
 from apps.analytics.convergence.numbers import get_convergence_data, get_convergence_until_now, list_paths
 from apps.analytics.convergence.query import DAILY_UP_TO, available_days_text, today_of
 from apps.analytics.convergence.records import ChildrenQuery, Convergence, sample_weekly
@@ -62,7 +61,9 @@ def kpis(found: Convergence) -> list[Kpi]:
         Kpi(_("Time within tolerance"), presentation.percent(figures.inside, 0), last),
         Kpi(_("Half-life of the deviation"), *_half_time(found)),
         Kpi(
-            _("Idle share redistributed"), presentation.percent(figures.idle_redistributed), _redistributed_text(found)
+            _("Idle share redistributed"),
+            presentation.percent(figures.idle_redistributed),
+            _("of the policy") if not found.ancestors else _("of %(name)s") % {"name": found.entry.name},
         ),
     ]
 
@@ -75,10 +76,6 @@ def _half_time(found: Convergence) -> tuple[str, str]:
     if isinf(days):
         return _("not yet"), after
     return ngettext("%(n)s day", "%(n)s days", 1 if days == 1 else 2) % {"n": f"{days:.3g}"}, after
-
-
-def _redistributed_text(found: Convergence) -> str:
-    return _("of the policy") if not found.ancestors else _("of %(name)s") % {"name": found.entry.name}
 
 
 @require_safe
@@ -219,6 +216,8 @@ def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> 
     policy = found.policy_slug
     of_entry = bool(found.ancestors)
     base = page_url(policy, found.entry.uid, lines.name_slug(found.entry.name)) if of_entry else page_url(policy)
+    # Whether complete hours are missing and no run is building them.
+    through_at = found.state.hours_through_at
     return {
         "found": found,
         "asked": requested,
@@ -235,7 +234,9 @@ def _context(request: HttpRequest, requested: PageQuery, found: Convergence) -> 
         "n_overlays": len(requested.overlays),
         "today_query": requested.query(against_today=True),
         "then_query": requested.query(against_today=False),
-        "hours_are_late": _hours_are_late(found),
+        "hours_are_late": through_at is not None
+        and found.state.run is None
+        and clock.now() - through_at > timedelta(hours=2),
         "base": base,
         "query": requested.query(),
         "members": list(drawing.member_rows(found)),
@@ -326,15 +327,11 @@ def _own_panel(request: HttpRequest, requested: PageQuery, found: Convergence, u
         "own_days": drawing.day_rows(drawn),
         "newest_form": "j M Y, H:i",
         "day_form": "j M Y, H:i" if drawn.is_by_hour else "j M Y",
-        "local_only": _without_duplicates([*own.local_only, *found.local_only]),
+        # Sentences without duplicates: what holds for the entry and its children is shown once.
+        "local_only": list({sentence.text: sentence for sentence in [*own.local_only, *found.local_only]}.values()),
         "parent": parent,
         "up": f"{up}?{requested.query()}" if requested.query() else up,
     }
-
-
-def _without_duplicates(sentences: list[Sentence]) -> list[Sentence]:
-    """Sentences without duplicates: what holds for the entry and its children is shown once."""
-    return list({sentence.text: sentence for sentence in sentences}.values())
 
 
 def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str, Any]:
@@ -345,12 +342,6 @@ def _building(request: HttpRequest, policy: str, state: SeriesState) -> dict[str
         "building_url": reverse("dashboard:convergence-building", kwargs={"policy": policy}),
         "stale_from": state.stale_from_on,
     }
-
-
-def _hours_are_late(found: Convergence) -> bool:
-    """Whether complete hours are missing and no run is building them."""
-    through_at = found.state.hours_through_at
-    return through_at is not None and found.state.run is None and clock.now() - through_at > timedelta(hours=2)
 
 
 def _gap_text(found: Convergence) -> str:

@@ -170,13 +170,13 @@ def _written(
         view = DraftView(written.draft, actor_of(request), clock.now(), written.outcome)
     else:
         view = pages.open_view(request, change_set)
-    return _parts(request, view, editor, inherited=_inherits(draft, request.POST.get("entry", "")))
-
-
-def _inherits(draft: ChangeSet, entry: str) -> bool:
-    """Whether the draft lets the entry inherit its shares."""
-    edits = [each["shares"] for each in draft.operations if (each["op"], each.get("entry")) == ("set_shares", entry)]
-    return edits[-1:] == [PARENT]
+    # Whether the draft lets the entry inherit its shares.
+    edits = [
+        each["shares"]
+        for each in draft.operations
+        if (each["op"], each.get("entry")) == ("set_shares", request.POST.get("entry", ""))
+    ]
+    return _parts(request, view, editor, inherited=edits[-1:] == [PARENT])
 
 
 def _parts(request: HttpRequest, view: DraftView, editor: EditorState, *, inherited: bool) -> HttpResponse:

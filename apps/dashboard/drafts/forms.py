@@ -273,7 +273,9 @@ def _lines(
         if not line.strip():
             continue
         try:
-            cells = _cells(line)
+            # Cells of a line that are separated by commas, semicolons or tabs; only by commas if it contains quotes.
+            plain = line if QUOTE in line else line.replace("\t", ",").replace(";", ",")
+            cells = [cell.strip() for cell in next(csv.reader([plain], skipinitialspace=True, strict=True))]
             if len(cells) != n_cells:
                 raise ValueError
             yield cells[:-1], float(cells[-1])
@@ -285,9 +287,3 @@ def _line(names: list[str], factor: float) -> str:
     """One line of factors; names that contain separators are quoted."""
     quoted = [f'"{name.replace(QUOTE, QUOTE * 2)}"' if _SPECIAL & set(name) else name for name in names]
     return ", ".join([*quoted, f"{factor:.10g}"])
-
-
-def _cells(line: str) -> list[str]:
-    """Cells of a line that are separated by commas, semicolons or tabs; only by commas if it contains quotes."""
-    plain = line if QUOTE in line else line.replace("\t", ",").replace(";", ",")
-    return [cell.strip() for cell in next(csv.reader([plain], skipinitialspace=True, strict=True))]

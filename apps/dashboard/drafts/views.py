@@ -41,7 +41,9 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
     if request.method != "POST":
         return SeeOther(tree)
     at, actor = clock.now(), actor_of(request)
-    number = _number(request)
+    number = read_whole(request.POST.get("number", ""), 9)
+    if number is None:
+        raise NotFound("There is no such revision.")
     reason = _("Undoes revision %(n)s.") % {"n": number}
     draft = revert.revert_revision(policy_slug=policy, number=number, reason=reason, at=at, actor=actor)
     try:
@@ -61,13 +63,6 @@ def revision_to_undo(policy: Policy, user_id: int | None, *, at: datetime) -> in
     mine = Revision.objects.filter(policy=policy, number=policy.head_number, author_id=user_id)
     recent = user_id is not None and mine.filter(number__gt=1, published_at__gt=at - _OFFERED_FOR).exists()
     return policy.head_number if recent else None
-
-
-def _number(request: HttpRequest) -> int:
-    number = read_whole(request.POST.get("number", ""), 9)
-    if number is None:
-        raise NotFound("There is no such revision.")
-    return number
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:
@@ -120,7 +115,13 @@ def draft(request: HttpRequest, change_set: int) -> HttpResponse:
 
 def show(request: HttpRequest, view: DraftView, editor: EditorState, *, status: int = 200, **more: Any) -> HttpResponse:
     """Render the editor. more: further context, such as a refusal."""
-    context = pages.page_context(view, editor) | {"links": _links(request.GET), **more}
+    # Links to the same view with shares and with percentages.
+    links = {}
+    for mode in ("shares", "percent"):
+        state = request.GET.copy()
+        state["mode"] = mode
+        links[mode] = f"?{state.urlencode()}"
+    context = pages.page_context(view, editor) | {"links": links, **more}
     return render(request, "dashboard/drafts/draft.html", context, status=status)
 
 
@@ -191,13 +192,3 @@ def _entry(editor: EditorState) -> UUID:
     if editor.entry is None:
         raise NotFound("There is no such entry in this draft.")
     return editor.entry
-
-
-def _links(query: QueryDict) -> dict[str, str]:
-    """Links to the same view with shares and with percentages."""
-    found = {}
-    for mode in ("shares", "percent"):
-        state = query.copy()
-        state["mode"] = mode
-        found[mode] = f"?{state.urlencode()}"
-    return found

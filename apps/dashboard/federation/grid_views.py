@@ -52,7 +52,10 @@ class DifferenceLine:
 
 def difference_context(found: WithoutSources, site: str) -> dict[str, Any]:
     drawn = [row for row in found.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
-    pairs = [(_short(row), _change(row), row.before.actual, row.after.actual) for row in drawn]
+    pairs = [
+        (row.name if len(row.name) <= 26 else row.name[:25] + "…", _change(row), row.before.actual, row.after.actual)
+        for row in drawn
+    ]
     return {
         "headline": headline(found, site),
         "lines": [_line(found, row) for row in found.rows],
@@ -107,10 +110,6 @@ def _change(row: Difference) -> str:
 
 def _rank(rank: int | None) -> str:
     return presentation.UNKNOWN if rank is None else presentation.count(rank)
-
-
-def _short(row: Difference) -> str:
-    return row.name if len(row.name) <= 26 else row.name[:25] + "…"
 
 
 LEVELS = (1, 2, 3)

@@ -158,12 +158,10 @@ def _now(request: HttpRequest, row: Mount) -> dict[str, Any]:
         "meter": federation_presenters.meter(age_s, row.max_age_s),
         "review_url": _review_url(row) if held else "",
         "held_text": _("A newer version exceeds the limits.") if held else "",
-        "is_at_work": _is_at_work(row),
+        "is_at_work": Run.objects.filter(
+            kind="federation_fetch", subject=f"mount:{row.pk}", state__in=_AT_WORK
+        ).exists(),
     }
-
-
-def _is_at_work(row: Mount) -> bool:
-    return Run.objects.filter(kind="federation_fetch", subject=f"mount:{row.pk}", state__in=_AT_WORK).exists()
 
 
 def _review_url(row: Mount) -> str:

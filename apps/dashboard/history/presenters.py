@@ -78,12 +78,13 @@ def entry_lines(
     for row in rows:
         css, icon, label = MARKS[row.change]
         for at, (field, before, after) in enumerate(_fields(row)):
+            path = row.path or row.path_before
             yield DiffLine(
                 css=css,
                 icon=icon,
                 label=str(label),
                 name=row.name,
-                where=_where(row),
+                where=path.rpartition("/")[0].removeprefix("/").replace("/", " / "),
                 url=lines.entry_url(policy_slug, row.uid, row.name, moment(row)),
                 field=field,
                 before=before,
@@ -232,11 +233,6 @@ def _weight(value: Any) -> float | None:
 def _above(path: str) -> str:
     """Path of the parent, without its leading slash."""
     return path.rpartition("/")[0].removeprefix("/").replace("/", " / ") or _("the root")
-
-
-def _where(row: EntryDifference) -> str:
-    path = row.path or row.path_before
-    return path.rpartition("/")[0].removeprefix("/").replace("/", " / ")
 
 
 PAGE = 50

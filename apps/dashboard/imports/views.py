@@ -59,7 +59,9 @@ def upload(request: HttpRequest) -> HttpResponse:
 def _upload(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     if request.method != "POST":
-        return _upload_page(request, _upload_form(actor, initial=_source_from_query(request, actor)))
+        slug = request.GET.get("source", "")
+        known = {found.slug for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER}
+        return _upload_page(request, _upload_form(actor, initial={"source": slug} if slug in known else {}))
     form = _upload_form(actor, request.POST, request.FILES)
     if not form.is_valid():
         return _upload_page(request, form, status=422)
@@ -70,7 +72,12 @@ def _upload(request: HttpRequest) -> HttpResponse:
     except (Invalid, Conflict, TooLarge) as refusal:
         form.add_refusal(refusal)
         return _upload_page(request, form, status=422)
-    return _redirect(request, _import_url(made.pk))
+    url = _import_url(made.pk)
+    if not is_htmx(request):
+        return SeeOther(url)
+    response = HttpResponse(status=204)
+    response["HX-Redirect"] = url
+    return response
 
 
 @require_safe
@@ -142,12 +149,6 @@ def _upload_form(actor: Actor, *data: Any, initial: dict[str, Any] | None = None
     )
 
 
-def _source_from_query(request: HttpRequest, actor: Actor) -> dict[str, Any]:
-    slug = request.GET.get("source", "")
-    known = {found.slug for found in selectors.list_sources(actor=actor) if found.kind != Source.Kind.PEER}
-    return {"source": slug} if slug in known else {}
-
-
 def _upload_page(request: HttpRequest, form: UploadForm, *, status: int = 200) -> HttpResponse:
     limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
     context = {
@@ -185,14 +186,6 @@ def _start(form: UploadForm, actor: Actor) -> Import:
     )
 
 
-def _redirect(request: HttpRequest, url: str) -> HttpResponse:
-    if not is_htmx(request):
-        return SeeOther(url)
-    response = HttpResponse(status=204)
-    response["HX-Redirect"] = url
-    return response
-
-
 def _too_large(limit: int) -> TooLarge:
     message = _("A file may have at most %(size)s. Split it, or ask an administrator to run “manage.py import_usage”.")
     return TooLarge(message % {"size": size(limit)})
@@ -203,13 +196,17 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
     report = import_report(usage_import, now)
     after = request.GET.get("after", "")
     after_line = read_whole(after) or 0
+    # URL at which an administrator maps accounts, in the first policy; empty for other users.
+    policy = next(iter(list_policies(actor=actor)), None) if actor.is_admin else None
     context: dict[str, Any] = {
         "import": usage_import,
         "report": report,
         "size": size(usage_import.n_bytes),
         "undo": undo_report(usage_import),
         "n_unmapped": None if report.is_unfinished else priorities.count_unmapped_of_import(usage_import),
-        "map_url": _map_url(actor),
+        "map_url": ""
+        if policy is None
+        else reverse("dashboard:mappings", kwargs={"policy": policy.slug}) + "#unmapped",
         "effect": _effect(usage_import, actor),
         "window": _missed_window(usage_import, actor, now),
         "format": FORMATS[usage_import.format].label if usage_import.format in FORMATS else "",
@@ -230,12 +227,6 @@ def _import_context(request: HttpRequest, usage_import: Import) -> dict[str, Any
         "kept": presentation.count(MOST_REJECTED_KEPT) if report.n_rejected > MOST_REJECTED_KEPT else "",
         "shown_text": presentation.count(len(shown)),
     }
-
-
-def _map_url(actor: Actor) -> str:
-    """URL at which an administrator maps accounts, in the first policy; empty for other users."""
-    policy = next(iter(list_policies(actor=actor)), None) if actor.is_admin else None
-    return "" if policy is None else reverse("dashboard:mappings", kwargs={"policy": policy.slug}) + "#unmapped"
 
 
 def _effect(usage_import: Import, actor: Actor) -> ImportEffect | None:

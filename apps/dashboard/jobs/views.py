@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
-from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.core.errors import Invalid, TooLarge
 from apps.core.typed_numbers import read_number
 from apps.dashboard.jobs.calculator import (
     DEPARTMENT_FIELDS,
@@ -217,12 +217,8 @@ def _result(form: JobsForm) -> dict[str, Any]:
     try:
         table = read_table(form.cleaned_data["text"], form.weights, form.cleaned_data["variants"])
     except (Invalid, TooLarge) as refusal:
-        return {"problems": _places(refusal)}
+        return {"problems": [(place.where, place.message) for place in refusal.fields] or [("", refusal.message)]}
     return {"table": table}
-
-
-def _places(refusal: DomainError) -> list[tuple[str, str]]:
-    return [(place.where, place.message) for place in refusal.fields] or [("", refusal.message)]
 
 
 def _status(found: dict[str, Any]) -> int:

@@ -109,6 +109,8 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
             tolerance=tolerance_of(step),
         )
     whom = _("you") if level.is_you else step.name
+    # The algorithm's own numbers in the same columns on every level; None for numbers that a level doesn't have.
+    about = {"name": mine.algorithm}
     return Level(
         number=index + 1,
         heading=_("%(parent)s to %(child)s") % {"parent": step.parent_name, "child": whom},
@@ -123,16 +125,10 @@ def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> L
         local_only=level.local_only.text if level.local_only else "",
         step=step,
         vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
-        own=_own_numbers(mine, step),
+        own=[own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)],
         own_names=_own_names(mine),
         url=lines.entry_url(mine.policy_slug, step.uid, step.name, moment),
     )
-
-
-def _own_numbers(mine: MyPriority, step: WalkStep) -> list[OwnNumber | None]:
-    """The algorithm's own numbers in the same columns on every level; None for numbers that a level doesn't have."""
-    about = {"name": mine.algorithm}
-    return [own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)]
 
 
 def _own_names(mine: MyPriority) -> list[str]:
@@ -178,7 +174,17 @@ def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figu
         actor=actor_of(request),
         at=clock.now(),
     )
-    return draw_my_figure(requested, found, _links(policy, entry))
+    # Links of a figure: an instant opens this page at that time, a revision its comparison.
+    here = urlencode({"policy": policy, "entry": str(entry)})
+    diff = reverse("dashboard:diff", kwargs={"policy": policy})
+    return draw_my_figure(
+        requested,
+        found,
+        MyLinks(
+            moment=f"{reverse('dashboard:my-priority')}?{here}&{DAY}={{at}}",
+            revision=lambda number: f"{diff}?from={number - 1}&to={number}" if number > 1 else "",
+        ),
+    )
 
 
 def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
@@ -204,16 +210,6 @@ def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figur
         return framed(request, source_of(name, policy, entry), partial(figure_of, request, name, policy, entry))
     except (NotFound, Unavailable):
         return None
-
-
-def _links(policy: str, entry: UUID) -> MyLinks:
-    """Links of a figure: an instant opens this page at that time, a revision its comparison."""
-    here = urlencode({"policy": policy, "entry": str(entry)})
-    diff = reverse("dashboard:diff", kwargs={"policy": policy})
-    return MyLinks(
-        moment=f"{reverse('dashboard:my-priority')}?{here}&{DAY}={{at}}",
-        revision=lambda number: f"{diff}?from={number - 1}&to={number}" if number > 1 else "",
-    )
 
 
 TREND_DAYS = 30

@@ -45,7 +45,7 @@ from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
 from apps.explain.walk import WalkStep
 from apps.mapping import claims
 from apps.priorities.charges import list_newest_charges
-from apps.priorities.sentences import Message, text_of
+from apps.priorities.sentences import text_of
 from apps.priorities.waiting_jobs import WaitingJobs
 from apps.schedulers.my_jobs import facts_about, list_my_waiting_jobs
 from apps.schedulers.selectors import has_queue
@@ -191,15 +191,11 @@ def _contrast_parts(found: Comparison) -> dict[str, Any]:
     """Order first, then the deciding level with both entries, then what would reverse the order."""
     order, *rest = found.sentences
     turns = [one.text for one in rest if one.key.startswith("turn.")]
-    level = text_of([one for one in rest if one.key.split(".")[1] != "one" and not _is_turn(one)])
+    level = text_of([one for one in rest if one.key.split(".")[1] != "one" and not one.key.startswith("turn.")])
     steps = [step for step in (found.ahead_step, found.behind_step) if step is not None]
     standing = [one.text for one in rest if one.key.startswith("contrast.one.")]
     drawn = [_drawn(step, text, steps) for step, text in zip(steps, standing, strict=True)] if standing else []
     return {"order": order.text, "level": level, "sides": drawn, "turns": turns}
-
-
-def _is_turn(message: Message) -> bool:
-    return message.key.startswith("turn.")
 
 
 def _drawn(step: WalkStep, sentence: str, steps: Sequence[WalkStep]) -> Contrasted:

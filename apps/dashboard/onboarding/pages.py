@@ -225,7 +225,9 @@ def _against_context(
         "scale": scale,
         "unplaced": setup_presenters.unplaced_lines(against),
         "placed": [(*setup_presenters.account_text(names), path) for names, path in against.placed],
-        "unplaced_part": _part(against.unplaced_core_s, against.used_core_s),
+        "unplaced_part": presentation.percent(
+            against.unplaced_core_s / against.used_core_s if against.used_core_s else 0.0
+        ),
         "paths": [tree.path(i) for i in range(1, min(len(tree), _PATHS + 1)) if not tree.is_reserve[i]],
         "time_in_band": against.ledger.time_in_band,
         "deviation": None
@@ -259,10 +261,6 @@ def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPo
         has_scheduler=has_scheduler(beginning),
         can_collect=collects_here(beginning),
     )
-
-
-def _part(some: float, whole: float) -> str:
-    return presentation.percent(some / whole if whole else 0.0)
 
 
 def sshare_context(found: SshareComparison) -> dict[str, Any]:

@@ -225,16 +225,12 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
         is_group=_is_group(against, row),
         target=shares.target,
         actual=shares.actual,
-        balance=_unused(balance),
+        # The balance, with “not used” for idle: a log of finished jobs does not show whether there was demand.
+        balance=Balance(State.IDLE, "", _("not used")) if balance.state is State.IDLE else balance,
         bar=bar,
         label=bar_label(actual, row.target, tolerance),
         n_users=against.n_users.get(row.entry, 0),
     )
-
-
-def _unused(balance: Balance) -> Balance:
-    """The balance, with “not used” for idle: a log of finished jobs does not show whether there was demand."""
-    return Balance(State.IDLE, "", _("not used")) if balance.state is State.IDLE else balance
 
 
 def _unplaced_line(tree: TreeColumns, one: Unplaced) -> UnplacedLine:

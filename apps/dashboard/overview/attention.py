@@ -31,7 +31,6 @@ from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.notices.selectors import list_open_notices
 from apps.policies.access.holders import GrantState, name_of
-from apps.policies.models import ChangeSet
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
@@ -92,7 +91,16 @@ def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
     if inbox.requests:
         n = len(inbox.requests)
         title = ngettext("%(n)s request for shares", "%(n)s requests for shares", n) % {"n": n}
-        yield AttentionItem("requests", "message", title, _by(inbox.requests), url, _("Answer"), "warn")
+        names = list(dict.fromkeys(display_name(each.author_name) for each in inbox.requests))
+        yield AttentionItem(
+            "requests",
+            "message",
+            title,
+            ", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
+            url,
+            _("Answer"),
+            "warn",
+        )
     for change_set in inbox.reviews[:_MOST_EACH]:
         title = _("Review: %(title)s") % {"title": presentation.title_of(change_set)}
         n = len(change_set.operations)
@@ -249,8 +257,3 @@ def _outside(drawn: list[Line]) -> Iterator[AttentionItem]:
         title = f"{line.entry.name}: {line.balance.text}"
         state, icon = line.balance.state, line.balance.icon
         yield AttentionItem(state.value, icon, title, text, line.url, _("Why"), f"{state} solid")
-
-
-def _by(change_sets: list[ChangeSet]) -> str:
-    names = list(dict.fromkeys(display_name(each.author_name) for each in change_sets))
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

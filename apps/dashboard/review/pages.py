@@ -288,17 +288,15 @@ def _effect(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
         "leaves": [_leaf(page, line) for line in leaves],
         "n_moving": page.n_moving if page.review.is_open else 0,
         "n_more_leaves": max(0, page.n_moving - most) if page.review.is_open else 0,
-        "bars": _bars(page) if leaves else [],
+        "bars": [{"bar": bar, "words": _range_text(bar.step)} for bar in moves.draw_moves(page.histogram)]
+        if leaves
+        else [],
         "changed_settings": review_text.settings_lines(
             page.review.settings.to_json(), page.review.wanted.to_json(), page.review.changed_settings
         ),
         "outside": page.outside if page.outside.n_entries else None,
         "outside_points": presentation.change(0.0, page.outside.points),
     }
-
-
-def _bars(page: ReviewPage) -> list[dict[str, Any]]:
-    return [{"bar": bar, "words": _range_text(bar.step)} for bar in moves.draw_moves(page.histogram)]
 
 
 def _checks(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:

@@ -143,7 +143,9 @@ def _kept(request: HttpRequest) -> QueryDict:
 def time_bar(request: HttpRequest, moment: Moment | None, policy: str) -> TimeBar | None:
     if moment is None:
         return None
-    key, numbers = _numbers(moment)
+    # Key and sentences about the origin of the numbers; numbers of different moments are never mixed.
+    notes = moment.notes
+    key, numbers = notes[0].key.removeprefix("past."), text_of(notes)
     shown = moment.asked if isinstance(moment.asked, datetime) else moment.since
     return TimeBar(
         moment=moment,
@@ -153,12 +155,6 @@ def time_bar(request: HttpRequest, moment: Moment | None, policy: str) -> TimeBa
         look_back=look_back(request, policy, shown),
         now_url=_address(request.path, _kept(request)),
     )
-
-
-def _numbers(moment: Moment) -> tuple[str, str]:
-    """Key and sentences about the origin of the numbers; numbers of different moments are never mixed."""
-    notes = moment.notes
-    return notes[0].key.removeprefix("past."), text_of(notes)
 
 
 def _address(path: str, kept: QueryDict, at: datetime | None = None) -> str:

@@ -51,7 +51,12 @@ class SourceForm(RefusableForm):
                 _("Interval (minutes)"), _("Leave empty to run only manually."), required=False
             )
         if kind in (Source.Kind.COMMAND, Source.Kind.SLURM_REST):
-            self.fields |= _windows()
+            overlap_help = _("Collected again each time for late records; duplicates are ignored.")
+            self.fields |= {
+                "overlap": number_field(_("Overlap (minutes)"), overlap_help),
+                "look_back": number_field(_("First period (days)")),
+                "timeout": number_field(_("Timeout (seconds)")),
+            }
         self.fields["expected_every"] = number_field(
             _("Usage expected every (minutes)"),
             _("The source is late when no usage arrives for longer. Leave empty if irregular."),
@@ -208,15 +213,6 @@ def _slurm_rest() -> dict[str, forms.Field]:
         "user": _optional(_("User"), 64, _("Owner of the token; optional.")),
         "accounting": _tick(_("Finished jobs, from the accounting database")),
         "queue": _tick(_("Running and waiting jobs")),
-    }
-
-
-def _windows() -> dict[str, forms.Field]:
-    overlap_help = _("Collected again each time for late records; duplicates are ignored.")
-    return {
-        "overlap": number_field(_("Overlap (minutes)"), overlap_help),
-        "look_back": number_field(_("First period (days)")),
-        "timeout": number_field(_("Timeout (seconds)")),
     }
 
 

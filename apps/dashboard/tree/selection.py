@@ -90,7 +90,11 @@ def _operations(view: DraftView, nodes: list[Node], given: Mapping[str, Any]) ->
     if action == "archive":
         return tops, [{"op": "archive", "entry": str(node.uid)} for node in tops]
     if action == "move":
-        goal = _goal(view, given.get("to", ""))
+        path = given.get("to", "")
+        found = find_entries(view, path.strip()) if path.strip().startswith("/") else []
+        if not found:
+            raise _wrong("to", _("Enter the path of the new parent, such as /climate."))
+        goal = found[0]
         return tops, [{"op": "move", "entry": str(node.uid), "parent": str(goal.uid)} for node in tops]
     raise _wrong("action", _("Choose an action."))
 
@@ -123,13 +127,6 @@ def _uppermost(view: DraftView, nodes: list[Node]) -> list[Node]:
     return [
         node for node in nodes if not chosen & {above.uid for above in view.tree.lineage(node) if above is not node}
     ]
-
-
-def _goal(view: DraftView, path: str) -> Node:
-    found = find_entries(view, path.strip()) if path.strip().startswith("/") else []
-    if not found:
-        raise _wrong("to", _("Enter the path of the new parent, such as /climate."))
-    return found[0]
 
 
 def _message_with_path(error: Invalid, view: DraftView, nodes: Sequence[Node]) -> str:

@@ -196,7 +196,11 @@ def _build_figure(
     return Figure(
         name="focus",
         title=_title(picked.paths),
-        note=_note(options),
+        note={
+            "points": _("Points from target"),
+            "ratio": _("Percent of target"),
+            "percent": _("share, percent"),
+        }[options.unit],
         sentence=_sentence(found, shown),
         traces=drawn,
         layout=_layout(found, options, in_range, shown, more),
@@ -250,14 +254,6 @@ def _right_gap(first: date, last: date) -> timedelta:
     if isinstance(last, datetime):
         return timedelta(hours=1)
     return timedelta(days=max(1, round((last - first).days / 160)))
-
-
-def _note(options: FocusOptions) -> str:
-    return {
-        "points": _("Points from target"),
-        "ratio": _("Percent of target"),
-        "percent": _("share, percent"),
-    }[options.unit]
 
 
 def _sentence(found: Convergence, shown: list[_Series]) -> str:

@@ -168,7 +168,8 @@ OVERLAYS = ("band", "changes", "demand", "gaps")
 
 def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str = "panels") -> Figure:
     """`panels` in the JSON has the traces and the layout of each subgroup on this page; `data` is empty."""
-    page = _page(query)
+    text = query.get("page", "1")
+    page = max(int(text), 1) if text.isdecimal() and len(text) < 9 else 1
     shown = sample_weekly(found) if found.period.n_days > DAILY_UP_TO else found
     chosen = set(query.getlist("overlay")) or set(OVERLAYS)
     marks = revision_marks(shown, links) if "changes" in chosen else []
@@ -201,11 +202,6 @@ def panels_figure(found: Convergence, query: QueryDict, links: Links, name: str 
         empty="" if shown.on else _("There are no days in this period."),
         extra={"panels": panels, "newest": newest_text(shown)},
     )
-
-
-def _page(query: QueryDict) -> int:
-    text = query.get("page", "1")
-    return max(int(text), 1) if text.isdecimal() and len(text) < 9 else 1
 
 
 def _panel(found: Convergence, row: int, x: list[str], scale: float, chosen: set[str]) -> list[Trace]:

@@ -76,7 +76,9 @@ def _series(found: CoreHourWeeks, by: str) -> list[WeekAmounts]:
 
 def _bars(drawn: _Drawn) -> list[dict[str, Any]]:
     """One trace per series, the largest at the bottom."""
-    x = _week_starts(drawn.found)
+    # The Monday of each week, also if the period starts later in it, so that all bars have the same width.
+    days = [edge.astimezone(drawn.found.zone).date() for edge in drawn.found.edges[:-1]]
+    x = [axes.moment(day - timedelta(days=day.weekday())) for day in days]
     return [
         traces.bars(x, drawn.y(one), name=one.name, color=f"{drawn.colors[one.key]}/0.5", words=_words(drawn, one))
         | {"hovertemplate": f"{one.name} %{{customdata}}<extra></extra>"}
@@ -86,12 +88,6 @@ def _bars(drawn: _Drawn) -> list[dict[str, Any]]:
 
 def _ordered(drawn: _Drawn) -> list[WeekAmounts]:
     return sorted(drawn.shown, key=lambda one: (one.key == "rest", -one.total_core_h))
-
-
-def _week_starts(found: CoreHourWeeks) -> list[str]:
-    """The Monday of each week, also if the period starts later in it, so that all bars have the same width."""
-    days = [edge.astimezone(found.zone).date() for edge in found.edges[:-1]]
-    return [axes.moment(day - timedelta(days=day.weekday())) for day in days]
 
 
 def _words(drawn: _Drawn, one: WeekAmounts) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.http import QueryDict
 from django.utils import formats
@@ -177,13 +176,18 @@ def _table(found: MyWaits) -> Table:
             ]
             for day in days
         ],
-        raw=[[day.on.isoformat(), day.n_jobs, day.median_s, day.longest_s, _points(day.deviation)] for day in days],
+        raw=[
+            [
+                day.on.isoformat(),
+                day.n_jobs,
+                day.median_s,
+                day.longest_s,
+                None if day.deviation is None else day.deviation * 100,
+            ]
+            for day in days
+        ],
         header=("day", "jobs", "median_wait_s", "longest_wait_s", "deviation_points"),
     )
-
-
-def _points(deviation: float | None) -> Any:
-    return None if deviation is None else deviation * 100
 
 
 def _controls(options: WaitsOptions, query: QueryDict) -> list[Control]:
