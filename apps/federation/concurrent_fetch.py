@@ -95,7 +95,12 @@ class ConcurrentFetch:
             self._wakeup.clear()
             if not self._is_over(result, failure):
                 self._claim_more(lease)
-            n_settled = self._settle_joined()
+            done = [joined for joined in self._joined if joined.asked.is_done]
+            for joined in done:
+                self._joined.remove(joined)
+                joined.beat.__exit__(None, None, None)
+                work_lease(joined.lease, self._handler(joined.asked))
+            n_settled = len(done)
             if asked.is_done and not self._is_over(result, failure):
                 try:
                     result = self._settle(run, lease, asked)
@@ -125,14 +130,6 @@ class ConcurrentFetch:
             beat.__enter__()
             self._joined.append(_JoinedFetch(other, asked, beat))
             asked.start(self._wakeup)
-
-    def _settle_joined(self) -> int:
-        done = [joined for joined in self._joined if joined.asked.is_done]
-        for joined in done:
-            self._joined.remove(joined)
-            joined.beat.__exit__(None, None, None)
-            work_lease(joined.lease, self._handler(joined.asked))
-        return len(done)
 
     def _handler(self, asked: PendingFetch) -> Callable[[Run, Lease], dict[str, Any]]:
         def handle(run: Run, lease: Lease) -> dict[str, Any]:

@@ -52,7 +52,10 @@ def attach_account(
         refuse_stale(rights.policy, version)
         found = Account.objects.filter(**account._asdict()).first()
         if found is None or not _is_free(rights, account):
-            raise _not_free(account)
+            # The same error for missing accounts and accounts of others, so that it reveals neither.
+            name = account.user_name or account.dn or account.group_name
+            message = _("%(name)s is not a free account here: it has no usage yet, or is mapped to another entry")
+            raise _invalid("account", message % {"name": name[:80]})
         was = Attachment.objects.filter(policy=rights.policy, account=found).values_list("entry_uid", flat=True).first()
         attachment, _made = Attachment.objects.update_or_create(
             policy=rights.policy,
@@ -92,18 +95,14 @@ def detach_account(
         if not rights.may_map(i):
             raise NotAllowed(_("You may not map accounts there: ask a manager of the entry."))
         refuse_stale(rights.policy, version)
-        _refuse_detach(rights, attachment, at=at)
+        moves = find_moves(rights, ProposedMapping(places={attachment.account_id: None}), at=at)
+        attached_by = get_attaching_user(rights.policy, attachment.account_id)
+        is_own = rights.actor.user is not None and attached_by == rights.actor.user.pk
+        refusal = refusal_of(rights, moves, attached={attachment.account_id} if is_own else ())
+        if refusal:
+            raise NotAllowed(refusal.text, code="not_yours")
         _changed(rights, "account.detached", attachment, (attachment.entry_uid, None), reason, at=at, actor=actor)
         attachment.delete()
-
-
-def _refuse_detach(rights: MapRights, attachment: Attachment, *, at: datetime) -> None:
-    moves = find_moves(rights, ProposedMapping(places={attachment.account_id: None}), at=at)
-    attached_by = get_attaching_user(rights.policy, attachment.account_id)
-    is_own = rights.actor.user is not None and attached_by == rights.actor.user.pk
-    refusal = refusal_of(rights, moves, attached={attachment.account_id} if is_own else ())
-    if refusal:
-        raise NotAllowed(refusal.text, code="not_yours")
 
 
 def get_attachment(rights: MapRights, attachment_id: int) -> Attachment:
@@ -172,13 +171,6 @@ def _changed(
         reason=reason,
         details={"account": key_of(attachment.account)._asdict(), "version": number},
     )
-
-
-def _not_free(account: AccountKey) -> Invalid:
-    """Return the same error for missing accounts and accounts of others, so that it reveals neither."""
-    name = account.user_name or account.dn or account.group_name
-    message = _("%(name)s is not a free account here: it has no usage yet, or is mapped to another entry")
-    return _invalid("account", message % {"name": name[:80]})
 
 
 def _invalid(where: str, message: str) -> Invalid:

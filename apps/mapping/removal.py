@@ -144,7 +144,7 @@ def remove_source(*, slug: str, reason: str, at: datetime, actor: Actor) -> None
     """
     row, reason = _open("source", slug, actor), require_reason(reason)
     with transaction.atomic():
-        source = _locked_source(row.pk)
+        source = Source.all_objects.select_for_update().get(pk=row.pk)  # nothing may refer to it any more
         _refuse_used(f"usage source {slug!r}", _dependents_of(source))
         imports = Import.objects.filter(source=source)
         names = list(imports.values_list("stored_path", flat=True))
@@ -205,10 +205,6 @@ def _switch_source(
         if source is not None:
             audit.record(actor=actor, verb=verb, at=at, reason=reason, subject=slug)
     return Source.all_objects.get(pk=row.pk)
-
-
-def _locked_source(pk: int) -> Source:
-    return Source.all_objects.select_for_update().get(pk=pk)  # nothing may refer to it any more
 
 
 def _cancel_waiting(policy: Policy, at: datetime) -> None:

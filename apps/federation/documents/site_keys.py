@@ -41,7 +41,12 @@ def load_keys(*, at: datetime) -> OwnKeys:
         with transaction.atomic():
             _lock()
             rows = list(SiteKey.objects.order_by("number")) or [_store(SigningKey.generate(), 1, b"", at)]
-    return OwnKeys(_opened(rows[-1]), _chain(rows))
+    keys = [PublicKey(bytes(row.public)) for row in rows]
+    signatures = [bytes(row.rotation_signature) for row in rows]
+    return OwnKeys(
+        SigningKey(bytes.fromhex(unseal(_PURPOSE, rows[-1].sealed))),
+        [Link(older, newer, by) for older, newer, by in zip(keys, keys[1:], signatures[1:], strict=False)],
+    )
 
 
 @transaction.atomic
@@ -83,13 +88,3 @@ def _store(key: SigningKey, number: int, rotation_signature: bytes, at: datetime
         made_at=at,
         sealed=seal(_PURPOSE, key.raw.hex()),
     )
-
-
-def _opened(row: SiteKey) -> SigningKey:
-    return SigningKey(bytes.fromhex(unseal(_PURPOSE, row.sealed)))
-
-
-def _chain(rows: Sequence[SiteKey]) -> list[Link]:
-    keys = [PublicKey(bytes(row.public)) for row in rows]
-    signatures = [bytes(row.rotation_signature) for row in rows]
-    return [Link(older, newer, by) for older, newer, by in zip(keys, keys[1:], signatures[1:], strict=False)]

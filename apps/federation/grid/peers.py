@@ -126,8 +126,22 @@ def list_peers(*, at: datetime, actor: Actor) -> list[Peer]:
     policies: dict[int, MountablePolicy] = {}
     mounts = _mounts().annotate(took_s=_newest_fetch("mount")).order_by("issuer", "publication", "id")
     taken = _subscriptions().annotate(took_s=_newest_fetch("subscription")).order_by("issuer", "feed", "id")
-    found = [_mounted(row, policy, at) for row, policy in _decided_rows(mounts, policies, at, actor)]
-    found += [_subscribed(row, policy, at) for row, policy in _decided_rows(taken, policies, at, actor)]
+    found = [
+        _fetched(
+            row,
+            policy,
+            at,
+            Direction.MOUNT,
+            what=row.publication,
+            theirs=row.version,
+            active_version=row.applied_version,
+        )
+        for row, policy in _decided_rows(mounts, policies, at, actor)
+    ]
+    found += [
+        _fetched(row, policy, at, Direction.USAGE, what=row.feed, theirs=row.number, active_version=row.number)
+        for row, policy in _decided_rows(taken, policies, at, actor)
+    ]
     if rules_within(actor, SCOPE) and not actor.is_bound:
         found += _readers(policies, at, actor)
     return found
@@ -232,11 +246,6 @@ def _newest_fetch(kind: str) -> Subquery:
     return Subquery(Fetch.objects.filter(**{kind: OuterRef("pk")}).order_by("-id").values("duration_s")[:1])
 
 
-def _took_s(row: Mount | Subscription) -> float | None:
-    found: float | None = getattr(row, "took_s", None)
-    return found
-
-
 def _decided_rows(
     rows: Iterable[R], policies: dict[int, MountablePolicy], at: datetime, actor: Actor
 ) -> list[tuple[R, MountablePolicy]]:
@@ -246,16 +255,6 @@ def _decided_rows(
         if policy.decides(row.entry_uid):
             found.append((row, policy))
     return found
-
-
-def _mounted(row: Mount, policy: MountablePolicy, at: datetime) -> Peer:
-    return _fetched(
-        row, policy, at, Direction.MOUNT, what=row.publication, theirs=row.version, active_version=row.applied_version
-    )
-
-
-def _subscribed(row: Subscription, policy: MountablePolicy, at: datetime) -> Peer:
-    return _fetched(row, policy, at, Direction.USAGE, what=row.feed, theirs=row.number, active_version=row.number)
 
 
 def _fetched(
@@ -269,6 +268,7 @@ def _fetched(
     active_version: int,
 ) -> Peer:
     path, effect = policy.where(row.entry_uid)
+    took_s: float | None = getattr(row, "took_s", None)
     return Peer(
         direction=direction,
         id=row.pk,
@@ -286,7 +286,7 @@ def _fetched(
         error=row.error,
         condition=_condition_of(row, at),
         stale_action=row.stale_action,
-        took_s=_took_s(row),
+        took_s=took_s,
     )
 
 

@@ -92,6 +92,9 @@ def _head(row: UsageFeed, since: int, seen: int, built_at: datetime) -> UsageHea
         raise Conflict(message, code="since_forgotten")
     number = row.number if since == row.number else _last_number_that_fits(row, since, int(row.basis["most_rows"]))
     issued_at = built_at.replace(microsecond=0)
+    # The active version of the mount at the feed's entry.
+    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, applied_version__gt=0)
+    active = mount.values_list("issuer", "publication", "applied_version").first()
     return UsageHead(
         issuer=own_name(),
         feed=row.name,
@@ -105,7 +108,7 @@ def _head(row: UsageFeed, since: int, seen: int, built_at: datetime) -> UsageHea
         expires_at=issued_at + timedelta(seconds=row.expires_after_s),
         site=settings.FAIRSHARE_SITE,
         capacity_cores=row.capacity_cores,
-        enforces=_enforced(row),
+        enforces=Enforced(*active) if active else None,
     )
 
 
@@ -172,10 +175,3 @@ def _document(row: UsageFeed, head: UsageHead) -> UsageDocument:
         sums.amounts,
         None if running is None else replace(running.rows, entry=place[len(sums) :]),
     )
-
-
-def _enforced(row: UsageFeed) -> Enforced | None:
-    """The active version of the mount at the feed's entry."""
-    mount = Mount.objects.filter(policy_id=row.policy_id, entry_uid=row.entry_uid, applied_version__gt=0)
-    active = mount.values_list("issuer", "publication", "applied_version").first()
-    return Enforced(*active) if active else None

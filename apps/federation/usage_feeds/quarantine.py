@@ -25,7 +25,7 @@ from apps.federation.staleness import record_of
 from apps.policies.tree.stored import load_tree
 from apps.usage.buckets import AMOUNTS
 from apps.usage.models import Bucket, Record
-from apps.usage.parsers.base import F8, I8
+from apps.usage.parsers.base import I8
 from apps.usage.records.peer_sums import HourSums, RunningJobs, replace_running, replace_sums
 
 _HOUR_S = 3_600
@@ -80,7 +80,9 @@ def separate_held_hours(document: UsageDocument, capacity_cores: float, far_befo
 
     An unfinished hour allows only its elapsed part. far_before: result of `load_far` before this document.
     """
-    cpu_s = _by_hour(document)
+    place = np.searchsorted(document.hours, document.row_hour)
+    sums = np.bincount(place, weights=document.amounts[:, _CPU], minlength=len(document.hours))
+    cpu_s = sums.astype(np.float64)
     issued_s = document.head.issued_at.timestamp()
     lasted_s = np.clip(issued_s - document.hours * _HOUR_S + _SLACK_S, _SLACK_S, _HOUR_S)
     most = capacity_cores * _TOLERANCE * lasted_s
@@ -143,12 +145,6 @@ def store_held_hours(
 
 def hour_at(hour: int) -> datetime:
     return _EPOCH + timedelta(hours=hour)
-
-
-def _by_hour(document: UsageDocument) -> F8:
-    place = np.searchsorted(document.hours, document.row_hour)
-    sums = np.bincount(place, weights=document.amounts[:, _CPU], minlength=len(document.hours))
-    return sums.astype(np.float64)
 
 
 def _alarm(

@@ -241,7 +241,8 @@ def _load_entry(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tup
         raise NotFound(f"There is no entry {entry[:200]!r} in {policy_slug[:80]} that you may subscribe at.")
     if _is_mounted(policy, tree, i):
         return policy, tree, i
-    if not _is_published(policy, tree, i):
+    above = [tree.uuid(j) for j in (*tree.ancestors(i), i)]
+    if not Publication.objects.filter(policy=policy, entry_uid__in=above).exists():
         message = "Usage can be reported only for entries that are mounted here, or published here"
         raise Invalid(f"{message}.", code="not_shared", fields=[FieldProblem("entry", message)])
     if not rules_within(actor, "federation"):
@@ -252,11 +253,6 @@ def _load_entry(policy_slug: str, entry: str, at: datetime, actor: Actor) -> tup
 def _is_mounted(policy: Policy, tree: TreeColumns, i: int) -> bool:
     at = mount_of(tree, i)
     return at is not None and Mount.objects.filter(policy=policy, entry_uid=tree.uuid(at)).exists()
-
-
-def _is_published(policy: Policy, tree: TreeColumns, i: int) -> bool:
-    above = [tree.uuid(j) for j in (*tree.ancestors(i), i)]
-    return Publication.objects.filter(policy=policy, entry_uid__in=above).exists()
 
 
 def _refuse_names(issuer: str, feed: str) -> None:
