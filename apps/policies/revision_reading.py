@@ -28,7 +28,10 @@ def hidden_revisions(policy_id: int, numbers: Collection[int], sees: Visibility)
     """Return the revisions among these that changed neither settings nor an entry that the reader sees."""
     if sees.all_visible:
         return set()
-    unseen = set(numbers) - _with_settings(policy_id, numbers)
+    # Revisions that changed settings, from which all numbers follow.
+    change_sets = ChangeSet.objects.filter(revision__policy=policy_id, revision__number__in=numbers)
+    found = change_sets.filter(operations__contains=[{"op": "set_policy"}])
+    unseen = set(numbers) - set(found.values_list("revision__number", flat=True))
     versions = Entry.objects.filter(policy=policy_id).filter(Q(since__in=unseen) | Q(until__in=unseen))
     for since, until, uid, parent_uid in versions.values_list("since", "until", "uid", "parent_uid").iterator():
         if since not in unseen and until not in unseen:
@@ -44,10 +47,3 @@ def hidden_revisions(policy_id: int, numbers: Collection[int], sees: Visibility)
         if not unseen:
             break
     return unseen
-
-
-def _with_settings(policy_id: int, numbers: Collection[int]) -> set[int]:
-    """Revisions that changed settings, from which all numbers follow."""
-    change_sets = ChangeSet.objects.filter(revision__policy=policy_id, revision__number__in=numbers)
-    found = change_sets.filter(operations__contains=[{"op": "set_policy"}])
-    return set(found.values_list("revision__number", flat=True))

@@ -157,7 +157,10 @@ def _lines(
             if len(found) > limit:
                 break
     shown = found[:limit]
-    counted = _counted(view, [_correction(row) for row in shown])
+    counted = _counted(
+        view,
+        [Correction(row.uid, row.entry_uid, row.resource, row.amount_s, row.at.timestamp(), row.note) for row in shown],
+    )
     lines = [_line(view, row, amount) for row, amount in zip(shown, counted, strict=True)]
     return lines, shown[-1].pk if len(found) > limit else None
 
@@ -173,10 +176,6 @@ def _line(view: PolicyView, row: Adjustment, counted: float) -> AdjustmentLine:
         is_active=is_active,
         may_revoke=is_active and i is not None and may_adjust(view, i),
     )
-
-
-def _correction(row: Adjustment) -> Correction:
-    return Correction(row.uid, row.entry_uid, row.resource, row.amount_s, row.at.timestamp(), row.note)
 
 
 def _counted(view: PolicyView, corrections: Iterable[Correction]) -> list[float]:

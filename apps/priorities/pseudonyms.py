@@ -111,7 +111,10 @@ def _pseudonymise(
     policies = [lock_policy(pk, also_archived=True) for pk in pks]
     n_places = sum(_attach_to_entries(policy, accounts, reason, at, actor) for policy in policies)
     for account in accounts:
-        _hide(account)
+        for name, value in pseudonymous(_key_of(account))._asdict().items():
+            setattr(account, name, value)
+        account.is_pseudonym, account.person = True, None
+        account.save(update_fields=["user_name", "dn", "is_pseudonym", "person"])
     namespace = str(wanted["namespace"])
     counts = {"accounts": len(accounts), "places": n_places, "namespace": namespace, "held_back": n_held_back}
     audit.record(
@@ -151,13 +154,6 @@ def _attach_to_entries(policy: Policy, accounts: Sequence[Account], reason: str,
     placed = [Placement(one.account_id, None, one.entry_uid) for one in made]
     store_version(policy, attached=placed, reason=reason, at=at, actor=actor)
     return len(made)
-
-
-def _hide(account: Account) -> None:
-    for name, value in pseudonymous(_key_of(account))._asdict().items():
-        setattr(account, name, value)
-    account.is_pseudonym, account.person = True, None
-    account.save(update_fields=["user_name", "dn", "is_pseudonym", "person"])
 
 
 def _key_of(account: Account) -> AccountKey:

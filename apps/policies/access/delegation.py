@@ -111,7 +111,11 @@ def create_grant(*, policy_slug: str, entry_uid: UUID, terms: GrantTerms, at: da
     event = {"policy_slug": policy.slug, "entry_uid": entry_uid, "subject": terms.username or terms.people}
     with log_refusals("grant.given", actor, at, **event), transaction.atomic():
         setting = GrantContext.of(lock_policy(policy.pk), actor, at)
-        lineage = _seen(setting, entry_uid)
+        # The lineage of an entry; raise NotFound if it is archived or hidden from the actor.
+        tree = setting.lineages.tree
+        sees = visible_entries(policy=setting.policy, tree=tree, actor=setting.actor, at=setting.at)
+        sees.require(tree.index_of_uid(entry_uid))
+        lineage = setting.lineages.of(entry_uid)
         grant = Grant(policy=policy, entry_uid=entry_uid, role=terms.role, created_at=at, granted_by=actor.user)
         grant.user, grant.people = _subject(terms.username, terms.people)
         grant.reason, grant.verbs = _reason(terms.reason), _verbs(terms.role, terms.verbs)
@@ -205,7 +209,11 @@ def _found(policy_slug: str, grant_id: int, actor: Actor, at: datetime) -> tuple
     grants = Grant.objects.select_related("user", "granted_by", "policy")
     grant = grants.filter(policy=policy, pk=grant_id).first() if 0 < grant_id < 2**63 else None
     setting = GrantContext.of(policy, actor, at)
-    if grant is None or not _in_bounds(setting, grant) or not setting.may_know(grant):
+    if (
+        grant is None
+        or not setting.actor.reaches_entry(setting.lineages.of(grant.entry_uid))
+        or not setting.may_know(grant)
+    ):
         raise NotFound("There is no such grant.")
     return setting, grant
 
@@ -217,18 +225,6 @@ def _locked(policy_slug: str, grant_id: int, tag: str, actor: Actor, at: datetim
     if tag != tag_of(grant):
         raise Stale("Another person changed this grant: load it again.")
     return setting, grant
-
-
-def _in_bounds(setting: GrantContext, grant: Grant) -> bool:
-    return setting.actor.reaches_entry(setting.lineages.of(grant.entry_uid))
-
-
-def _seen(setting: GrantContext, uid: UUID) -> tuple[UUID, ...]:
-    """Return the lineage of an entry; raise NotFound if it is archived or hidden from the actor."""
-    tree = setting.lineages.tree
-    sees = visible_entries(policy=setting.policy, tree=tree, actor=setting.actor, at=setting.at)
-    sees.require(tree.index_of_uid(uid))
-    return setting.lineages.of(uid)
 
 
 def _subject(username: str, people: str) -> tuple[User | None, str]:

@@ -85,7 +85,9 @@ def store_import_file(
             details["change_set"] = change_set.pk
         event = partial(record, actor=actor, at=at, policy_slug=policy.slug, details=details)
         event(verb="policy.file_kept", subject=left.cluster or "a file")
-        _delete_superseded(policy)
+        active = list(_active(policy).values_list("pk", flat=True))
+        withdrawn = Q(change_set__state=ChangeSet.State.WITHDRAWN)
+        ImportedFile.objects.filter(Q(pk__in=active[1:]) | withdrawn, policy=policy).delete()
     return True
 
 
@@ -103,12 +105,6 @@ def _active(policy: Policy) -> QuerySet[ImportedFile]:
     is_active = Q(change_set=None) | Q(change_set__state=ChangeSet.State.PUBLISHED)
     since = Coalesce("change_set__revision__number", F("number"))
     return ImportedFile.objects.filter(is_active, policy=policy).order_by(since.desc(), "-pk")
-
-
-def _delete_superseded(policy: Policy) -> None:
-    active = list(_active(policy).values_list("pk", flat=True))
-    withdrawn = Q(change_set__state=ChangeSet.State.WITHDRAWN)
-    ImportedFile.objects.filter(Q(pk__in=active[1:]) | withdrawn, policy=policy).delete()
 
 
 def _may_publish_all(policy: Policy, tree: TreeColumns, actor: Actor, at: datetime, scope: str) -> bool:

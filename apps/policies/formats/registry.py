@@ -46,19 +46,15 @@ def _check(name: str, given: Any) -> Format:
     if not checked.looks_like(given.sample) or checked.looks_like(""):
         raise ValueError("its looks_like must recognise its sample, and no empty text")
     try:
-        _try(checked)
+        # Raise ValueError unless the sample, written and read again, yields the same tree.
+        first = checked.read(checked.sample).tree
+        fitted = checked.fit(replace(first, uid=new_uids(len(first))))
+        again = checked.read("".join(checked.write(fitted, PolicySettings()))).tree
+        if _comparable_rows(again) != _comparable_rows(fitted):
+            raise ValueError("what it writes of its sample reads as another tree")
     except DomainError as error:
         raise ValueError(f"its sample can't be read and written: {error.message}") from error
     return checked
-
-
-def _try(checked: Format) -> None:
-    """Raise ValueError unless the sample, written and read again, yields the same tree."""
-    first = checked.read(checked.sample).tree
-    fitted = checked.fit(replace(first, uid=new_uids(len(first))))
-    again = checked.read("".join(checked.write(fitted, PolicySettings()))).tree
-    if _comparable_rows(again) != _comparable_rows(fitted):
-        raise ValueError("what it writes of its sample reads as another tree")
 
 
 def _comparable_rows(tree: TreeColumns) -> set[tuple[str, float, bool]]:

@@ -56,7 +56,12 @@ def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: date
     before, after = load_tree(policy, number - 1), load_tree(policy, number)
     _require_all_visible(policy, before, after, number, actor, at)
     operations = operations_between(after, before, archived=_archived_between(before, after))
-    operations = _with_corrections(operations, policy, number)
+    # Add operations that first revoke the revision's adjustments, and last restore those that it revoked.
+    made = Adjustment.objects.filter(policy=policy, since=number, until=None).order_by("pk")
+    revoked = Adjustment.objects.filter(policy=policy, until=number).order_by("pk")
+    first = [_adjusting(RevokedAdjustment(each.uid, each.entry_uid)) for each in made]
+    last = [_adjusting(_restored_adjustment(each)) for each in revoked]
+    operations = [*first, *operations, *last]
     way = _with_settings(_RevisionStep(policy, number, number - 1, operations, before, settings_of(policy, number - 1)))
     reason = clean_reason(reason) or f"Reverts revision {number}: {revision.reason}"[:4_000]
     return _draft(way, reason, at, actor, reverts_number=number)
@@ -153,15 +158,6 @@ def _with_settings(way: _RevisionStep) -> _RevisionStep:
     if parts:
         way.operations.append({"op": "set_policy", "settings": parts})
     return way
-
-
-def _with_corrections(operations: list[Operation], policy: Policy, number: int) -> list[Operation]:
-    """Add operations that first revoke the revision's adjustments, and last restore those that it revoked."""
-    made = Adjustment.objects.filter(policy=policy, since=number, until=None).order_by("pk")
-    revoked = Adjustment.objects.filter(policy=policy, until=number).order_by("pk")
-    first = [_adjusting(RevokedAdjustment(each.uid, each.entry_uid)) for each in made]
-    last = [_adjusting(_restored_adjustment(each)) for each in revoked]
-    return [*first, *operations, *last]
 
 
 def _restored_adjustment(adjustment: Adjustment) -> AddedAdjustment:

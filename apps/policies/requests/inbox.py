@@ -147,20 +147,16 @@ def require_request(change_set: ChangeSet, actor: Actor, at: datetime) -> None:
         raise _refused("The root has all resources: it can't get more.")
     if not leads(policy, tree, uid, actor, at):
         raise NotAllowed("Only managers of an entry can request a larger share for it.", code="not_your_group")
-    _require_shares_of(change_set.operations, uid)
+    for index, operation in enumerate(change_set.operations):
+        if operation["op"] not in _ASKS or operation.get("entry") != str(uid):
+            where = FieldProblem(f"operations[{index}]", "may only be set_shares or set_dates of the entry it asks for")
+            raise Invalid(f"{where.where} {where.message}.", code="not_a_request", fields=[where])
     if Decider(policy, actor, at).decides_shares_of(uid):
         raise Conflict("You can change its shares yourself: no request is needed.", code="own_decision")
     after = apply_operations(tree, change_set.operations, settings=settings_of(policy, policy.head_number)).tree
     if not _is_more(tree, after, uid):
         raise _refused("The request must ask for a larger share than the entry has.")
     _require_room(change_set, actor)
-
-
-def _require_shares_of(operations: list[Operation], uid: UUID) -> None:
-    for index, operation in enumerate(operations):
-        if operation["op"] not in _ASKS or operation.get("entry") != str(uid):
-            where = FieldProblem(f"operations[{index}]", "may only be set_shares or set_dates of the entry it asks for")
-            raise Invalid(f"{where.where} {where.message}.", code="not_a_request", fields=[where])
 
 
 def _require_room(change_set: ChangeSet, actor: Actor) -> None:
@@ -381,7 +377,7 @@ def _ending_grants(policy: Policy, actor: Actor, at: datetime) -> list[EndingGra
 
 def _ending_shares(policy: Policy, decider: Decider, actor: Actor, at: datetime) -> Sequence[EndingShares]:
     tree, today = decider.tree, timezone.localdate(at)
-    due = [(i, dates) for i, dates in tree.dates.items() if _ends_soon(dates, today)]
+    due = [(i, dates) for i, dates in tree.dates.items() if dates.ends_on is not None and dates.ends_on <= today + SOON]
     if not due:
         return []
     sees = visible_entries(policy=policy, tree=tree, actor=actor, at=at)
@@ -393,10 +389,6 @@ def _ending_shares(policy: Policy, decider: Decider, actor: Actor, at: datetime)
         if _concerns(sees, i)
     ]
     return sorted(found, key=lambda each: (each.dates.ends_on or date.max, each.path))
-
-
-def _ends_soon(dates: Dates, today: date) -> bool:
-    return dates.ends_on is not None and dates.ends_on <= today + SOON
 
 
 def _concerns(sees: Visibility, i: int) -> bool:

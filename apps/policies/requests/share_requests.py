@@ -257,7 +257,11 @@ def _operations(node: Node, shares: float, until: date | None, at: datetime) -> 
         raise _invalid("until", "is in the past")
     operations = shares_operations(node, shares, until, where="until")
     if not operations:
-        raise Invalid("The entry already has these shares.", code="nothing_to_change", fields=[_same()])
+        raise Invalid(
+            "The entry already has these shares.",
+            code="nothing_to_change",
+            fields=[FieldProblem("shares", "are the current ones")],
+        )
     return operations
 
 
@@ -269,10 +273,6 @@ def _amount(shares: object) -> float:
     if clean is None:
         raise _invalid("shares", "must be a number")
     return clean
-
-
-def _same() -> FieldProblem:
-    return FieldProblem("shares", "are the current ones")
 
 
 def _invalid(where: str, message: str) -> Invalid:

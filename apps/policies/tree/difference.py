@@ -58,7 +58,13 @@ class _OperationFinder:
         changed, gone = changed_entries(self.before, self.after)
         emptied = self._archive_whole(gone)
         for i in np.flatnonzero(changed).tolist():
-            self._transform(self.after.node(i))
+            wanted = self.after.node(i)
+            node = self.tree.get(wanted.uid)
+            if node is None:
+                node = self._insert(wanted)
+            elif (node.parent_uid, node.name) != (wanted.parent_uid, wanted.name):
+                node = self._move_to(node, wanted)
+            self._apply_values(node, wanted)
         kept = {self.after.uid[i].tobytes() for i in range(len(self.after))} if self.brought else set()
         self._archive_left([*emptied, *(uid for uid in self.brought if uid.bytes not in kept)])
         return [*self.found, *self.late]
@@ -84,14 +90,6 @@ class _OperationFinder:
     def _archive(self, node: Node) -> None:
         self.found.append({"op": "archive", "entry": str(node.uid)})
         self.tree.remove(node)
-
-    def _transform(self, wanted: Node) -> None:
-        node = self.tree.get(wanted.uid)
-        if node is None:
-            node = self._insert(wanted)
-        elif (node.parent_uid, node.name) != (wanted.parent_uid, wanted.name):
-            node = self._move_to(node, wanted)
-        self._apply_values(node, wanted)
 
     def _insert(self, wanted: Node) -> Node:
         self._clear(wanted)
@@ -171,16 +169,12 @@ class _OperationFinder:
             self.found.append({"op": "mount", "entry": uid, "mount": mount})
         if wanted.locked and not node.locked:
             self.late.append({"op": "lock", "entry": uid, "locked": True})
-        self.tree.replace(node, **_values(wanted))
+        names = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
+        self.tree.replace(node, **{name: getattr(wanted, name) for name in names})
 
 
 def _shares_json(node: Node) -> Any:
     return PARENT if node.shares is None else node.shares
-
-
-def _values(node: Node) -> dict[str, Any]:
-    names = ("kind", "shares", "is_group", "scope", "scope_sources", "locked", "dates", "members", "mount")
-    return {name: getattr(node, name) for name in names}
 
 
 _SAME = 1e-12

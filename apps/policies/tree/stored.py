@@ -9,7 +9,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from cachetools import LRUCache
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
@@ -76,7 +76,12 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
 def load_tree_from_rows(policy: Policy, number: int | None = None) -> TreeColumns:
     """Rebuild a revision's tree from its entry rows, which stand in for a damaged blob."""
     wanted = policy.head_number if number is None else number
-    nodes = [node_of(entry) for entry in _valid_at(policy, wanted).iterator(chunk_size=50_000)]
+    nodes = [
+        node_of(entry)
+        for entry in Entry.objects.filter(policy=policy, since__lte=wanted)
+        .filter(Q(until=None) | Q(until__gt=wanted))
+        .iterator(chunk_size=50_000)
+    ]
     if not nodes:
         raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
     return columns_of(nodes, policy_slug=policy.slug, number=wanted)
@@ -119,7 +124,3 @@ def node_of(entry: Entry) -> Node:
         members=read_members(entry.members, stored=True),
         mount=read_mounted(entry.mount),
     )
-
-
-def _valid_at(policy: Policy, number: int) -> QuerySet[Entry]:
-    return Entry.objects.filter(policy=policy, since__lte=number).filter(Q(until=None) | Q(until__gt=number))

@@ -19,7 +19,7 @@ from apps.policies.selectors import first_published_at
 from apps.policies.tree.terms import Dates
 from apps.priorities.delivered_usage import Delivered, load_delivered
 from apps.priorities.selectors.allocation_sums import TableSums
-from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
+from apps.priorities.selectors.rows import EntryRow, open_view
 from apps.priorities.selectors.tree import offset
 
 PACE_TOLERANCE = 0.05
@@ -133,6 +133,7 @@ def get_allocation_table(
     top = _row(sums, used, group, -1)
     sees_all = view.visibility.all_visible
     more = limit is not None and len(entries) > start + limit
+    tree = view.tree
     return AllocationTable(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -143,7 +144,7 @@ def get_allocation_table(
         rows=rows,
         n_rows=len(entries),
         next_cursor=str(start + (limit or 0)) if more else None,
-        above=_above(view, group),
+        above=[(tree.uuid(j), tree.name[j]) for j in tree.ancestors(group) if view.visibility.may_see(j)],
         is_over=[row for row in (top, *rows) if row.over_committed_core_h],
         capacity_core_h=sums.capacity_core_h,
         capacities=sums.capacities,
@@ -155,11 +156,6 @@ def get_allocation_table(
         may_add_capacity=may_add_capacity(policy=view.policy, tree=view.tree, at=view.now, actor=actor),
         may_allocate_below=any(row.may_allocate for row in rows),
     )
-
-
-def _above(view: PolicyView, group: int) -> list[tuple[UUID, str]]:
-    tree = view.tree
-    return [(tree.uuid(j), tree.name[j]) for j in tree.ancestors(group) if view.visibility.may_see(j)]
 
 
 def listed_entries(sums: TableSums, group: int) -> Iterator[tuple[int, int]]:

@@ -13,8 +13,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.priorities.serving import store
-from apps.priorities.serving.served_snapshot import ServedSnapshot
-from apps.priorities.serving.store import SourceAge, State
+from apps.priorities.serving.store import SourceAge
 from apps.usage.timeliness import is_behind, last_contact_at, timeliness
 
 Health = Literal["ok", "warn", "bad"]
@@ -49,7 +48,11 @@ class Freshness:
 def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> Freshness:
     """Freshness of one policy or all. Never raises and never queries the database. Visible to every actor."""
     state, now = store.state(), clock.now()
-    snapshots = _wanted(state, policy_slug, actor)
+    snapshots = [
+        snapshot
+        for slug, snapshot in state.snapshots.items()
+        if (policy_slug is None or slug == policy_slug) and (actor is None or actor.reaches_policy(slug))
+    ]
     oldest = min(snapshots, key=lambda one: one.as_of, default=None)
     age_s = oldest.age_s(now) if oldest else None
     inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
@@ -71,14 +74,6 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
         keys=[key for key, _text in found],
         inputs=inputs,
     )
-
-
-def _wanted(state: State, policy_slug: str | None, actor: Actor | None) -> Sequence[ServedSnapshot]:
-    return [
-        snapshot
-        for slug, snapshot in state.snapshots.items()
-        if (policy_slug is None or slug == policy_slug) and (actor is None or actor.reaches_policy(slug))
-    ]
 
 
 def _health_of_snapshot(age_s: float | None) -> Health:

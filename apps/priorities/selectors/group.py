@@ -9,9 +9,6 @@ from datetime import datetime
 from functools import cached_property
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-
 from apps.accounts.actor import Actor
 from apps.core.errors import NotAllowed
 from apps.engine.algorithms.inputs import prepare
@@ -144,7 +141,8 @@ def _members(
     view: PolicyView, shown: Sequence[int], seen: Sequence[int], operations: Sequence[Operation], start: int
 ) -> list[MemberRow]:
     after = _after(view, operations)
-    targets = _targets(after)
+    prepared = prepare(after.engine_tree())
+    targets = prepared.spread(prepared.target)
     places = _positions(view, seen)
     found = []
     for position, j in enumerate(shown, start=start + 1):
@@ -173,11 +171,6 @@ def _after(view: PolicyView, operations: Sequence[Operation]) -> TreeColumns:
     after = tree_after(view.tree, operations)
     refuse_unsuitable_tree(after, view.settings.algorithm)
     return after
-
-
-def _targets(tree: TreeColumns) -> npt.NDArray[np.float64]:
-    prepared = prepare(tree.engine_tree())
-    return prepared.spread(prepared.target)
 
 
 def _state(view: PolicyView, row: EntryRow, target: float | None) -> State:

@@ -63,6 +63,7 @@ def overview_of(view: PolicyView) -> Overview:
     """The overview of an open view."""
     children = view.visible_children(0)
     snapshot = view.snapshot
+    revisions = list_revisions(policy=view.policy, sees=view.visibility, limit=_MOST_PUBLISHES)
     return Overview(
         policy_slug=view.policy.slug,
         policy_name=view.policy.name,
@@ -79,7 +80,11 @@ def overview_of(view: PolicyView) -> Overview:
         settings=view.settings,
         top=[view.row(i, position=(at, len(children))) for at, i in enumerate(children[:_MOST_TOP], start=1)],
         n_hidden=int(view.tree.n_children[0]) - len(children),
-        publishes=_publishes(view),
+        publishes=[
+            Publish(one.number, one.published_at, one.author_name, one.reason, one.n_changed)
+            for one in revisions
+            if not one.is_outside_view
+        ],
         asked_core_s=_demand_of(view, children[:_MOST_TOP]),
     )
 
@@ -102,12 +107,3 @@ def _unmapped(view: PolicyView) -> float | None:
 
 def _duration(snapshot_id: int) -> float | None:
     return Snapshot.objects.filter(pk=snapshot_id).values_list("duration_s", flat=True).first()
-
-
-def _publishes(view: PolicyView) -> list[Publish]:
-    revisions = list_revisions(policy=view.policy, sees=view.visibility, limit=_MOST_PUBLISHES)
-    return [
-        Publish(one.number, one.published_at, one.author_name, one.reason, one.n_changed)
-        for one in revisions
-        if not one.is_outside_view
-    ]

@@ -65,7 +65,7 @@ def diff_revisions(
     policy = get_policy(slug=policy_slug, actor=actor, is_past=True)
     first, last = (get_revision(policy=policy, at=number) for number in (before, after))
     trees = [load_tree(policy, number) for number in (before, after)]
-    sees = [_mask(policy, tree, at, actor) for tree in trees]
+    sees = [load_past_visibility(policy=policy, tree=tree, at=at, actor=actor).mask for tree in trees]
     diff = diff_trees(*trees, sees_before=sees[0], sees_after=sees[1])
     start = offset(cursor)
     corrections, n_hidden = _corrections(policy, before, after, trees, sees)
@@ -83,10 +83,6 @@ def diff_revisions(
         n_outside=diff.n_outside + n_hidden,
         n_kept_outside=diff.n_kept_outside,
     )
-
-
-def _mask(policy: Policy, tree: TreeColumns, at: datetime, actor: Actor) -> Mask:
-    return load_past_visibility(policy=policy, tree=tree, at=at, actor=actor).mask
 
 
 def _corrections(

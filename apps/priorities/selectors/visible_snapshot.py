@@ -123,19 +123,15 @@ def open_past_snapshot(view: PolicyView) -> VisibleSnapshot:
     """Visible entries of a past snapshot."""
     snapshot = view.snapshot
     if snapshot is None:
-        raise _nothing_stored(view)
+        oldest = oldest_stored(view.policy.slug)
+        since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing computed yet")
+        message = _("names a time without stored numbers; %(since)s") % {"since": since}
+        raise Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
     shows_numbers = np.zeros(len(snapshot.tree), dtype=np.bool_)
     place = view.snapshot_index
     shows_numbers[place[np.flatnonzero(view.shows_numbers & (place >= 0))]] = True
     names = names_in(policy=view.policy, snapshot=snapshot, at=view.now, actor=view.actor)
     return VisibleSnapshot(view.policy, snapshot, shows_numbers, moment_of(view), names)
-
-
-def _nothing_stored(view: PolicyView) -> Invalid:
-    oldest = oldest_stored(view.policy.slug)
-    since = _("the oldest are from %(at)s") % {"at": instant(oldest)} if oldest else _("nothing computed yet")
-    message = _("names a time without stored numbers; %(since)s") % {"since": since}
-    return Invalid(f"at {message}.", code="nothing_kept", fields=[FieldProblem("at", message)])
 
 
 def list_snapshots(*, policy_slug: str, actor: Actor, before_id: int | None = None, limit: int = 50) -> list[Snapshot]:

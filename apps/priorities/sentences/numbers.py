@@ -45,14 +45,10 @@ def decimals_beside(*fractions: float | None, difference: float | None = None) -
             for one, a in zip(shown, known, strict=True)
             for other, b in zip(shown, known, strict=True)
         )
-        gaps = _gaps(shown, decimals)
+        gaps = {round(abs(one - other), decimals) for one, other in combinations(shown, 2)}
         if is_clear and (difference is None or not gaps or round(abs(difference) * 100, decimals) in gaps):
             return decimals
     return _MOST_DECIMALS
-
-
-def _gaps(shown: Sequence[float], decimals: int) -> set[float]:
-    return {round(abs(one - other), decimals) for one, other in combinations(shown, 2)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,9 @@ class LookupIndex:
         return tuple(found)
 
     def _leads_to(self, entry: int, key: AccountKey) -> bool:
-        found, choices = self._resolve(_query_of(key))
+        found, choices = self._resolve(
+            AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
+        )
         return entry in found.entries and found.joins is None and not choices
 
     def _resolve(self, asked: AccountQuery) -> tuple[Found, Choices]:
@@ -311,10 +313,6 @@ def _spelled(query: AccountQuery) -> AccountQuery:
 
 def _key_of(query: AccountQuery) -> AccountKey:
     return AccountKey(query.namespace, query.user, query.group, query.dn, query.fqan, query.project)
-
-
-def _query_of(key: AccountKey) -> AccountQuery:
-    return AccountQuery(key.user_name, key.group_name, key.namespace, key.dn, key.fqan, key.project)
 
 
 def _includes(one: AccountKey, other: AccountKey) -> bool:

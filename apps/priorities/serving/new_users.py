@@ -81,7 +81,12 @@ class NewUsers:
         key = entry, rule
         if key not in self._known:
             if not self._is_quick and len(self._snapshot.tree) > MOST_AT_ONCE:
-                self._enqueue(key)
+                with self._lock:
+                    if len(self._waiting) < _MOST_WAITING:
+                        self._waiting[key] = None
+                    if self._thread is None or not self._thread.is_alive():
+                        self._thread = threading.Thread(target=self._compute_waiting, name="new-users", daemon=True)
+                        self._thread.start()
                 return None
             self._known[key] = self._compute(key)
         return self._known[key]
@@ -99,14 +104,6 @@ class NewUsers:
         thread = self._thread
         if thread is not None:
             thread.join()
-
-    def _enqueue(self, key: tuple[int, int]) -> None:
-        with self._lock:
-            if len(self._waiting) < _MOST_WAITING:
-                self._waiting[key] = None
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._compute_waiting, name="new-users", daemon=True)
-                self._thread.start()
 
     def _compute_waiting(self) -> None:
         while True:

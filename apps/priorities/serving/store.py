@@ -192,7 +192,12 @@ class _Served:
                     found = _newest_from(policies[slug], snapshot_id, found)
                 except (CorruptBlob, NotFound) as error:
                     found, is_damaged = _newest_readable(policies[slug], snapshot_id, found), True
-                    _log_damage(slug, snapshot_id, found, error)
+                    instead = (
+                        f"snapshot {found.snapshot_id} is served instead"
+                        if found
+                        else "no other snapshot can be read either"
+                    )
+                    logger.error("Snapshot %s of %s can't be read (%s); %s.", snapshot_id, slug, error, instead)
             if is_damaged:
                 damaged[slug] = snapshot_id
             if found is not None:
@@ -260,11 +265,6 @@ def _older_row(policy: PolicyRow, newest_id: int, known: ServedSnapshot | None) 
             if data is not None:
                 return _unpack(row.pk, row.computed_at, data, row.digest, tree, known)
     return None
-
-
-def _log_damage(slug: str, newest_id: int, found: ServedSnapshot | None, error: Exception) -> None:
-    instead = f"snapshot {found.snapshot_id} is served instead" if found else "no other snapshot can be read either"
-    logger.error("Snapshot %s of %s can't be read (%s); %s.", newest_id, slug, error, instead)
 
 
 def serve_row(row: Snapshot) -> ServedSnapshot:
