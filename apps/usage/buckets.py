@@ -128,7 +128,8 @@ def apply_delta(source_id: int, delta: Delta, *, since_hour: int | None = None) 
     if is_negative.any():
         _update(source_id, delta, np.flatnonzero(is_negative))
     if not is_negative.all():
-        _upsert(source_id, delta, np.flatnonzero(~is_negative))
+        with cursor() as found:
+            found.execute(_UPSERT, [source_id, *_parameters(delta, np.flatnonzero(~is_negative))])
     fault_point("usage.ingest.after_buckets")
 
 
@@ -275,11 +276,6 @@ def delete_source_buckets(source_id: int) -> None:
     """Delete all buckets of a source, in the caller's transaction and under its lock."""
     with cursor() as found:
         found.execute("DELETE FROM usage_bucket WHERE source_id = %s", [source_id])
-
-
-def _upsert(source_id: int, delta: Delta, chosen: I8) -> None:
-    with cursor() as found:
-        found.execute(_UPSERT, [source_id, *_parameters(delta, chosen)])
 
 
 def _update(source_id: int, delta: Delta, chosen: I8) -> None:

@@ -143,7 +143,12 @@ def list_buckets(query: BucketQuery, *, actor: Actor) -> list[BucketRow]:
 
     by: "account" or "site"; "site" sums over accounts.
     """
-    source_ids = _readable(query.source, actor)
+    sources = _sources_of(actor, also_archived=query.source is not None)
+    if query.source is not None:
+        sources = sources.filter(slug=query.source)
+        if not sources:
+            raise NotFound(f"There is no usage source {query.source[:64]!r}.")
+    source_ids = dict(sources.values_list("id", "slug"))
     at_column = "hour_at" if query.step == "hour" else "date_trunc('day', hour_at, %(zone)s)"
     columns = [at_column, "source_id", *(["account_id"] if query.by == "account" else []), "site"]
     where = ["source_id = ANY(%(source_ids)s)"]
@@ -191,15 +196,6 @@ def _account_names(ids: set[int]) -> dict[int, BucketAccount]:
     columns = ("namespace", "user_name", "group_name", "dn", "fqan", "project")
     rows = Account.objects.filter(pk__in=ids).values_list("id", *columns)
     return {row[0]: BucketAccount(*row[1:]) for row in rows}
-
-
-def _readable(slug: str | None, actor: Actor) -> dict[int, str]:
-    sources = _sources_of(actor, also_archived=slug is not None)
-    if slug is not None:
-        sources = sources.filter(slug=slug)
-        if not sources:
-            raise NotFound(f"There is no usage source {slug[:64]!r}.")
-    return dict(sources.values_list("id", "slug"))
 
 
 def _reads_all(slug: str | None, actor: Actor) -> bool:

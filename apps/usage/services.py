@@ -25,7 +25,7 @@ from apps.runs.services import enqueue_run
 from apps.usage import buckets
 from apps.usage.authority import require_create, require_open, require_write
 from apps.usage.models import Import, Source
-from apps.usage.parsers.base import NO_TIME, RecordBatch
+from apps.usage.parsers.base import NO_TIME
 from apps.usage.parsers.records_json import MOST_VALUES, Records, parse_records
 from apps.usage.parsers.registry import format_of
 from apps.usage.parsers.slurm_billing import BillingWeights
@@ -270,7 +270,10 @@ def push_records(pushed: PushedRecords, *, at: datetime, actor: Actor) -> dict[s
     if pushed.atomic and records.rejections:
         raise _all_rejected(records)
     batch = records.batch
-    _refuse_too_long(batch)
+    ended = (batch.end_us != NO_TIME) & (batch.start_us != NO_TIME)
+    if buckets.count_job_hours(batch.start_us[ended], batch.end_us[ended]) > MOST_HOURS:
+        message = f"These jobs ran for over {MOST_HOURS} hours together: send fewer in one call."
+        raise TooLarge(message, code="too_many_hours")
     if known is None and not len(batch):
         raise NotFound(f"There is no usage source {pushed.source_slug[:64]!r}: its first good record makes it.")
     with transaction.atomic():
@@ -352,13 +355,6 @@ def _all_rejected(records: Records) -> Invalid:
     problems = [FieldProblem(f"line {one.line}", f"{one.code}: {one.message}") for one in bad[:MOST_NAMED]]
     invalid = counted(len(bad), "record is", "records are")
     return Invalid(f"{invalid} invalid, so none was imported.", code="records_rejected", fields=problems)
-
-
-def _refuse_too_long(batch: RecordBatch) -> None:
-    ended = (batch.end_us != NO_TIME) & (batch.start_us != NO_TIME)
-    if buckets.count_job_hours(batch.start_us[ended], batch.end_us[ended]) > MOST_HOURS:
-        message = f"These jobs ran for over {MOST_HOURS} hours together: send fewer in one call."
-        raise TooLarge(message, code="too_many_hours")
 
 
 def _make_import(source: Source, file: _CheckedFile, at: datetime, actor: Actor, *, key: str | None = None) -> Import:

@@ -93,7 +93,13 @@ class _Reader:
         text = text.strip()
         header = _HEADER.fullmatch(text)
         if header:
-            _refuse_sums(header[1], line)
+            kind = header[1]
+            if kind.lower() != _JOBS:
+                raise Invalid(
+                    f"Line {line} begins a message of kind {excerpt(kind)!r}, which has no single jobs. "
+                    "Ask the site for individual job messages.",
+                    code="not_jobs",
+                )
             self._has_header = True
             return self.finish(notes)
         if not self._has_header:
@@ -135,15 +141,6 @@ class _Reader:
             return [(line, _row(fields, notes))]
         except BadRecord as wrong:
             raise BadRecord(wrong.code, wrong.message, line) from wrong
-
-
-def _refuse_sums(kind: str, line: int) -> None:
-    if kind.lower() != _JOBS:
-        raise Invalid(
-            f"Line {line} begins a message of kind {excerpt(kind)!r}, which has no single jobs. "
-            "Ask the site for individual job messages.",
-            code="not_jobs",
-        )
 
 
 def _row(fields: dict[str, str], notes: Notes) -> RecordRow:

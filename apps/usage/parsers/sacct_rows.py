@@ -99,7 +99,8 @@ class _Reader:
         while index < len(self._split):
             fields = self._split[index]
             if len(self._lines[index]) > MOST_LINE_BYTES:
-                self._reject_long(index)
+                line = self._first_line + index
+                self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[index])))
                 index += 1
             elif len(fields) == n_fields and not self._is_part(index):
                 self._import_piece(index, pick(fields))
@@ -120,10 +121,6 @@ class _Reader:
     def _import_piece(self, index: int, fields: Fields) -> None:
         self._taken.append(fields)
         self.rows.lines.append(self._first_line + index)
-
-    def _reject_long(self, index: int) -> None:
-        line = self._first_line + index
-        self.rows.rejections.append(Rejection(line, "line_too_long", TOO_LONG, excerpt(self._lines[index])))
 
     def _read_irregular(self, index: int) -> int:
         """Read a row with too many or too few fields; returns the position of the next row."""

@@ -134,14 +134,10 @@ def _refuse_errors(others: Mapping[str, Any]) -> None:
     if first is None:
         return
     message = (first.get("description") or first.get("error") or first) if isinstance(first, dict) else first
-    if _is_unreachable(first):
+    number = _number_of(first)
+    if number in _UNREACHABLE or (number == _ERROR and str(first.get("source")).startswith(_ASKS_CONTROLLER)):
         raise Unavailable(f"Slurm's daemon can't be reached: {excerpt(str(message))}.", code="slurm_unreachable")
     raise Invalid(f"Slurm reports an error in it: {excerpt(str(message))}. Request it again.", code="source_error")
-
-
-def _is_unreachable(error: Any) -> bool:
-    number = _number_of(error)
-    return number in _UNREACHABLE or (number == _ERROR and str(error.get("source")).startswith(_ASKS_CONTROLLER))
 
 
 def _number_of(error: Any) -> float | None:

@@ -125,7 +125,12 @@ def run_import(run: Run, lease: Lease) -> dict[str, Any]:
         raise
     if not usage_import.dry_run:
         uploads.remove(usage_import.stored_path)
-    uploads.remove_unused(_needed_files(lease.clock()), at=lease.clock())
+    # StoredVersions files of unfinished imports, and of dry runs that can still be confirmed.
+    unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    confirmable = Q(dry_run=True, run__finished_at__gte=lease.clock() - uploads.KEPT)
+    uploads.remove_unused(
+        list(Import.objects.filter(unfinished | confirmable).values_list("stored_path", flat=True)), at=lease.clock()
+    )
     return result
 
 
@@ -191,7 +196,12 @@ def _import_piece(
         counts = ingest_batch(source=usage_import.source, rows=batch, at=at, run=held, n_rejected=n_rejected)
     fault_point("usage.import.after_ingest")
     rejections = sorted([*parsed.rejections, *counts.rejections], key=lambda one: one.line)
-    _keep_rejections(usage_import, rejections, tally.numbers["rejected"])
+    kept = rejections[: max(MOST_REJECTED_KEPT - tally.numbers["rejected"], 0)]
+    lines = [
+        RejectedLine(usage_import=usage_import, line=r.line, code=r.code, message=r.message[:512], excerpt=r.excerpt)
+        for r in kept
+    ]
+    RejectedLine.objects.bulk_create(lines, ignore_conflicts=True)
     tally.add(counts, parsed, _accepted(batch, usage_import.source, at))
     held.cursor = tally.as_cursor() if dry is None else {}  # dry runs and checks restart after a crash
     held.counts = dict(tally.numbers)
@@ -205,15 +215,6 @@ def _accepted(batch: RecordBatch, source: Source, at: datetime) -> RecordBatch:
     if source.sealed_before_at is None:
         return kept
     return kept.take((kept.state != FINISHED) | (kept.end_us >= microseconds(source.sealed_before_at)))
-
-
-def _keep_rejections(usage_import: Import, rejections: list[Rejection], n_before: int) -> None:
-    kept = rejections[: max(MOST_REJECTED_KEPT - n_before, 0)]
-    lines = [
-        RejectedLine(usage_import=usage_import, line=r.line, code=r.code, message=r.message[:512], excerpt=r.excerpt)
-        for r in kept
-    ]
-    RejectedLine.objects.bulk_create(lines, ignore_conflicts=True)
 
 
 def _finish(usage_import: Import, lease: Lease, tally: ImportTotals) -> dict[str, Any]:
@@ -252,13 +253,6 @@ def preview(source: Source, stored: uploads.StoredFile, format_name: str, *, at:
             rejections += found[: MOST_REJECTED_KEPT - len(rejections)]
             tally.add(counts, parsed, _accepted(parsed.batch, source, at))
     return Preview(tally.result(), rejections)
-
-
-def _needed_files(at: datetime) -> list[str]:
-    """StoredVersions files of unfinished imports, and of dry runs that can still be confirmed."""
-    unfinished = Q(run__state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    confirmable = Q(dry_run=True, run__finished_at__gte=at - uploads.KEPT)
-    return list(Import.objects.filter(unfinished | confirmable).values_list("stored_path", flat=True))
 
 
 NO_PROCESSORS = "no_processors"  # a key of the notes, besides those of parsers

@@ -135,7 +135,9 @@ def ingest_batch(
     with transaction.atomic():
         counts = _import_piece(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
         count_day(source.pk, counts, n_rejected=n_rejected, at=at)
-        _note_contact(source.pk, at)
+        # Set the last contact, also for an empty list or known records: an idle cluster has nothing else to send.
+        with connection.cursor() as cursor:
+            cursor.execute(_NOTE_CONTACT, [at, source.pk, at])
         fault_point("usage.ingest.before_commit")
     return counts
 
@@ -293,7 +295,9 @@ def _write(
         fault_point("usage.ingest.after_replacing")
     copy_records(source.pk, written.batch, *names, run_id, at)
     fault_point("usage.ingest.after_copy")
-    waited_from = _first_pending_hour(written.batch)
+    # First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported.
+    waited = (written.batch.submit_us < written.batch.start_us) | (written.batch.state == PENDING)
+    waited_from = int(written.batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
     if not len(change):
         if waited_from is not None:
             changed_hours.note_hour(source.pk, waited_from)
@@ -302,12 +306,6 @@ def _write(
     buckets.apply_delta(source.pk, delta, since_hour=waited_from)
     overlaps.add_presence(source, delta, written.batch, has_rivals=limits.has_rivals, at=at)
     return float(delta.amounts[:, 0].sum()) / buckets.QUANTA, int(change.start_us.min())
-
-
-def _first_pending_hour(batch: RecordBatch) -> int | None:
-    """First hour since 1970 in which one of these jobs was pending; None if none was, as far as reported."""
-    waited = (batch.submit_us < batch.start_us) | (batch.state == PENDING)
-    return int(batch.submit_us[waited].min()) // buckets.HOUR_US if waited.any() else None
 
 
 _SEEN = """
@@ -350,12 +348,6 @@ def _advance(
             cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, last_submit_at, at, source.pk])
         elif skew_s is not None:
             cursor.execute(_NOTE_SKEW, [skew_s, source.pk, skew_s])
-
-
-def _note_contact(source_id: int, at: datetime) -> None:
-    """Set the last contact, also for an empty list or known records: an idle cluster has nothing else to send."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE_CONTACT, [at, source_id, at])
 
 
 def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) -> I8:

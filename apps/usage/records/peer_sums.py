@@ -80,7 +80,8 @@ def make_peer_source(*, slug: str, name: str, origin: str, site: str, at: dateti
                 site=site,
                 namespace=ENTRY_NAMESPACE,
                 kind=Source.Kind.PEER,
-                watermark=_first_watermark(at),
+                # A watermark higher than any that a deleted source with the same slug can have reached.
+                watermark=int(at.timestamp() * 1000),
                 created_at=at,
             )
     except IntegrityError as error:
@@ -106,7 +107,10 @@ def replace_sums(source: Source, *, hours: I8, rows: HourSums, at: datetime) -> 
     used = _checked(hours, rows)
     facts = buckets.ReportedHours(hours, source.site, job_class_id, used.hour, used.account_id, used.amounts)
     changed = buckets.replace_hours(source.pk, facts)
-    totals = _totals(hours, used)
+    # Totals by hour, shape (hours, 6); exact, as sums of multiples of 2⁻¹⁰.
+    index = np.searchsorted(hours, used.hour)
+    columns = [np.bincount(index, weights=column, minlength=len(hours)) for column in used.amounts.T]
+    totals = np.stack(columns, axis=1).astype(np.float64)
     _seal(source.pk, hours, totals)
     if len(changed):
         changed_hours.note_hour(source.pk, int(changed.min()))
@@ -175,11 +179,6 @@ def _check_names(slug: str, name: str, origin: str, site: str) -> None:
         raise Invalid("These names can't be used for a peer's source.", code="bad_source", fields=problems)
 
 
-def _first_watermark(at: datetime) -> int:
-    """A watermark higher than any that a deleted source with the same slug can have reached."""
-    return int(at.timestamp() * 1000)
-
-
 def _empty_job_class_id() -> int:
     """The job class without queue, partition and quality of service: peers don't report them."""
     return JobClass.objects.get_or_create(queue="", partition="", qos="")[0].pk
@@ -198,13 +197,6 @@ def _checked(hours: I8, rows: HourSums) -> HourSums:
         raise ValueError("An account is reported twice in one hour.")
     order = order[amounts[order].any(axis=1)]
     return HourSums(rows.hour[order], rows.account_id[order], amounts[order])
-
-
-def _totals(hours: I8, used: HourSums) -> F8:
-    """Totals by hour, shape (hours, 6); exact, as sums of multiples of 2⁻¹⁰."""
-    index = np.searchsorted(hours, used.hour)
-    columns = [np.bincount(index, weights=column, minlength=len(hours)) for column in used.amounts.T]
-    return np.stack(columns, axis=1).astype(np.float64)
 
 
 _ADD_SEALED = f"""

@@ -114,7 +114,9 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
     end_us = comparable_end(batch.end_us, batch.state)
     comparison = _compare(batch, end_us, stored)
     is_new = stored.id == 0
-    repeats = _repeated(batch)
+    # Which records share their key hash with another record of the batch.
+    _, group, size = np.unique(key_hash(batch), return_inverse=True, return_counts=True)
+    repeats = size[group] > 1
     once = ~repeats
     counts = Counts(
         new=int((once & is_new).sum()),
@@ -226,12 +228,6 @@ def _is_more_exact(billing: F8, stored: F8) -> Flags:
 
 def comparable_end(end_us: I8, state: I8) -> I8:
     return np.where(state == WITHDRAWN, _WITHDRAWN_END, np.where(state == FINISHED, end_us, NO_TIME))
-
-
-def _repeated(batch: RecordBatch) -> Flags:
-    """Which records share their key hash with another record of the batch."""
-    _, group, size = np.unique(key_hash(batch), return_inverse=True, return_counts=True)
-    return size[group] > 1
 
 
 def _classify_repeated(batch: RecordBatch, end_us: I8, stored: StoredVersions, rows: I8, counts: Counts) -> I8:

@@ -38,15 +38,13 @@ def collect_pieces(source: Source, at: datetime, clock: Clock) -> Iterator[Piece
     if terms["files"] == "grow":
         pieces = collect_grown_files(folder, terms, cursor, reading)
     else:
-        pieces = _collect_whole_files(terms, list_files(folder, _wanted(terms)), cursor, reading)
+        pieces = _collect_whole_files(
+            terms, list_files(folder, lambda name, _inode: matches(name, terms["pattern"])), cursor, reading
+        )
     for piece in pieces:
         cursor = piece.cursor
         yield piece
     yield from collect_listing(source, clock, cursor)
-
-
-def _wanted(terms: dict[str, Any]) -> Any:
-    return lambda name, _inode: matches(name, terms["pattern"])
 
 
 def _collect_whole_files(

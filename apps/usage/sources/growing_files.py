@@ -187,7 +187,9 @@ def _collect_grown_file(
     end = _whole_lines_end(file, begin, one.n_bytes)
     if end <= begin:
         if not begin:
-            _refuse_returns(file)
+            file.seek(0)
+            if b"\r" in file.read(_HEAD)[:-1]:  # the last may be half a line end
+                raise Invalid("Its lines end by carriage returns alone: write them with line feeds.", code="line_ends")
         return
     file.seek(0)
     head = file.read(min(_HEAD, end))
@@ -203,12 +205,6 @@ def _collect_grown_file(
         others = [old for old in progress.cursor["followed"] if old is not known and old["inode"] != one.inode]
         known = now
         yield progress.add(parsed, one.path.name, collector, followed=[*others, now])
-
-
-def _refuse_returns(file: IO[bytes]) -> None:
-    file.seek(0)
-    if b"\r" in file.read(_HEAD)[:-1]:  # the last may be half a line end
-        raise Invalid("Its lines end by carriage returns alone: write them with line feeds.", code="line_ends")
 
 
 def _whole_lines_end(file: IO[bytes], begin: int, size: int) -> int:
