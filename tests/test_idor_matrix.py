@@ -48,7 +48,6 @@ OWN_MARKS = re.compile(
     r"|<dd>\d+\xa0s</dd>"  # an age in seconds: the clock continues between two requests
 )
 TURNS = (("nobody", "rex"), ("vera",), ("nobody", "exa"), ("dora",))  # who asks for a row where time is short
-TOKENS = ("narrow", "reader", "aside", "expired", "revoked")
 FORM_TOKEN = re.compile("[A-Za-z0-9]{64}")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import logging
 import random
 import time
 from collections import Counter
@@ -41,8 +40,6 @@ from apps.policies.tree.stored import load_tree
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run
-
-logger = logging.getLogger(__name__)
 
 RETRY_AFTER = (timedelta(seconds=30), timedelta(minutes=5), timedelta(minutes=30))
 JITTER = (0.5, 1.5)  # factor of the wait, so that simultaneous failures aren't retried simultaneously

@@ -63,11 +63,6 @@ class Moment:
     known_later: Mapping[str, Any] | None = None  # of a reconstruction, see recompute.inputs.find_later_changes
 
     @property
-    def is_now(self) -> bool:
-        """Whether the revision is the current one."""
-        return self.until is None
-
-    @property
     def notes(self) -> list[Message]:
         """Sentences about the origin of past numbers, and about later reports and corrections."""
         if self.as_of is None:

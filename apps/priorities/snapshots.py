@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from django.db import InternalError, connection, transaction
+from django.db import InternalError, transaction
 
 from apps.core.blobs import CorruptBlob
 from apps.priorities.models import Snapshot
 from apps.usage.pgbinary import cursor
 
 _WRITE = "UPDATE priorities_snapshot SET data = %b WHERE id = %s"
-_VERIFY = "SELECT encode(sha256(data), 'hex') = digest FROM priorities_snapshot WHERE id = %s"
 _READ = "SELECT data FROM priorities_snapshot WHERE id = %s"
-
-
-def is_damaged(snapshot_id: int) -> bool:
-    """Whether the stored bytes differ from their digest. The database computes it: the bytes aren't transferred."""
-    try:
-        with transaction.atomic(), connection.cursor() as found:
-            found.execute(_VERIFY, [snapshot_id])
-            row = found.fetchone()
-    except InternalError:
-        return True
-    return row is not None and not row[0]
 
 
 def write_data(snapshot: Snapshot, data: bytes) -> None:

@@ -21,7 +21,6 @@ from tests.real_schedulers.enclosure import HOME, HOST, Enclosure, enclosed, req
 CELL = "c1"
 QUEUE = "all.q"
 USERS = ("gea", "geb", "gec", "ged", "gee")
-DAEMONS = ("sge_qmaster", "sge_execd")
 COMMANDS = ("qacct", "qalter", "qconf", "qdel", "qhold", "qhost", "qmod", "qrls", "qstat", "qsub")
 _ROOT = f"{HOME}/sge"
 _TOOLS = "/usr/lib/gridengine"

@@ -7,7 +7,7 @@ other site.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,6 @@ from tests.ring.ring import START, Ring
 
 AUTHORITIES = ("project", "vo-a", "vo-b")
 USERS = ("U-B11", "U-B12", "U-B13")
-Address = Callable[[str], str]
 REFRESH_S = 900  # how often a site looks at what it mounted and at its peers' usage: after every third round
 _MOUNTED = {
     "most_points": 100,

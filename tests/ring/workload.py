@@ -15,7 +15,6 @@ from apps.engine.simulation.scenario import read_scenario
 from apps.engine.simulation.workload import draw
 
 SHIPPED = Path(simulation.__file__).parent / "scenarios"
-HOUR_S = 3600.0
 
 
 @dataclass

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-HEIGHT = 16
 TREE_WIDTH = 120
 PANEL_WIDTH = 288
 AGAINST_TARGET = 1.6

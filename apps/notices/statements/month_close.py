@@ -6,7 +6,6 @@ series has all of its days and none has to be rebuilt; all groups in one transac
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -22,8 +21,6 @@ from apps.notices.models import Statement
 from apps.notices.statements.selectors import Month, compute_statement, month_of
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
-
-logger = logging.getLogger(__name__)
 
 GRACE = timedelta(days=7)  # usage of the last days arrives late
 MOST_MONTHS = 24  # closed in one run, and how far back

@@ -6,7 +6,6 @@ Each piece's records, buckets and cursor are stored in one transaction.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
@@ -53,8 +52,6 @@ __all__ = [
     "subject_of",
 ]
 
-
-logger = logging.getLogger(__name__)
 
 NUMBERS = ("new", "duplicate", "corrected", "late", "too_late", "vanished", "rejected", "lines")
 MOST_REMEMBERED = 1000  # lines rejected again because windows overlap are listed once
