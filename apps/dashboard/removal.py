@@ -33,10 +33,15 @@ _BUTTONS = {
     "archive": gettext_lazy("Archive"),
     "restore": gettext_lazy("Restore"),
 }
+_TITLES = {
+    "remove": gettext_lazy("Remove: %(name)s"),
+    "archive": gettext_lazy("Archive: %(name)s"),
+    "restore": gettext_lazy("Restore: %(name)s"),
+}
 _DONE = {
-    "remove": gettext_lazy("Removed"),
-    "archive": gettext_lazy("Archived"),
-    "restore": gettext_lazy("Restored"),
+    "remove": gettext_lazy("Removed: %(name)s"),
+    "archive": gettext_lazy("Archived: %(name)s"),
+    "restore": gettext_lazy("Restored: %(name)s"),
 }
 
 
@@ -65,14 +70,14 @@ def _page(request: HttpRequest, kind: Kind, slug: str, url: str) -> HttpResponse
     except (Invalid, Conflict) as refusal:
         current = preview_removal(kind=kind, slug=slug, actor=actor)
         return _preview(request, current, url, refusal.message, 422 if isinstance(refusal, Invalid) else 409)
-    messages.success(request, f"{_DONE[posted.step]}: {found.name}")
+    messages.success(request, str(_DONE[posted.step]) % {"name": found.name})
     if posted.step == "restore":
         return SeeOther(url)
     return SeeOther(reverse("dashboard:sources" if kind == "source" else "dashboard:overview"))
 
 
 def _preview(request: HttpRequest, found: Removal, url: str, problem: str = "", status: int = 200) -> HttpResponse:
-    title = f"{_BUTTONS[found.action]}: {found.name}"
+    title = str(_TITLES[found.action]) % {"name": found.name}
     back = [{"label": _("Usage sources"), "url": reverse("dashboard:sources")}] if found.kind == "source" else []
     context = {
         "found": found,

@@ -263,7 +263,8 @@ def share_order_line(one: ShareOrder) -> ShareOrderLine:
 
 def _line_problem(line: Mapping[str, str]) -> str:
     who = f"{line['group']} {line['user']}".rstrip()
-    return f"{who}: {OUTCOMES[line['outcome']]}" + (f". {line['detail']}" if line["detail"] else "")
+    words = {"who": who, "problem": OUTCOMES[line["outcome"]], "detail": line["detail"]}
+    return (_("%(who)s: %(problem)s. %(detail)s") if line["detail"] else _("%(who)s: %(problem)s")) % words
 
 
 def shares_headline(scheduler: Scheduler, found: ShareDifference | None) -> str:
