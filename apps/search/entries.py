@@ -36,7 +36,7 @@ _lock = RLock()
 class EntryHit:
     """kind: of the hit; entry_kind: as the tree names it (VO, project). rank: None if unranked or hidden.
 
-    deviation: actual − target, 0..1; None where it is unknown or hidden, and for groups.
+    actual, target: shares, 0..1; None where they are unknown or hidden, and for groups.
     """
 
     kind: EntryKind
@@ -48,7 +48,8 @@ class EntryHit:
     entry_kind: str
     match: Match
     rank: int | None = None
-    deviation: float | None = None
+    actual: float | None = None
+    target: float | None = None
     state: State = "unknown"
 
 
@@ -218,8 +219,7 @@ def _hit(view: PolicyView, kind: EntryKind, position: int, match: Match) -> Entr
     if kind == "entry":
         return hit
     row = view.row(i, position=(1, 1))  # its place among siblings isn't shown
-    deviation = None if row.actual is None or row.target is None else row.actual - row.target
-    return replace(hit, rank=rank_of(view, i), deviation=deviation, state=row.state)
+    return replace(hit, rank=rank_of(view, i), actual=row.actual, target=row.target, state=row.state)
 
 
 def rank_of(view: PolicyView, i: int) -> int | None:

@@ -119,13 +119,15 @@ def last(values: Any) -> float | None:
     return float(values[-1]) if len(values) and isfinite(values[-1]) else None
 
 
-def balance_of(found: Convergence, row: int) -> Balance | None:
-    """Balance from the newest snapshot if the line ends there, else of the last day."""
+def balance_of(found: Convergence, row: int, decimals: int | None = None) -> Balance | None:
+    """Balance from the newest snapshot if the line ends there, else of the last day.
+
+    decimals: of the column of shares beside it; by default what its two shares need.
+    """
     if not len(found.on):
         return None
-    shape, amount, word = balance_text(
-        str(found.states[row, -1]), float(found.actual[row, -1]), float(found.target[row, -1])
-    )
+    actual, target = float(found.actual[row, -1]), float(found.target[row, -1])
+    shape, amount, word = balance_text(str(found.states[row, -1]), actual, target, decimals=decimals)
     return Balance(State(shape), amount, word)
 
 
@@ -197,21 +199,29 @@ class MemberRow:
 
 def member_rows(found: Convergence) -> Iterator[MemberRow]:
     away, slack = np.abs(found.deviation)[:, : found.n_finished], found.slack[:, : found.n_finished]
+    decimals = _decimals_of(found)
     for row in found.order():
         known = np.isfinite(away[row])
         n, inside = int(known.sum()), int((away[row] <= slack[row] * (1 + 1e-9)).sum())
         reason = "" if found.visible[row].any() else _("not shown")
-        shares = presentation.compare_shares(last(found.actual[row]), last(found.target[row]))
+        shares = presentation.compare_shares(last(found.actual[row]), last(found.target[row]), decimals=decimals)
         yield MemberRow(
             member=found.members[row],
             url=member_url(found.policy_slug, found.members[row]),
             actual=shares.actual,
             target=shares.target,
-            balance=None if reason else balance_of(found, row),
+            balance=None if reason else balance_of(found, row, decimals),
             mean=presentation.points(float(away[row][known].mean())) if n else presentation.UNKNOWN,
             inside=presentation.percent(inside / n, 0) if n else presentation.UNKNOWN,
             reason=reason,
         )
+
+
+def _decimals_of(found: Convergence) -> int:
+    """Decimals of the shares of all members."""
+    balances = [balance_of(found, row) for row in range(len(found.members))]
+    rows = [row for row, balance in enumerate(balances) if balance is not None and balance.is_off_target]
+    return presentation.decimals_of_column((last(found.actual[row]), last(found.target[row])) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +238,18 @@ class DayRow:
     gap: str
 
 
+_OFF_TARGET = ("over", "starved", "inferred")  # states
+
+
 def day_rows(found: Convergence) -> list[DayRow]:
     """Rows of the days of the first member, newest first."""
     rows = []
+    pairs = zip(found.actual[0].tolist(), found.target[0].tolist(), strict=True)
+    off_target = [pair for pair, state in zip(pairs, found.states[0], strict=True) if str(state) in _OFF_TARGET]
+    decimals = presentation.decimals_of_column(off_target)
     for at, day in reversed(list(enumerate(found.on))):
-        shares = presentation.compare_shares(_or_none(found.actual[0, at]), _or_none(found.target[0, at]))
+        actual, target = _or_none(found.actual[0, at]), _or_none(found.target[0, at])
+        shares = presentation.compare_shares(actual, target, decimals=decimals)
         rows.append(
             DayRow(
                 day,

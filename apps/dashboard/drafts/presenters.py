@@ -211,7 +211,7 @@ def _line(
             tolerance=tolerance,
             before=row.target_before if moved else None,
         )
-    shares = presentation.compare_shares(row.actual, row.target)
+    shares = presentation.compare_shares(row.actual, row.target, decimals=1)
     before = presentation.percent(row.target_before) if row.target_before is not None else _("none")
     return DraftLine(
         row=row,

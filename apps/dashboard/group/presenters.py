@@ -56,7 +56,13 @@ def draw_members(page: GroupPage, typed: GroupInput) -> list[MemberLine]:
     """Table rows of all members, their bars on one scale that also holds the present targets."""
     tolerance = lines.tolerance_of(page.settings)
     scale = scale_of(page)
-    return [_line(row, typed, page.policy_slug, scale, tolerance) for row in page.members]
+    pairs = [(row.entry.actual, row.target_after) for row in page.members if _is_off_target(row, tolerance)]
+    decimals = presentation.decimals_of_column(pairs)
+    return [_line(row, typed, page.policy_slug, scale, tolerance, decimals) for row in page.members]
+
+
+def _is_off_target(row: MemberRow, tolerance: Tolerance) -> bool:
+    return _balance(row, lines.tolerance_for(row.entry, tolerance)).is_off_target
 
 
 def scale_of(page: GroupPage) -> float:
@@ -64,14 +70,16 @@ def scale_of(page: GroupPage) -> float:
     return bars.share_scale(pairs, lines.tolerance_of(page.settings))
 
 
-def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance: Tolerance) -> MemberLine:
+def _line(
+    row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance: Tolerance, decimals: int
+) -> MemberLine:
     entry, node = row.entry, typed.nodes[row.entry.uid]
     mine, before = typed.member(entry.uid), unchanged_input(node)
     is_edited = (mine.shares, mine.until, mine.leaves) != (before.shares, before.until, False)
     moved = _differ(entry.target, row.target_after)
     tolerance = lines.tolerance_for(entry, tolerance)
-    shown = _balance(row, tolerance)
-    shares = presentation.compare_shares(entry.actual, row.target_after)
+    shown = _balance(row, tolerance, decimals)
+    shares = presentation.compare_shares(entry.actual, row.target_after, decimals=decimals)
     key, terms = _terms(row, mine)
     return MemberLine(
         uid=entry.uid,
@@ -99,13 +107,13 @@ def _line(row: MemberRow, typed: GroupInput, slug: str, scale: float, tolerance:
     )
 
 
-def _balance(row: MemberRow, tolerance: Tolerance) -> Balance:
+def _balance(row: MemberRow, tolerance: Tolerance, decimals: int | None = None) -> Balance:
     """Balance against the new target; against the active target if nothing is typed."""
     state, target, actual = row.state_after, row.target_after, row.entry.actual
     if state in ("over", "under") and target is not None and actual is not None:
-        return presentation.off_target("over" if state == "over" else "under", actual, target)
+        return presentation.off_target("over" if state == "over" else "under", actual, target, decimals=decimals)
     known = None if state == "unknown" else actual
-    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
+    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance, decimals=decimals)
 
 
 def _bar(row: MemberRow, shown: Balance, scale: float, tolerance: Tolerance, *, moved: bool) -> Bullet | None:

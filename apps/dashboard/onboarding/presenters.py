@@ -191,8 +191,11 @@ def group_lines(against: TreeVsUsage) -> tuple[list[GroupLine], str]:
         if own
         else _("%(first)s to %(last)s") % {"first": 0, "last": presentation.percent(scale, 0)}
     )
+    off_target = [(row.actual, row.target) for row in shown if _balance(against, row, tolerance).is_off_target]
+    decimals = presentation.decimals_of_column(off_target)
     return [
-        _group_line(against, row, tolerance, bars.against_target(row.target) if own else scale) for row in shown
+        _group_line(against, row, tolerance, bars.against_target(row.target) if own else scale, decimals)
+        for row in shown
     ], words
 
 
@@ -211,14 +214,21 @@ def account_text(names: AccountKey) -> tuple[str, str]:
     return title, ", ".join(details)
 
 
-def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maximum: float) -> GroupLine:
-    known = bool(against.ledger.used_core_s)
-    actual = row.actual if known else None
-    balance = presentation.balance(actual, row.target, has_usage=row.used_core_s > 0, tolerance=tolerance)
+def _actual(against: TreeVsUsage, row: TopEntry) -> float | None:
+    return row.actual if against.ledger.used_core_s else None
+
+
+def _balance(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, decimals: int | None = None) -> Balance:
+    actual, has_usage = _actual(against, row), row.used_core_s > 0
+    return presentation.balance(actual, row.target, has_usage=has_usage, tolerance=tolerance, decimals=decimals)
+
+
+def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maximum: float, decimals: int) -> GroupLine:
+    actual, balance = _actual(against, row), _balance(against, row, tolerance, decimals)
     bar = bars.draw(
         actual=actual, target=row.target, maximum=maximum, state=balance.state, width=_WIDTH, tolerance=tolerance
     )
-    tree, shares = against.tree, presentation.compare_shares(actual, row.target)
+    tree, shares = against.tree, presentation.compare_shares(actual, row.target, decimals=decimals)
     return GroupLine(
         name=tree.name[row.entry],
         path=tree.path(row.entry),
@@ -228,7 +238,7 @@ def _group_line(against: TreeVsUsage, row: TopEntry, tolerance: Tolerance, maxim
         # The balance, with “not used” for idle: a log of finished jobs does not show whether there was demand.
         balance=Balance(State.IDLE, "", _("not used")) if balance.state is State.IDLE else balance,
         bar=bar,
-        label=bar_label(actual, row.target, tolerance),
+        label=bar_label(actual, row.target, tolerance, decimals=decimals),
         n_users=against.n_users.get(row.entry, 0),
     )
 

@@ -195,9 +195,9 @@ def standing(hit: EntryHit) -> str:
     if hit.rank is None:
         return ""
     numbers = {"rank": presentation.count(hit.rank)}
-    if hit.deviation is None:
+    if hit.actual is None or hit.target is None:
         return _("Rank %(rank)s") % numbers
-    numbers["points"] = presentation.points(hit.deviation)
+    numbers["points"] = presentation.compare_shares(hit.actual, hit.target).points
     if hit.state == "over":
         return _("Rank %(rank)s, %(points)s over") % numbers
     if hit.state == "under":

@@ -135,6 +135,7 @@ class Line:
     bar: Bullet | None
     numbers: tuple[float | None, float | None]  # actual and target of the bar
     tolerance: Tolerance
+    decimals: int = 1  # of its shares
     own: OwnNumber | None = None
     trend: DrawnTrend | None = None
     origin: Origin | None = None  # only of mounted entries
@@ -146,7 +147,7 @@ class Line:
         """Text alternative of the bar without numbers beside it."""
         if self.entry.suppressed:
             return presentation.why_not_shown()
-        return bar_label(*self.numbers, self.tolerance)
+        return bar_label(*self.numbers, self.tolerance, decimals=self.decimals)
 
     @property
     def exact_actual(self) -> str:
@@ -248,16 +249,17 @@ class LineContext:
 
 
 def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
-    """Entries as table rows; siblings have a common scale unless `against_target`."""
+    """Entries as table rows; siblings have a common scale unless `against_target`. Their shares have equal decimals."""
     of, tolerance, scales = context.of, context.tolerance, context.scales
     if scales is None:
         scales = {} if context.against_target else sibling_scales(entries, of=of, tolerance=tolerance)
+    decimals = _decimals_of(entries, of, tolerance)
     lines = []
     for index, entry in enumerate(entries, start=2):
         actual, target = values(entry, of)
         band, is_root = tolerance_for(entry, tolerance), entry.parent_uid is None
-        shown = None if is_root or target is None else _balance(entry, actual, target, of, band)
-        shares = presentation.compare_shares(actual, target)
+        shown = None if is_root or target is None else _balance(entry, actual, target, of, band, decimals)
+        shares = presentation.compare_shares(actual, target, decimals=decimals)
         maximum = bars.against_target(target or 0) if context.against_target else scales.get(entry.parent_uid, 1.0)
         bar = None
         if shown is not None:
@@ -275,6 +277,7 @@ def draw_lines(entries: Sequence[EntryRow], context: LineContext) -> list[Line]:
                 bar=bar,
                 numbers=(actual, target),
                 tolerance=band,
+                decimals=decimals,
                 trend=context.trends.get(entry.uid),
                 origin=context.origins.get(entry.uid),
                 scope=badge_of(entry),
@@ -326,13 +329,13 @@ def sibling_scales(entries: Iterable[EntryRow], *, of: str, tolerance: Tolerance
     return {parent: bars.share_scale(pairs, tolerance) for parent, pairs in groups.items()}
 
 
-def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) -> str:
-    """Text alternative of a bar."""
+def bar_label(actual: float | None, target: float | None, tolerance: Tolerance, *, decimals: int | None = None) -> str:
+    """Text alternative of a bar. decimals: of the shares beside it; by default what its two shares need."""
     if target is None:
         return ""
     if actual is None:
-        return _("No usage known, target %(target)s") % {"target": presentation.percent(target)}
-    slack, shares = tolerance.around(target), presentation.compare_shares(actual, target)
+        return _("No usage known, target %(target)s") % {"target": presentation.percent(target, decimals or 1)}
+    slack, shares = tolerance.around(target), presentation.compare_shares(actual, target, decimals=decimals)
     return _("Actual %(actual)s, target %(target)s, tolerance %(low)s to %(high)s") % {
         "actual": shares.actual,
         "target": shares.target,
@@ -341,10 +344,27 @@ def bar_label(actual: float | None, target: float | None, tolerance: Tolerance) 
     }
 
 
-def _balance(entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance) -> Balance:
+def _decimals_of(entries: Iterable[EntryRow], of: str, tolerance: Tolerance) -> int:
+    """Decimals of the shares of all these rows."""
+    off_target = []
+    for entry in entries:
+        actual, target = values(entry, of)
+        if entry.parent_uid is None or actual is None or target is None:
+            continue
+        if _balance(entry, actual, target, of, tolerance_for(entry, tolerance)).is_off_target:
+            off_target.append((actual, target))
+    return presentation.decimals_of_column(off_target)
+
+
+def _balance(
+    entry: EntryRow, actual: float | None, target: float, of: str, tolerance: Tolerance, decimals: int | None = None
+) -> Balance:
     if entry.suppressed:
         return presentation.not_shown()
     if of == OF_TOTAL or entry.state not in {"over", "under"}:
         unknown = None if entry.state == "unknown" else actual
-        return presentation.balance(unknown, target, has_usage=entry.state != "idle", tolerance=tolerance)
-    return presentation.off_target("over" if entry.state == "over" else "under", actual or 0.0, target)
+        has_usage = entry.state != "idle"
+        return presentation.balance(unknown, target, has_usage=has_usage, tolerance=tolerance, decimals=decimals)
+    return presentation.off_target(
+        "over" if entry.state == "over" else "under", actual or 0.0, target, decimals=decimals
+    )

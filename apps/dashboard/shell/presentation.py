@@ -24,6 +24,7 @@ from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
 from apps.priorities.sentences.numbers import as_typed as as_typed
 from apps.priorities.sentences.numbers import compare_shares as compare_shares
 from apps.priorities.sentences.numbers import count as count
+from apps.priorities.sentences.numbers import decimals_of_column as decimals_of_column
 from apps.priorities.sentences.numbers import factor as factor
 from apps.priorities.sentences.numbers import number as number
 from apps.priorities.sentences.numbers import percent as percent
@@ -190,6 +191,11 @@ class Balance:
         return f"{self.amount} {self.word}".strip()
 
     @property
+    def is_off_target(self) -> bool:
+        """Whether it shows a difference."""
+        return self.state in (State.OVER, State.UNDER)
+
+    @property
     def icon(self) -> str:
         return "idle" if self.state is State.NO_DATA else self.state.value
 
@@ -200,8 +206,12 @@ def balance(
     *,
     has_usage: bool = True,
     tolerance: Tolerance = USUAL_TOLERANCE,
+    decimals: int | None = None,
 ) -> Balance:
-    """Over, under or on target by the tolerance; no demand if a positive target has no usage."""
+    """Over, under or on target by the tolerance; no demand if a positive target has no usage.
+
+    decimals: of the column of shares beside it; by default what its two shares need.
+    """
     if actual is None or target is None:
         return Balance(State.NO_DATA, "", _("no data"))
     if not has_usage and target > 0:
@@ -209,13 +219,15 @@ def balance(
     difference = actual - target
     if abs(difference) <= tolerance.around(target) * (1 + 1e-9):
         return Balance(State.ON, "", _("on target"))
-    return off_target("over" if difference > 0 else "under", actual, target)
+    return off_target("over" if difference > 0 else "under", actual, target, decimals=decimals)
 
 
-def off_target(state: Literal["over", "under"], actual: float, target: float) -> Balance:
+def off_target(
+    state: Literal["over", "under"], actual: float, target: float, *, decimals: int | None = None
+) -> Balance:
     """Over or under, by the difference of the two shares as they are shown beside it."""
     word = _("over") if state == "over" else _("under")
-    return Balance(State(state), compare_shares(actual, target).points, word)
+    return Balance(State(state), compare_shares(actual, target, decimals=decimals).points, word)
 
 
 def not_shown() -> Balance:

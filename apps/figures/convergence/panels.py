@@ -145,12 +145,16 @@ def heading_of(found: Convergence, row: int) -> Heading:
     return Heading(*reads, shape, amount, word)
 
 
-def balance_text(state: str, actual: float, target: float) -> tuple[Shape, str, str]:
-    """Return the shape, the amount in points, and the word for a point; shares are NaN where unknown."""
+def balance_text(state: str, actual: float, target: float, *, decimals: int | None = None) -> tuple[Shape, str, str]:
+    """Return the shape, the amount in points, and the word for a point; shares are NaN where unknown.
+
+    decimals: of the column of shares beside it; by default what the two shares need.
+    """
     if not isfinite(actual - target) or not state:
         return "nodata", "", state_text(state) if state == BEFORE_ENTRY else _("no data")
     shape, word = _SHAPES.get(state, _SHAPES["no_demand"])
-    return shape, compare_shares(actual, target).points if shape in {"over", "under"} else "", _(word)
+    points = compare_shares(actual, target, decimals=decimals).points
+    return shape, points if shape in {"over", "under"} else "", _(word)
 
 
 def newest_text(found: Convergence) -> str:

@@ -350,13 +350,15 @@ class Message:
         return str(TEXTS[self.key] % formatted)
 
     def _percentages(self) -> dict[str, str]:
-        """Its fractions in percent and a difference in points, with the decimals that they need beside each other."""
+        """Its fractions in percent with the decimals that they need, and a difference of two of them in points."""
         fractions = {name: self.values[name] for name in _PERCENT if name in self.values}
         points = self.values.get("points")
-        difference = None if points is None else points / 100
-        decimals = numbers.decimals_beside(*fractions.values(), difference=difference)
-        found = {name: numbers.percent(value, decimals) for name, value in fractions.items()}
-        return found if difference is None else {**found, "points": numbers.points_phrase(difference, decimals)}
+        decimals = numbers.decimals_beside(*fractions.values())
+        texts = {name: numbers.percent(value, decimals) for name, value in fractions.items()}
+        if points is None:
+            return texts
+        difference = numbers.difference_beside(points / 100, list(fractions.values()), decimals)
+        return {**texts, "points": numbers.points_phrase(difference, decimals)}
 
     def __str__(self) -> str:
         return self.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -30,25 +30,42 @@ def percent(fraction: float | None, decimals: int = 1) -> str:
 
 
 _MOST_DECIMALS = 3
+_LEAST_DIFFERENCE = 10.0**-_MOST_DECIMALS / 2  # in points; what is closer is shown as equal
 
 
-def decimals_beside(*fractions: float | None, difference: float | None = None) -> int:
-    """The fewest decimals, 1 to 3, of fractions shown beside each other in percent.
-
-    Different ones look different, and a difference in points, rounded likewise, is that of two numbers as shown.
-    """
+def decimals_beside(*fractions: float | None) -> int:
+    """The fewest decimals, 1 to 3, with which fractions beside each other in percent look different if they are."""
     known = [fraction * 100 for fraction in fractions if fraction is not None and isfinite(fraction)]
     for decimals in range(1, _MOST_DECIMALS):
         shown = [round(points, decimals) for points in known]
         is_clear = all(
-            (one == other) == (abs(a - b) < 10.0**-_MOST_DECIMALS / 2)
+            (one == other) == (abs(a - b) < _LEAST_DIFFERENCE)
             for one, a in zip(shown, known, strict=True)
             for other, b in zip(shown, known, strict=True)
         )
-        gaps = {round(abs(one - other), decimals) for one, other in combinations(shown, 2)}
-        if is_clear and (difference is None or not gaps or round(abs(difference) * 100, decimals) in gaps):
+        if is_clear:
             return decimals
     return _MOST_DECIMALS
+
+
+def decimals_of_column(off_target: Iterable[tuple[float | None, float | None]]) -> int:
+    """The fewest decimals, 1 to 3, of all shares of a table, so that no entry off its target seems to be on it.
+
+    off_target: actual share and target of each row that shows a difference.
+    """
+    pairs = [(a * 100, t * 100) for a, t in off_target if a is not None and t is not None]
+    known = [(a, t) for a, t in pairs if isfinite(a) and isfinite(t) and abs(a - t) >= _LEAST_DIFFERENCE]
+    for decimals in range(1, _MOST_DECIMALS):
+        if all(round(a, decimals) != round(t, decimals) for a, t in known):
+            return decimals
+    return _MOST_DECIMALS
+
+
+def difference_beside(difference: float, fractions: Sequence[float | None], decimals: int) -> float:
+    """A difference of two of these fractions as that of the numbers that are shown; unchanged without two of them."""
+    shown = [round(one * 100, decimals) for one in fractions if one is not None and isfinite(one)]
+    gaps = (abs(one - other) / 100 for one, other in combinations(shown, 2))
+    return min(gaps, key=lambda gap: abs(gap - abs(difference)), default=abs(difference))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +83,14 @@ class ComparedShares:
     decimals: int
 
 
-def compare_shares(actual: float | None, target: float | None) -> ComparedShares:
-    """Round an actual share and its target for each other: what is over its target looks larger than it."""
+def compare_shares(actual: float | None, target: float | None, *, decimals: int | None = None) -> ComparedShares:
+    """Round an actual share and its target for each other: what is over its target looks larger than it.
+
+    decimals: of the column in which they are shown; by default what these two need.
+    """
     if actual is None or target is None or not isfinite(actual) or not isfinite(target):
-        return ComparedShares(percent(actual), percent(target), "", "", 1)
-    decimals = decimals_beside(actual, target, difference=actual - target)
+        return ComparedShares(percent(actual, decimals or 1), percent(target, decimals or 1), "", "", decimals or 1)
+    decimals = decimals or decimals_beside(actual, target)
     difference = abs(round(actual * 100, decimals) - round(target * 100, decimals))
     return ComparedShares(
         actual=percent(actual, decimals),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from apps.dashboard.figures.bars import State, Tolerance
 from apps.dashboard.shell import presentation
 from apps.figures.convergence.labels import short_balance, used_words_of
-from apps.priorities.sentences.numbers import NBSP, compare_shares
+from apps.priorities.sentences.catalogue import build_message
+from apps.priorities.sentences.numbers import NBSP, compare_shares, decimals_of_column
 
 SHARES = st.one_of(st.floats(0, 1), st.integers(0, 10_000).map(lambda n: n / 10_000))
 
@@ -26,7 +28,7 @@ def read(text: str) -> Decimal:
     [
         (0.1254, 0.1246, ("12.54", "12.46", "0.08")),  # 12.5 of 12.5, and over by 0.1
         (0.5, 0.4, ("50.0", "40.0", "10.0")),
-        (0.3364, 0.3006, ("33.64", "30.06", "3.58")),  # 33.6 − 30.1 is 3.5, the difference 3.6
+        (0.3364, 0.3006, ("33.6", "30.1", "3.5")),  # the difference of what is shown
     ],
 )
 def test_both_shares_and_their_difference_have_the_decimals_that_they_need(
@@ -60,3 +62,63 @@ def test_balances_and_texts_of_figures_show_the_same_difference(actual: float, t
     words = used_words_of(np.array([actual]), np.array([target]), [state])[0]
     assert words == f"used {shares.actual}, target {shares.target}, {shares.points_phrase} {state}"
     assert short_balance(actual, target, state).split()[1] == shares.points
+
+
+def test_numbers_of_one_pair_look_alike_in_a_sentence_and_in_a_row() -> None:
+    shares = compare_shares(0.0367, 0.0442)
+    step = {"name": "atlas", "parent": "grid", "actual": 0.0367, "target": 0.0442}
+    text = build_message("contrast.one.under", **step, points=0.75).text
+    assert (shares.actual, shares.target, shares.points) == (f"3.7{NBSP}%", f"4.4{NBSP}%", "0.7")
+    assert {shares.actual, shares.target} <= set(re.findall(rf"[0-9.]+{NBSP}%", text))
+    assert "0.7 points" in text
+
+
+@given(actual=SHARES, target=SHARES, points=st.floats(0, 100))
+@example(actual=0.3364, target=0.3006, points=3.58)
+def test_the_difference_in_a_sentence_is_that_of_its_shares(actual: float, target: float, points: float) -> None:
+    shares = compare_shares(actual, target)
+    text = build_message("contrast.one.over", name="a", parent="b", actual=actual, target=target, points=points).text
+    assert shares.actual in text
+    assert shares.target in text
+    assert shares.points_phrase in text
+
+
+@given(st.lists(st.tuples(SHARES, SHARES), max_size=40))
+@example([(0.5, 0.4), (0.1254, 0.1246)])
+@example([(0.0708, 0.06235), (0.08, 0.071)])
+def test_all_rows_of_a_column_have_equal_decimals_and_no_row_contradicts_its_difference(
+    pairs: list[tuple[float, float]],
+) -> None:
+    tolerance = Tolerance(0.0, 1e-5)
+    decimals = decimals_of_column(pairs)
+    needed = 1
+    for actual, target in pairs:
+        shares = compare_shares(actual, target, decimals=decimals)
+        balance = presentation.balance(actual, target, tolerance=tolerance, decimals=decimals)
+        assert {len(text.removesuffix(f"{NBSP}%").partition(".")[2]) for text in (shares.actual, shares.target)} == {
+            decimals
+        }
+        if not shares.actual.startswith("<") and not shares.target.startswith("<"):
+            assert abs(read(shares.actual) - read(shares.target)) == read(shares.points)
+        if balance.is_off_target:
+            assert balance.amount == shares.points
+            assert read(shares.points) > 0
+        if abs(actual - target) >= 5e-6:
+            needed = max(needed, next((n for n in (1, 2) if round(actual * 100, n) != round(target * 100, n)), 3))
+    assert decimals == needed, "the fewest"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "decimals"),
+    [
+        ([], 1),
+        ([(None, 0.5), (0.5, None), (float("nan"), 0.5)], 1),
+        ([(0.0708, 0.06235), (0.08, 0.071)], 1),
+        ([(0.5, 0.4), (0.1254, 0.1246)], 2),
+        ([(0.5, 0.4), (0.12541, 0.12542)], 3),
+    ],
+)
+def test_a_column_has_the_decimals_of_the_row_that_needs_most(
+    pairs: list[tuple[float | None, float | None]], decimals: int
+) -> None:
+    assert decimals_of_column(pairs) == decimals
