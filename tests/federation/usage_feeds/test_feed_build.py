@@ -8,13 +8,16 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND
+from apps.federation.document_builds import request_due_builds
 from apps.federation.models import FeedHour, FeedMark, FeedRunning, UsageFeed
 from apps.federation.usage_feeds import feed_build
 from apps.federation.usage_feeds.feed_build import FeedInputs, build_feed
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.publishing.direct import publish_operations
+from apps.policies.tree import stored
 from apps.runs.models import Run
 from tests.federation.builds import build_due
 from tests.federation.usage_feeds.feed_site import PLACES, Reader, Teller, make_teller
@@ -45,6 +48,28 @@ def test_the_schedule_builds_what_changed_and_nothing_else(teller: Teller) -> No
     assert build_due(AT + timedelta(hours=11)) == []
     assert build_due(AT + timedelta(hours=12)) == [f"feed:{teller.feed.pk}"], "half of its lifetime is over"
     assert UsageFeed.objects.get().number == 2
+
+
+@pytest.mark.django_db
+def test_a_schedule_that_finds_nothing_new_loads_no_tree(teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs every ten seconds: the tree of an unchanged revision stays in memory, however many feeds there are."""
+    build_due()
+    loads: list[str] = []
+    unpack = stored.unpack_tree
+    monkeypatch.setattr(stored, "unpack_tree", lambda *blob: loads.append(blob[1]) or unpack(*blob))
+
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert request_due_builds(at=AT) == 0
+        return len(queries)
+
+    one = count()
+    make_feed(policy_slug="grid", entry="/VO-B", name="vo-b", capacity_cores=5, at=AT, actor=COMMAND)
+    build_due()
+    two = count()
+    assert loads == []
+    assert one <= 14
+    assert two - one <= 12
 
 
 @pytest.mark.django_db
