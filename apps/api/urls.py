@@ -70,10 +70,10 @@ _STEPS = ("pause", "resume", "freeze", "unfreeze", "reset-history")
 
 def _shared(kind: Kind, where: str) -> list[URLPattern]:
     """Routes that mounts and subscriptions share."""
-    found = [path(f"{where}/{step}", remotes.step_view(kind, step).as_view(), name=f"{kind}-{step}") for step in _STEPS]
+    steps = [path(f"{where}/{step}", remotes.step_view(kind, step).as_view(), name=f"{kind}-{step}") for step in _STEPS]
     end = "unmount" if kind == "mount" else "unsubscribe"
     return [
-        *found,
+        *steps,
         path(f"{where}/trust-key", remotes.trust_key_view(kind).as_view(), name=f"{kind}-trust-key"),
         path(f"{where}/fetch", remotes.fetch_view(kind).as_view(), name=f"{kind}-fetch"),
         path(f"{where}/fetches", remotes.timeline_view(kind).as_view(), name=f"{kind}-fetches"),

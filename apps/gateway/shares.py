@@ -104,10 +104,10 @@ def solve(groups: Groups, received: dict[str, float], jobs: list[dict[str, Any]]
 def books(groups: Groups) -> dict[str, Any]:
     """What each group has received and is owed; in no unit if the benefit function of the rules is unknown."""
     if unknown_benefits(groups.ledger):
-        found = _solve(groups, None, {"benefit": groups.received()}, [])
+        solution = _solve(groups, None, {"benefit": groups.received()}, [])
     else:
-        found = solve(groups, groups.received(), [])
-    statement: dict[str, Any] = found["ledger"]
+        solution = solve(groups, groups.received(), [])
+    statement: dict[str, Any] = solution["ledger"]
     return statement
 
 

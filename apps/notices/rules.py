@@ -76,13 +76,13 @@ def terms_of(kind: Kind, rule: Rule) -> dict[str, float]:
 
 def list_rules(*, policy_slug: str = "", at: datetime, actor: Actor) -> list[RuleRow]:
     """Rules that the actor may see: the site's, and those of visible policies. policy_slug: only of this one."""
-    found = list(
+    rules = list(
         Rule.objects.filter(kind__in=[kind.name for kind in KINDS]).select_related("policy").order_by("kind", "pk")
     )
-    ruled = {rule.policy_id for rule in found}
+    ruled = {rule.policy_id for rule in rules}
     policies = [policy for policy in list_policies(actor=actor) if policy.pk in ruled]
     known = {one.pk for one in policies if policy_slug in ("", one.slug) and sees_whole(one, at, actor)}
-    visible = [rule for rule in found if rule.policy_id is None or rule.policy_id in known]
+    visible = [rule for rule in rules if rule.policy_id is None or rule.policy_id in known]
     may_change = {policy: may_set(Place(policy), at, actor) for policy in {rule.policy for rule in visible}}
     return [_row(rule, may_change[rule.policy]) for rule in visible]
 

@@ -69,8 +69,8 @@ def local_densities(operators: Sequence[Operator], targets: Sequence[float], bit
     lowest = density.effective_priorities(2**bits).tolist()
     for operator in operators:
         for target in targets:
-            found = density.local_density(operator, target, 2**bits).tolist()
-            for component, (priority, width) in enumerate(zip(lowest, found, strict=True)):
+            widths = density.local_density(operator, target, 2**bits).tolist()
+            for component, (priority, width) in enumerate(zip(lowest, widths, strict=True)):
                 yield LocalDensity(operator.name, target, component, priority, width)
 
 
@@ -82,8 +82,8 @@ def aggregation(operator: Operator, bits: int) -> Iterator[LocalDensity]:
 def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputDensity]:
     lowest = density.effective_priorities(2**bits).tolist()
     for operator in operators:
-        found = density.input_density(operator, 2**bits).tolist()
-        for component, (priority, part) in enumerate(zip(lowest, found, strict=True)):
+        parts = density.input_density(operator, 2**bits).tolist()
+        for component, (priority, part) in enumerate(zip(lowest, parts, strict=True)):
             yield InputDensity(operator.name, component, priority, part)
 
 

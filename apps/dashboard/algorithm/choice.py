@@ -174,15 +174,15 @@ class Row:
 
 def options(current: Mapping[str, Any]) -> list[Option]:
     """The active algorithm first, then every algorithm with its defaults, one for each operator."""
-    found = [Option(ACTIVE, _("active: %(algorithm)s") % {"algorithm": label_of(current)})]
+    choices = [Option(ACTIVE, _("active: %(algorithm)s") % {"algorithm": label_of(current)})]
     for name, algorithm in all_algorithms().items():
         if any(parameter.name == "operator" for parameter in algorithm.parameters):
             for operator in all_operators():
                 settings = {"name": name, "operator": operator.name}
-                found.append(Option(f"{name}:{operator.name}", label_of(settings)))
+                choices.append(Option(f"{name}:{operator.name}", label_of(settings)))
         else:
-            found.append(Option(name, label_of({"name": name})))
-    return found
+            choices.append(Option(name, label_of({"name": name})))
+    return choices
 
 
 @dataclass(frozen=True, slots=True)

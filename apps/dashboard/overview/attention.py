@@ -241,8 +241,8 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
 
 def _notice_items(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Notices that no other item reports."""
-    found = [one for one in list_open_notices(actor, at, limit=50) if one.sentence.key.startswith(_ONLY_NOTICES)]
-    for one in found[:_MOST_EACH]:
+    notices = [one for one in list_open_notices(actor, at, limit=50) if one.sentence.key.startswith(_ONLY_NOTICES)]
+    for one in notices[:_MOST_EACH]:
         notice, url = one.notice, notice_lines.url_of(one)
         icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
         yield AttentionItem(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("View"), css)

@@ -88,7 +88,7 @@ def _weighted(given: Mapping[str, object]) -> Benefit:
 
 def get_benefit(name: object, place: str = PLACE) -> Benefit:
     """The benefit function of this name; BadParameter if there is none."""
-    found = BENEFITS.get(name) if isinstance(name, str) else None
-    if found is None:
+    benefit = BENEFITS.get(name) if isinstance(name, str) else None
+    if benefit is None:
         raise BadParameter(f"unknown benefit {shown(name)}; allowed are {', '.join(BENEFITS)}", place=place)
-    return found
+    return benefit

@@ -96,10 +96,10 @@ def load_sums(sources: Sequence[int], accounts: FeedAccounts, *, from_hour: int,
     ]
     is_held = Overlap.objects.filter(held__in=sources).exclude(state=Overlap.State.COUNTED).exists()
     query = _LOAD.format(more=NOT_HELD if is_held else "")
-    found = fetch_columns(query, given) if len(accounts.uids) and sources else []
-    if not found:
+    sums = fetch_columns(query, given) if len(accounts.uids) and sources else []
+    if not sums:
         return Sums(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(AMOUNTS))), to_hour)
-    entry, at_us, *columns = found
+    entry, at_us, *columns = sums
     key = (at_us // HOUR_US - from_hour) * len(accounts.uids) + entry
     order = np.argsort(key, kind="stable")
     key = key[order]

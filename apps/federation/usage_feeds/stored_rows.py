@@ -34,9 +34,9 @@ class HourRows:
 
     @property
     def digest(self) -> str:
-        found = hashlib.sha256(self.uids.tobytes())
-        found.update(self.amounts.tobytes())
-        return found.hexdigest()
+        digest = hashlib.sha256(self.uids.tobytes())
+        digest.update(self.amounts.tobytes())
+        return digest.hexdigest()
 
     def pack(self) -> bytes:
         """The rows, zstd; b"" for none."""
@@ -75,11 +75,11 @@ class StoredRunning:
     @property
     def digest(self) -> str:
         rows = self.rows
-        found = hashlib.sha256(self.named.tobytes())
+        digest = hashlib.sha256(self.named.tobytes())
         for column in (rows.start_us, rows.cpus, rows.gpus, rows.mem_gb, rows.nodes, rows.billing):
-            found.update(column.tobytes())
-        found.update(np.where(np.isnan(rows.requested_s), -1.0, rows.requested_s).tobytes())
-        return found.hexdigest()
+            digest.update(column.tobytes())
+        digest.update(np.where(np.isnan(rows.requested_s), -1.0, rows.requested_s).tobytes())
+        return digest.hexdigest()
 
     def pack(self) -> bytes:
         """The jobs, zstd."""

@@ -57,21 +57,21 @@ def freshness(*, policy_slug: str | None = None, actor: Actor | None = None) -> 
     age_s = oldest.age_s(now) if oldest else None
     inputs = [InputAge(_("Priorities"), _health_of_snapshot(age_s), oldest.as_of if oldest else None, age_s)]
     inputs += [_source_age(source, now) for source in state.sources]
-    found = [] if state.has_database else [("no_database", _("The database is unavailable"))]
+    problems = [] if state.has_database else [("no_database", _("The database is unavailable"))]
     if oldest is None:
-        found.append(("nothing_computed", _("Nothing computed yet")))
+        problems.append(("nothing_computed", _("Nothing computed yet")))
     elif inputs[0].state != "ok":
-        found.append(("priorities_late", _("Priorities are late")))
+        problems.append(("priorities_late", _("Priorities are late")))
     late = [one for one in inputs[1:] if one.state != "ok"]
-    found += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
+    problems += [("source_late", _("%(source)s is late") % {"source": one.label}) for one in late]
     return Freshness(
         as_of=oldest.as_of if oldest else None,
         revision=oldest.revision if oldest else None,
         computed_at=oldest.computed_at if oldest else None,
         snapshot_age_s=age_s,
         state=_worst([*(one.state for one in inputs), "ok" if state.has_database else "warn"]),
-        problems=[text for _key, text in found],
-        keys=[key for key, _text in found],
+        problems=[text for _key, text in problems],
+        keys=[key for key, _text in problems],
         inputs=inputs,
     )
 
