@@ -18,6 +18,7 @@ from apps.federation.usage_feeds.feed_build import FeedInputs, build_feed
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree import stored
+from apps.policies.tree.columns import TreeColumns, unpack_tree
 from apps.runs.models import Run
 from tests.federation.builds import build_due
 from tests.federation.usage_feeds.feed_site import PLACES, Reader, Teller, make_teller
@@ -55,8 +56,12 @@ def test_a_schedule_that_finds_nothing_new_loads_no_tree(teller: Teller, monkeyp
     """It runs every ten seconds: the tree of an unchanged revision stays in memory, however many feeds there are."""
     build_due()
     loads: list[str] = []
-    unpack = stored.unpack_tree
-    monkeypatch.setattr(stored, "unpack_tree", lambda *blob: loads.append(blob[1]) or unpack(*blob))
+
+    def load(blob: bytes, digest: str) -> TreeColumns:
+        loads.append(digest)
+        return unpack_tree(blob, digest)
+
+    monkeypatch.setattr(stored, "unpack_tree", load)
 
     def count() -> int:
         with CaptureQueriesContext(connection) as queries:
