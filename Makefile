@@ -64,7 +64,7 @@ test: setup debian schedulers
 # Engine and services, without a browser. Goal: three minutes.
 test-fast: setup
 	@$(PYTEST) -m "not browser and not faults" tests/engine tests/accounts tests/policies tests/runs tests/usage \
-		tests/mapping tests/priorities tests/explain tests/analytics tests/onboarding $(TESTS)
+		tests/mapping tests/priorities tests/explain tests/series tests/contrib/onboarding $(TESTS)
 
 # The two days without faults are left to make test-federation.
 LEFT_OUT := tests/ring/test_whole_day.py::test_with_

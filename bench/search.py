@@ -44,7 +44,7 @@ def _measure(who: str, *, is_admin: bool) -> Iterator[BenchLine]:
         return answer
 
     ask("a page before")
-    from apps.search import entries
+    from apps.contrib.search import entries
 
     entries.clear_indexes()
     first = _cpu_s(lambda: ask("kim"))

@@ -241,9 +241,9 @@ FROM STDIN (FORMAT BINARY)
 
 def build_series(policy: Policy, at: datetime) -> float:
     """As a worker would, with what it stores."""
-    from apps.analytics.series import runs
     from apps.runs.models import Run
     from apps.runs.services import claim_run, work_lease
+    from apps.series import runs
 
     run = runs.enqueue_series_build(policy, at=at)
 
@@ -261,8 +261,8 @@ def build_series(policy: Policy, at: datetime) -> float:
 
 def _read_pages(policy: Policy) -> list[float]:
     """Twelve siblings over a year, each time those of another group, as a process that serves pages does."""
-    from apps.analytics.series.stored_series import load_series
     from apps.policies.tree.stored import load_tree
+    from apps.series.stored_series import load_series
 
     tree = load_tree(policy)
     groups = np.flatnonzero(tree.n_children == 99)

@@ -91,8 +91,8 @@ def _recomputes(slug: str) -> tuple[float, float]:
     from django.db import connection
 
     from apps.accounts.actor import COMMAND
+    from apps.contrib.onboarding.services import PolicyProposal, propose_policy
     from apps.core.clock import now
-    from apps.onboarding.services import PolicyProposal, propose_policy
 
     propose_policy(
         PolicyProposal(policy_slug="big", source_slug=slug, publish=True, reason="bench"), at=now(), actor=COMMAND

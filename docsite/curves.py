@@ -11,7 +11,7 @@ from apps.engine.arrays import FloatArray
 from apps.engine.decay import Window, weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS
 from apps.engine.operators import Operator, all_operators
-from apps.figures.elements import element, joined
+from apps.web.figures.elements import element, joined
 
 WIDTH, HEIGHT = 300, 150  # pixels
 LEFT, RIGHT, TOP, BOTTOM = 34, 10, 10, 22

@@ -33,8 +33,8 @@ _GROUPS = {
 
 def routes() -> Iterator[tuple[str, str, frozenset[str] | None]]:
     """Path below /api/v1/, method, scopes; None for a route that asks for no scope."""
-    from apps.api import removed
-    from apps.api.urls import urlpatterns
+    from apps.pages.rest_urls import urlpatterns
+    from apps.web.rest import removed
 
     living = [pattern for pattern in urlpatterns if pattern not in removed.urlpatterns]
     for path, view in _walk(living, ""):

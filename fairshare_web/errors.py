@@ -6,9 +6,9 @@ import sys
 
 from django.http import HttpRequest, HttpResponseBase
 
-from apps.api import errors as api
 from apps.core.postgresql import may_repeat
-from apps.dashboard.shell import errors as pages
+from apps.web.rest import errors as api
+from apps.web.shell import errors as pages
 
 
 def is_api(request: HttpRequest) -> bool:

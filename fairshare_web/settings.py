@@ -106,42 +106,44 @@ INSTALLED_APPS = [
     "apps.mapping",
     "apps.priorities",
     "apps.federation",
-    "apps.analytics",
-    "apps.onboarding",
-    "apps.gateway",
-    "apps.schedulers",
-    "apps.notices",
-    "apps.packs",
-    "apps.dashboard",
-    "apps.api",
+    "apps.series",
+    "apps.web",
+    "apps.web.rest",
+    "apps.contrib.onboarding",
+    "apps.contrib.jobs",
+    "apps.contrib.schedulers",
+    "apps.contrib.notices",
+    "apps.contrib.allocations",
+    "apps.contrib.forecast",
+    "apps.contrib.search",
     "apps.cli",
 ]
 MIDDLEWARE = [
-    "apps.dashboard.sign_in.trusted_header.StripHeaderMiddleware",  # before anything reads a header
-    "apps.api.requests.RequestIdMiddleware",
-    "apps.api.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
-    "apps.api.transport.ByteOrderMarkMiddleware",  # CSV of pages and REST
-    "apps.api.transport.HttpsMiddleware",
+    "apps.pages.sign_in.trusted_header.StripHeaderMiddleware",  # before anything reads a header
+    "apps.web.rest.requests.RequestIdMiddleware",
+    "apps.web.rest.transport.TransportMiddleware",  # Host, TRACE and caches: for every answer below
+    "apps.web.rest.transport.ByteOrderMarkMiddleware",  # CSV of pages and REST
+    "apps.web.rest.transport.HttpsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "fairshare_web.content_policy.ContentPolicyMiddleware",
-    "apps.api.monitoring.views.HealthMiddleware",  # answers without session or database
-    "apps.api.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
-    "apps.api.agent_orders.AgentsMiddleware",  # orders of agents: no session, without a database the last ones
-    "apps.dashboard.live.views.LiveMiddleware",  # pages that ask for news: one query
+    "apps.pages.monitoring.views.HealthMiddleware",  # answers without session or database
+    "apps.web.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
+    "apps.web.agent_orders.AgentsMiddleware",  # orders of agents: no session, without a database the last ones
+    "apps.pages.tree.live.views.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "apps.dashboard.sign_in.trusted_header.TrustedHeaderMiddleware",
+    "apps.pages.sign_in.trusted_header.TrustedHeaderMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",  # closed by default
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "fairshare_web.storable_text.StorableTextMiddleware",  # before an audit row or a query meets the text
-    "apps.api.requests.RefusedRequestMiddleware",
-    "apps.api.requests.RequestCacheMiddleware",
-    "apps.dashboard.shell.errors.DomainErrorMiddleware",
+    "apps.web.rest.requests.RefusedRequestMiddleware",
+    "apps.web.rest.requests.RequestCacheMiddleware",
+    "apps.web.shell.errors.DomainErrorMiddleware",
     "axes.middleware.AxesMiddleware",  # last, by its own rule
 ]
 ROOT_URLCONF = "fairshare_web.urls"
@@ -157,7 +159,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "apps.dashboard.shell.navigation.shell",
+                "apps.web.shell.navigation.shell",
             ]
         },
     }
@@ -212,7 +214,7 @@ CELERY_BEAT_SCHEDULE = {
     "apply-dates-of-shares": {"task": "apps.policies.tasks.apply_dates_of_shares", "schedule": float(FAIRSHARE_TICK_S)},
     "publish-due-changes": {"task": "apps.policies.tasks.publish_due_changes", "schedule": float(FAIRSHARE_TICK_S)},
     "recompute-stale": {"task": "apps.priorities.tasks.recompute_stale", "schedule": float(FAIRSHARE_TICK_S)},
-    "build-series-stale": {"task": "apps.analytics.tasks.build_series_stale", "schedule": 60.0},
+    "build-series-stale": {"task": "apps.series.tasks.build_series_stale", "schedule": 60.0},
     "collect-usage": {"task": "apps.usage.tasks.collect_due_usage", "schedule": float(FAIRSHARE_SWEEP_S)},
     "build-documents": {
         "task": "apps.federation.tasks.build_due_documents",
@@ -222,11 +224,11 @@ CELERY_BEAT_SCHEDULE = {
     "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
     "let-records-go": {"task": "apps.usage.tasks.remove_old_records", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
-    "prune-passes": {"task": "apps.schedulers.tasks.prune_passes", "schedule": 3600.0},
-    "close-statements": {"task": "apps.notices.tasks.close_statements", "schedule": 3600.0},
-    "send-notices": {"task": "apps.notices.tasks.send_notices", "schedule": 30.0},
-    "evaluate-notices": {"task": "apps.notices.tasks.evaluate_notices", "schedule": 300.0},
-    "send-password-resets": {"task": "apps.notices.tasks.send_password_resets", "schedule": 10.0},
+    "prune-passes": {"task": "apps.contrib.schedulers.tasks.prune_passes", "schedule": 3600.0},
+    "close-statements": {"task": "apps.contrib.notices.tasks.close_statements", "schedule": 3600.0},
+    "send-notices": {"task": "apps.contrib.notices.tasks.send_notices", "schedule": 30.0},
+    "evaluate-notices": {"task": "apps.contrib.notices.tasks.evaluate_notices", "schedule": 300.0},
+    "send-password-resets": {"task": "apps.contrib.notices.tasks.send_password_resets", "schedule": 10.0},
     "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }
@@ -272,9 +274,9 @@ FAIRSHARE_TRUSTED_HEADER_GROUPS = env_str("FAIRSHARE_TRUSTED_HEADER_GROUPS", def
 FAIRSHARE_TRUSTED_HEADER_NAME = env_str("FAIRSHARE_TRUSTED_HEADER_NAME", default="")
 FAIRSHARE_TRUSTED_HEADER_SIGN_OUT = env_str("FAIRSHARE_TRUSTED_HEADER_SIGN_OUT", default="")
 FAIRSHARE_TRUSTED_HEADER_EMAIL = env_str("FAIRSHARE_TRUSTED_HEADER_EMAIL", default="")
-ACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.NoLocalSteps"
+ACCOUNT_ADAPTER = "apps.pages.sign_in.oidc.NoLocalSteps"
 ACCOUNT_EMAIL_VERIFICATION = "none"
-SOCIALACCOUNT_ADAPTER = "apps.dashboard.sign_in.oidc.SiteAdapter"
+SOCIALACCOUNT_ADAPTER = "apps.pages.sign_in.oidc.SiteAdapter"
 FAIRSHARE_MFA_FOR_ADMINS = env_bool("FAIRSHARE_MFA_FOR_ADMINS", default=False)
 MFA_ADAPTER = "apps.accounts.sign_in.second_factor.SealedAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
@@ -285,14 +287,14 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # an attacker can't lock
 AXES_USERNAME_CALLABLE = "apps.accounts.sign_in.passwords.locked_name"
 AXES_RESET_ON_SUCCESS = True
 AXES_IPWARE_PROXY_COUNT = env_int("FAIRSHARE_PROXY_COUNT", default=0)
-AXES_LOCKOUT_CALLABLE = "apps.dashboard.sign_in.views.locked"
+AXES_LOCKOUT_CALLABLE = "apps.pages.sign_in.views.locked"
 SESSION_ENGINE = "apps.accounts.sign_in.sessions"  # the database's, with whose each is
 SESSION_COOKIE_AGE = 12 * 3600
 PASSWORD_RESET_TIMEOUT = 3600  # s
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "apps.dashboard.shell.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "apps.web.shell.errors.csrf_failure"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SECURE_SSL_REDIRECT = PRODUCTION and env_bool("FAIRSHARE_SSL_REDIRECT", default=True)
 SECURE_HSTS_SECONDS = 31_536_000 if PRODUCTION else 0
@@ -330,7 +332,7 @@ STATICFILES_DIRS = [
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "apps.figures.finders.PlotlyFinder",
+    "apps.web.figures.finders.PlotlyFinder",
 ]
 STATIC_ROOT = VAR / "static"
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = TESTING or DEBUG
@@ -347,19 +349,19 @@ FILE_UPLOAD_TEMP_DIR = str(private_dir(VAR / "tmp"))  # a large log must not fil
 
 REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "apps.api.authentication.TokenAuthentication",
-        "apps.api.authentication.FormlessSessionAuthentication",
+        "apps.web.rest.authentication.TokenAuthentication",
+        "apps.web.rest.authentication.FormlessSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
-        "apps.api.authentication.ScopePermission",
+        "apps.web.rest.authentication.ScopePermission",
     ],
     "URL_FORMAT_OVERRIDE": None,
-    "DEFAULT_RENDERER_CLASSES": ["apps.api.rendering.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["apps.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["apps.web.rest.rendering.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["apps.web.rest.parsing.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "apps.api.errors.problem_handler",
-    "DEFAULT_THROTTLE_CLASSES": ["apps.api.transport.WriteThrottle"],
+    "EXCEPTION_HANDLER": "apps.web.rest.errors.problem_handler",
+    "DEFAULT_THROTTLE_CLASSES": ["apps.web.rest.transport.WriteThrottle"],
     "DEFAULT_THROTTLE_RATES": {"writes": "1200/min", "usage": "6000/min"},  # a person or token owner, in one process
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -401,7 +403,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "apps.runs.models.Run.State",
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
-        "EntryState": "apps.api.v1.policies.tree.STATES",
+        "EntryState": "apps.pages.tree.api.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
         "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",
@@ -409,7 +411,7 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "apps.api.schema.add_problems",
+        "apps.web.rest.schema.add_problems",
     ],
 }
 

@@ -1,7 +1,7 @@
 """Refuses text that PostgreSQL can't store before anything looks it up or writes it down: a NUL, an unpaired surrogate.
 
 Here once for all faces, so that neither a query nor the audit row of a refusal meets it. Bodies of REST are read by
-`apps.api.parsing`, which refuses the same characters.
+`apps.web.rest.parsing`, which refuses the same characters.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.utils.translation import gettext as _
 
-from apps.api import errors as api
 from apps.core.errors import FieldProblem, Malformed
-from apps.dashboard.shell import errors as pages
+from apps.web.rest import errors as api
+from apps.web.shell import errors as pages
 from fairshare_web.errors import is_api, not_found
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")

@@ -194,7 +194,7 @@ def _folders(path: Path) -> frozenset[str]:
 @pytest.fixture(autouse=True)
 def _no_attempts_to_sign_in() -> None:
     """Of earlier tests, which came from the same address."""
-    attempts = sys.modules.get("apps.dashboard.sign_in.views")
+    attempts = sys.modules.get("apps.pages.sign_in.views")
     if attempts is not None:
         attempts.forget_attempts()
 

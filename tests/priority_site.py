@@ -11,7 +11,6 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.series.runs import enqueue_series_build
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Policy
@@ -22,6 +21,7 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import staleness as recompute
 from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

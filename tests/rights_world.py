@@ -19,7 +19,15 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import NewToken, make_token, revoke_token
-from apps.dashboard.shell.navigation import Shell
+from apps.contrib.notices.models import Notice
+from apps.contrib.notices.models import Rule as NoticeRule
+from apps.contrib.notices.places import Place
+from apps.contrib.notices.rules import set_rule
+from apps.contrib.notices.webhooks import make_webhook
+from apps.contrib.schedulers.models import Scheduler
+from apps.contrib.schedulers.orders import tag_of as tag_of_scheduler
+from apps.contrib.schedulers.passes import record_pass
+from apps.contrib.schedulers.services import connect_scheduler
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.federation.publishing import make_publication
@@ -31,11 +39,6 @@ from apps.mapping.claims import claim_account
 from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.notices.models import Notice
-from apps.notices.models import Rule as NoticeRule
-from apps.notices.places import Place
-from apps.notices.rules import set_rule
-from apps.notices.webhooks import make_webhook
 from apps.policies.access.delegation import tag_of
 from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.capacities import tag_of as tag_of_capacity
@@ -50,18 +53,15 @@ from apps.policies.services import make_change_set, propose_change_set, publish_
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.schedulers.models import Scheduler
-from apps.schedulers.orders import tag_of as tag_of_scheduler
-from apps.schedulers.passes import record_pass
-from apps.schedulers.services import connect_scheduler
 from apps.usage.models import Record
 from apps.usage.services import NewImport, start_import
-from tests.api.small_site import Site
+from apps.web.shell.navigation import Shell
+from tests.contrib.schedulers.reports import report
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
 from tests.federation.worlds import mount_side
 from tests.grants import make_grant
 from tests.instants import AT
-from tests.schedulers.reports import report
+from tests.small_site import Site
 
 ISSUER = "vo-a.example"  # what the site is called where it publishes
 JSON = "application/json"

@@ -10,13 +10,11 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from apps.analytics.series.daily_series import F8, DailySeries, SeriesDays, SeriesState
 from apps.policies.models import Policy
 from apps.policies.tree.stored import TreeColumns, load_tree
+from apps.series.daily_series import F8, DailySeries, SeriesDays, SeriesState
 
-READERS = tuple(
-    f"apps.analytics.{name}" for name in ("convergence.query", "convergence.selectors", "series.visible_days")
-)
+READERS = tuple(f"apps.series.{name}" for name in ("convergence.query", "convergence.selectors", "visible_days"))
 
 
 @dataclass

@@ -9,13 +9,13 @@ from typing import Any
 from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
-from apps.api.v1.algorithm import AlgorithmSerializer
-from apps.api.v1.my_priority.forecasts import FactorAheadSerializer
-from apps.api.v1.my_priority.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
-from apps.api.v1.policies.tree import TreeSerializer
-from apps.api.v1.priorities import PrioritySerializer
 from apps.cli.stack.paths import REPOSITORY
+from apps.contrib.forecast.api.forecasts import FactorAheadSerializer
 from apps.engine.jobs import solve_job_case
+from apps.pages.algorithm.api import AlgorithmSerializer
+from apps.pages.my_priority.api.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
+from apps.pages.priorities.api import PrioritySerializer
+from apps.pages.tree.api import TreeSerializer
 from apps.policies.operations.apply import KINDS
 from apps.usage.parsers.records_json import parse_records
 

@@ -20,12 +20,12 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from apps.accounts.models import AuditEvent
-from apps.api.body_limits import DEFAULT, LIMITS
-from apps.api.removed import REMOVED_ROUTES
-from apps.dashboard.members.presenters import seen_tag
-from apps.dashboard.removed import REMOVED_PAGES
+from apps.pages.mapping.members.presenters import seen_tag
+from apps.pages.removed import REMOVED_PAGES
+from apps.web.rest.body_limits import DEFAULT, LIMITS
+from apps.web.rest.removed import REMOVED_ROUTES
+from tests.contrib.schedulers.reports import report
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
-from tests.schedulers.reports import report
 from tests.worlds import fresh_process, restore_caches  # noqa: F401 - fixture
 
 ACTORS = (
@@ -52,7 +52,7 @@ FORM_TOKEN = re.compile("[A-Za-z0-9]{64}")
 
 
 OPEN = "200 200 200 200 200 200 200 200 200 200 200"
-API = "api/v1/"
+API = "web/v1/"
 POLICY = API + "policies/<slug:policy>"
 FEDERATION = API + "federation/"
 REST_MOUNT = FEDERATION + "mounts/<int:mount>"

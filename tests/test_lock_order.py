@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
+from apps.contrib.schedulers.models import Scheduler
 from apps.policies.models import ChangeSet, Policy
 from apps.runs.models import Run
-from apps.schedulers.models import Scheduler
 from apps.usage.models import Source
 from tests.lock_order import ORDER, locked_table, watched_locks
 

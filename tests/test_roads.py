@@ -20,9 +20,9 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import Actor
 from apps.policies.changesets.drafts import open_draft
-from tests.api.small_site import Site, record
 from tests.instants import AT
 from tests.sign_in import sign_in
+from tests.small_site import Site, record
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 OURS = tuple(str(Path(__file__).parent.parent / name) + "/" for name in ("apps", "fairshare_web"))

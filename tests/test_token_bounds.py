@@ -16,7 +16,7 @@ import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.gateway.services import Rules, set_rules
+from apps.contrib.jobs.gateway.services import Rules, set_rules
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.usage.services import NewSource, make_source

@@ -377,14 +377,14 @@ GLUED_IN_TEMPLATE = re.compile(
 GETTEXT = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "pgettext"}
 JOINT = re.compile(r"[^\W\d_]|[,;:(]")  # beside a translated text; blanks and marks may join sentences
 JOINTS_ALLOWED = {
-    "apps/dashboard/tokens/views.py": "the comment of a shell command",
+    "apps/pages/tokens/views.py": "the comment of a shell command",
 }
 CAPITALISED = re.compile(r"\bcapfirst\b|\.capitalize\(\)|\[:1\]\.upper\(\)|\[0\]\.upper\(\)")
 CAPITALISED_ALLOWED = {
     "apps/accounts/grid_names.py": "an attribute of a distinguished name",
     "apps/core/errors.py": "problems of fields follow the field’s name, or are shown beside it",
     "apps/engine/jobs/slurm_multifactor.py": "names of Slurm’s factors, which have no translation",
-    "apps/dashboard/templatetags/marks.py": "kinds of entries are words of the policy",
+    "apps/web/templatetags/marks.py": "kinds of entries are words of the policy",
 }
 
 

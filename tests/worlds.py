@@ -21,28 +21,28 @@ from django.test import override_settings
 
 from apps.accounts import account_ids
 from apps.accounts.token_cache import tokens
-from apps.api.agent_orders import last_orders
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
-from apps.notices.evaluation import evaluate
+from apps.contrib.notices.evaluation import evaluate
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
-from tests.api.small_site import Site, build_site
-from tests.dashboard.federation.mounted import make_mounted, make_placed
-from tests.dashboard.grid import Grid, make_grid
+from apps.web.agent_orders import last_orders
+from tests.contrib.notices.notices_site import make_notified
+from tests.contrib.notices.statements.hall import make_hall
 from tests.federation import worlds as federation_worlds
 from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
 from tests.federation.usage_feeds.feed_site import Teller, make_teller_with_jobs
 from tests.federation.usage_feeds.restored_site import make_restored
 from tests.instants import AT
-from tests.notices.notices_site import make_notified
-from tests.notices.statements.hall import make_hall
+from tests.pages.federation.mounted import make_mounted, make_placed
+from tests.pages.grid import Grid, make_grid
 from tests.priority_site import Site as PrioritySite
 from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
 from tests.rights_world import ISSUER, World
+from tests.small_site import Site, build_site
 
 __all__ = ["MAKERS", "SHARED", "forget_process", "fresh_process", "named_by"]
 

@@ -16,12 +16,12 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 from django.utils.log import log_response
 
-from apps.api import errors
-from apps.api.body_limits import limit_of
-from apps.api.lookup import NeedsWorkerThread
-from apps.api.requests import HEADER, set_request_id
-from apps.api.transport import forbid_caching
-from apps.dashboard.shell.errors import refused_body
+from apps.web.lookup import NeedsWorkerThread
+from apps.web.rest import errors
+from apps.web.rest.body_limits import limit_of
+from apps.web.rest.requests import HEADER, set_request_id
+from apps.web.rest.transport import forbid_caching
+from apps.web.shell.errors import refused_body
 from fairshare_web.server import lanes
 from fairshare_web.server.bodies import (
     UNSEEN_BYTES,

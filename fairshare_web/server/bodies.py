@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from django.conf import settings
 
-from apps.api.body_limits import Limit
+from apps.web.rest.body_limits import Limit
 from fairshare_web.server import lanes
 from fairshare_web.server.environ import Environ, UnreadBody
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from apps.api.agent_orders import is_orders
-from apps.api.lookup import is_lookup
+from apps.web.agent_orders import is_orders
+from apps.web.lookup import is_lookup
 from fairshare_web.server.environ import Environ, UnreadBody
 
 HEALTH_PATHS = ("/readyz", "/metrics")

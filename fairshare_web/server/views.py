@@ -12,8 +12,8 @@ from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.core.signals import request_finished, request_started
 from django.http import HttpResponseBase
 
-from apps.api.lookup import ANSWER_FROM, AnswerFrom
 from apps.core.postgresql import n_commits
+from apps.web.lookup import ANSWER_FROM, AnswerFrom
 from fairshare_web.server.environ import SENDS_FILES, Environ
 from fairshare_web.server.replies import Outbox, path_to_send
 

@@ -19,8 +19,8 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.onboarding.services import PolicyProposal, propose_policy
 from apps.core import clock
-from apps.onboarding.services import PolicyProposal, propose_policy
 from apps.policies.publishing.direct import publish_operations
 
 FIRST_ON, LAST_ON = date(2005, 11, 20), date(2005, 12, 5)

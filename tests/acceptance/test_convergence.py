@@ -19,9 +19,9 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
-from apps.analytics.series import runs
 from apps.core import clock
 from apps.runs.services import work_run_now
+from apps.series import runs
 from tests.acceptance import lcg_by_hand
 from tests.acceptance.lcg_by_hand import DAYS, POINTS, RELATIVE, Raw, decayed_at_end_of, targets, used_on
 from tests.oracles import convergence as twin

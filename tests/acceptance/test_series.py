@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apps.analytics.series import runs
-from apps.analytics.series.daily_series import DailySeries
-from apps.analytics.series.stored_series import load_children, load_series, series_state
 from apps.core import clock
 from apps.engine import convergence
 from apps.engine.arrays import FloatArray
@@ -17,6 +14,9 @@ from apps.engine.convergence import DayState
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now
+from apps.series import runs
+from apps.series.daily_series import DailySeries
+from apps.series.stored_series import load_children, load_series, series_state
 from tests.acceptance import lcg_by_hand
 from tests.acceptance.lcg_by_hand import (
     DAYS,

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import User
 from apps.accounts.request_cache import cache_for_request, once_per_request
 from apps.policies.models import Policy
-from tests.dashboard.grid import Grid
 from tests.grants import make_grant
+from tests.pages.grid import Grid
 
 
 def test_a_result_is_cached_until_the_outer_block_ends() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.command_line import main
-from apps.onboarding.models import Beginning
-from apps.onboarding.sshare_comparison import stored_sshare
-from tests.api.small_site import Site
+from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.sshare_comparison import stored_sshare
+from tests.small_site import Site
 
 PRINTS = {
     "scontrol": '[ "$2" = config ] && cat {folder}/config.txt || echo PartitionName=batch',

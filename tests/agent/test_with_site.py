@@ -12,12 +12,12 @@ from agent.loop import Agent
 from agent.rest import Rest
 from agent.state import open_table
 from apps.accounts.actor import SYSTEM
+from apps.contrib.schedulers import models
+from apps.contrib.schedulers.services import connect_scheduler
 from apps.priorities.serving import store
-from apps.schedulers import models
-from apps.schedulers.services import connect_scheduler
 from tests.agent.fakes import FakeScheduler
-from tests.api.small_site import Site
 from tests.instants import AT
+from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 JOBS = {"alice": "physics", "bob": "physics", "carol": "biology", "stranger": "nowhere"}

@@ -16,7 +16,7 @@ from apps.accounts.models import User
 from tests.browser.axe import IMPACTS, load_axe, run_axe
 from tests.browser.contexts import Contexts, Taken
 from tests.browser.secrets_seen import SecretsSeen
-from tests.dashboard.grid import PASSWORD, Grid
+from tests.pages.grid import PASSWORD, Grid
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 # Says so where a control that has the focus is taken out of the page and nothing else gets it.
@@ -40,7 +40,7 @@ addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 PATIENCE_S = 3.0
 SET_THEME = "theme => { document.documentElement.dataset.theme = theme; }"
-# Navigation and top bar are the same on every page: tests/pages checks them.
+# Navigation and top bar are the same on every page: tests/every_page checks them.
 WITHOUT_FRAME = {"exclude": [[".app > .nav"], [".app > .topbar"]]}
 # What a theme or a width changes; all else is the same page as in another window.
 BY_WINDOW = {
@@ -51,7 +51,7 @@ WIDE, NARROW = 1440, 390
 PATIENCE_MS = 30_000  # a busy machine is no finding
 expect.set_options(timeout=PATIENCE_MS)
 # Pages open in a wide window with the light theme; the width is then also checked in a narrow window, and of every page
-# axe with the dark theme (tests/pages). `make test-all` opens pages in each combination.
+# axe with the dark theme (tests/every_page). `make test-all` opens pages in each combination.
 in_windows = pytest.mark.parametrize(
     ("width", "theme"),
     [
@@ -63,7 +63,7 @@ in_windows = pytest.mark.parametrize(
 
 
 def in_windows_of_all(test: Callable[..., None]) -> Callable[..., None]:
-    """Pages in each of their states (filled, opened, refused). `make test` looks at each page once, in tests/pages."""
+    """Pages in each of their states (filled, opened, refused). `make test` looks at each once, in every_page."""
     marked: Callable[..., None] = pytest.mark.deep(in_windows(test))
     return marked
 

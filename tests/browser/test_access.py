@@ -11,8 +11,8 @@ from apps.accounts.models import User
 from apps.core import clock
 from apps.policies.models import Grant, Policy
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 
 PAGE = f"/policy/{SLUG}/access/"
 SHOW = "form:has(#person) button[type=submit]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 ALGORITHM = f"/policy/{SLUG}/algorithm/"
 COMPARE = f"{ALGORITHM}compare/?with=active&with=slurm-fair-tree&with=slurm-classic&with=flux"

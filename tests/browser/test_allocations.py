@@ -13,8 +13,8 @@ from apps.accounts.actor import Actor
 from apps.policies.allocations.services import change_dates
 from apps.policies.models import Allocation, ChangeSet
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.allocations.test_allocations import PAGE, allocate, cores, tab
-from tests.dashboard.grid import SLUG, Grid
+from tests.contrib.allocations.pages.test_allocations import PAGE, allocate, cores, tab
+from tests.pages.grid import SLUG, Grid
 
 
 def fill_allocation(page: Page, entry: str, core_h: str) -> None:

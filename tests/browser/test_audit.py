@@ -16,9 +16,9 @@ from apps.core import clock
 from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import create_grant
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.shell.test_time_travel import publish
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
+from tests.web.shell.test_time_travel import publish
 
 PAGE = "/audit/"
 

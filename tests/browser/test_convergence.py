@@ -9,10 +9,10 @@ from math import sin
 import pytest
 from playwright.sync_api import expect
 
-from apps.analytics.series.daily_series import SeriesState
 from apps.core import clock
+from apps.series.daily_series import SeriesState
 from tests.browser.conftest import Open, at_widths
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place
 
 PAGE = f"/policy/{SLUG}/convergence/"
@@ -44,7 +44,7 @@ def made(wide_grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
         revisions=[0] * 10 + [1] * 15 + [2] * 35,
     )
     gaps = {made.on[30]: ("Cluster A",), made.on[31]: ("Cluster A",)}
-    monkeypatch.setattr("apps.analytics.convergence.selectors.list_gaps", lambda **_: gaps)
+    monkeypatch.setattr("apps.series.convergence.selectors.list_gaps", lambda **_: gaps)
     return put_in_place(made, monkeypatch)
 
 

@@ -18,8 +18,8 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows
-from tests.dashboard.grid import SLUG, Grid
 from tests.instants import AT
+from tests.pages.grid import SLUG, Grid
 from tests.series_by_hand import HandMade, put_in_place
 
 PAGE = f"/policy/{SLUG}/convergence/"

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.allocations.test_allocations import PAGE, allocate
-from tests.dashboard.grid import SLUG, Grid
+from tests.contrib.allocations.pages.test_allocations import PAGE, allocate
+from tests.pages.grid import SLUG, Grid
 
 USAGE, LEFT = "#fig-usage", "#fig-burn-down"
 

@@ -14,7 +14,7 @@ from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.browser.conftest import Open, Visit, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 FOCUS = "document.activeElement.id || document.activeElement.closest('tr')?.id || document.activeElement.tagName"
 

@@ -17,9 +17,9 @@ from apps.policies.publishing.direct import publish_operations
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import tab_to
-from tests.dashboard.grid import SLUG, Grid
 from tests.federation.other_side import KEY, OtherSide, projects, serving
 from tests.federation.worlds import mount_side
+from tests.pages.grid import SLUG, Grid
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.conftest import NARROW, WIDE, Open
-from tests.pages.test_every_page import sign_in
+from tests.every_page.test_every_page import sign_in
 from tests.rights_world import World
 
 GRID = "/federation/grid/?policy=grid&entry=/physics"

@@ -9,7 +9,7 @@ from django.contrib.staticfiles import finders
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 DECAY = f"/policy/{SLUG}/decay/"
 FIGURE = "#fig-decay"

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from apps.accounts.models import User
+from apps.contrib.schedulers.models import Scheduler
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.schedulers.models import Scheduler
 from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import Keys
 

@@ -9,7 +9,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.policies.services import change_settings
 from tests.browser.conftest import Open, at_widths
-from tests.dashboard.grid import SLUG, Grid, send_mixed_days
+from tests.pages.grid import SLUG, Grid, send_mixed_days
 
 
 @pytest.fixture

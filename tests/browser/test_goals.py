@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from apps.policies.models import ChangeSet
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 
 @pytest.mark.deep

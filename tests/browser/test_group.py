@@ -16,8 +16,8 @@ from apps.policies.models import ChangeSet, Policy
 from apps.policies.requests.share_requests import RequestTerms, request_shares
 from tests.browser.conftest import Open, Visit, in_windows_of_all
 from tests.browser.hands import tab_to
-from tests.dashboard.grid import PASSWORD, SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import PASSWORD, SLUG, Grid
 
 
 @pytest.fixture

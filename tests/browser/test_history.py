@@ -8,7 +8,7 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.policies import services
 from tests.browser.conftest import Open, at_widths
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 
 @pytest.mark.deep

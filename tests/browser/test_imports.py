@@ -15,7 +15,7 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import Grid
+from tests.pages.grid import Grid
 
 HEADER = "; UnixStartTime: 1700000000\n"
 SEND = "#upload button[type=submit]"

@@ -7,11 +7,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from apps.dashboard.jobs.calculator import STARTS
-from apps.dashboard.jobs.views import EXAMPLES
+from apps.contrib.jobs.pages.calculator import STARTS
+from apps.contrib.jobs.pages.views import EXAMPLES
 from tests.browser.conftest import NARROW, Open, in_windows_of_all
-from tests.dashboard.grid import Grid
-from tests.pages.test_every_page import photograph
+from tests.every_page.test_every_page import photograph
+from tests.pages.grid import Grid
 
 CASE = '{"algorithm": {"name": "slurm-multifactor"}, "weights": {"fairshare": 1000}, "jobs": [{"id": "38", "nice": 5}]}'
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Route, expect
 
 from apps.core import clock
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 
 def _percent(text: str) -> float:

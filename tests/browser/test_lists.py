@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from apps.usage.models import Source
 from tests.browser.conftest import Open
 from tests.browser.test_live import recompute_with
-from tests.dashboard.grid import Grid
 from tests.instants import AT
+from tests.pages.grid import Grid
 
 PAGE = "/usage/sources/"
 LIST = "section:has(.list-tools)"

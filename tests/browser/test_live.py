@@ -16,8 +16,8 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
 from tests.instants import AT
+from tests.pages.grid import SLUG, Grid
 
 TREE = f"/policy/{SLUG}/"
 HIDE = """on => {

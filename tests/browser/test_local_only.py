@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from apps.accounts.actor import SYSTEM
-from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.priorities.local_only import fall_back
 from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
 from tests.browser.conftest import Open, at_widths
 from tests.browser.test_my_priority import shoot
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 REASON = "another-site.example, atlas: Not confirmed since 2026-11-19 10:00 UTC."
 

@@ -10,8 +10,8 @@ from playwright.sync_api import Page
 
 from apps.mapping.models import Attachment, MappingRule
 from tests.browser.conftest import Open, Visit, in_windows_of_all
-from tests.dashboard.grid import Grid
-from tests.dashboard.mapping.test_mapping import PAGE, send
+from tests.pages.grid import Grid
+from tests.pages.mapping.test_mapping import PAGE, send
 
 PREVIEW = "button[name=step][value=preview]"
 SAVE = "button[name=step][value=save], form:has(input[name=step][value=save]) button[type=submit]"

@@ -11,7 +11,7 @@ from apps.core import clock
 from apps.mapping.membership_plan import apply_membership_rules
 from apps.policies.models import Adjustment
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 
 @pytest.mark.deep

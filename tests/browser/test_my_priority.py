@@ -18,9 +18,9 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, at_widths
 from tests.browser.hands import BY_HAND, HANDS
-from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.my_priority.test_my_priority import second_account
 from tests.instants import AT
+from tests.pages.grid import SLUG, Grid
+from tests.pages.my_priority.test_my_priority import second_account
 
 PAGE = "/me/priority/"
 OWN_USAGE = "[data-testid=own-usage]"

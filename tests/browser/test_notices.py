@@ -9,20 +9,20 @@ from playwright.sync_api import expect
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.analytics.series.runs import enqueue_series_build
+from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.models import Delivery, Notice
+from apps.contrib.notices.places import Place
+from apps.contrib.notices.rules import NEW, set_rule
+from apps.contrib.notices.webhooks import make_webhook
 from apps.core import clock
-from apps.notices.evaluation import evaluate
-from apps.notices.models import Delivery, Notice
-from apps.notices.places import Place
-from apps.notices.rules import NEW, set_rule
-from apps.notices.webhooks import make_webhook
 from apps.policies.models import Policy
 from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
 from apps.usage.models import Source
 from tests.browser.conftest import THEMES, Open, at_widths
 from tests.browser.hands import BY_HAND, HANDS
-from tests.dashboard.grid import SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -82,7 +82,7 @@ def notified(grid: Grid) -> Grid:
 
 
 def pages(grid: Grid) -> list[str]:
-    from apps.notices.models import Rule, Webhook
+    from apps.contrib.notices.models import Rule, Webhook
 
     own = Rule.objects.get(policy__slug=SLUG).pk
     return [

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.grid import Grid
-from tests.dashboard.sign_in.issuer_process import CLIENT_ID, CLIENT_SECRET, EVA, run_issuer, write_person
+from tests.pages.grid import Grid
+from tests.pages.sign_in.issuer_process import CLIENT_ID, CLIENT_SECRET, EVA, run_issuer, write_person
 
 
 @pytest.fixture(scope="module")

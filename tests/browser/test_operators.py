@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps.analytics.operators.selectors import FIGURES
+from apps.pages.algorithm.operators.selectors import FIGURES
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 PAGE = f"/policy/{SLUG}/operators/"
 SHOTS = os.environ.get("FAIRSHARE_SHOTS", "")

@@ -19,7 +19,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewImport, NewSource, make_source, start_import
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.grid import Grid
+from tests.pages.grid import Grid
 
 LOG = "; UnixStartTime: 1132444805\n" + "".join(
     f"{n} {n} -1 3600 4 -1 -1 -1 -1 -1 1 1 1 -1 -1 1 -1 -1\n" for n in range(40)

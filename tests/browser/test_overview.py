@@ -8,17 +8,17 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from apps.analytics.series.runs import enqueue_series_build
 from apps.core import clock
-from apps.dashboard.overview import presenters
+from apps.pages.overview import presenters
 from apps.policies.models import Pin, Policy
 from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, at_widths
 from tests.browser.hands import Keys
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 SHOTS = os.environ.get("SHOTS", "")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from apps.contrib.allocations.pack_views import html_file
+from apps.contrib.allocations.packs.links import Sealed
 from apps.core import clock
-from apps.dashboard.packs import html_file
-from apps.packs.links import Sealed
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
-from tests.packs.pdf_text import read_pages, without_spaces
+from tests.contrib.allocations.packs.pdf_text import read_pages, without_spaces
+from tests.pages.grid import SLUG, Grid
 
 TEXT_WIDTH = 680  # pixels between the margins of A4
 TOO_WIDE = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.outerHTML.slice(0, 99))"

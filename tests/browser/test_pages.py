@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import SLUG, TRICKY, Grid
+from tests.pages.grid import SLUG, TRICKY, Grid
 
 
 @in_windows_of_all

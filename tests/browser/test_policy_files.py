@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 FILES = f"/policy/{SLUG}/files/"
 TABLE = "path,shares\n/atlas,90\n/cms/dave,3\n"

@@ -15,7 +15,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source
 from tests.browser.conftest import Open, in_windows
-from tests.dashboard.grid import Grid
+from tests.pages.grid import Grid
 
 HOUR = timedelta(hours=1)
 

@@ -15,8 +15,8 @@ from apps.policies.records import NewChangeSet
 from apps.priorities import change_effect_runs
 from apps.runs.services import work_run_now
 from tests.browser.conftest import Open, Visit, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 
 FEWER = {"op": "set_shares", "entry": "/atlas", "shares": 20}
 

@@ -10,7 +10,7 @@ from apps.accounts.models import User
 from apps.accounts.sign_in.second_factor import add_second_factor, code_at, new_secret
 from apps.core import clock
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import PASSWORD, Grid
+from tests.pages.grid import PASSWORD, Grid
 
 OWN = "/me/second-factor/"
 

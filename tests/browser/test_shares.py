@@ -21,8 +21,8 @@ from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.browser.conftest import Open, Visit, in_windows_of_all
-from tests.dashboard.grid import SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from apps.runs.services import work_run_now
 from apps.usage.models import Source
 from apps.usage.sources.services import set_up_source
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import Grid
+from tests.pages.grid import Grid
 
 LOG = "; UnixStartTime: 1132444805\n1 10 -1 3600 2 -1 -1 -1 -1 -1 1 7 3 -1 -1 40 -1 -1\n"
 SHOTS = os.environ.get("SHOTS", "")

@@ -11,8 +11,8 @@ from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from tests.browser.conftest import Open, at_widths
-from tests.dashboard.grid import SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 
 
 @pytest.mark.deep

@@ -17,8 +17,8 @@ from apps.core import clock
 from apps.runs.services import work_run_now
 from apps.usage.models import Import
 from tests.browser.conftest import NARROW, Open
-from tests.dashboard.grid import SLUG, Grid
 from tests.instants import AT
+from tests.pages.grid import SLUG, Grid
 
 pytestmark = pytest.mark.deep
 MY_PRIORITY = "/me/priority/"

@@ -15,7 +15,7 @@ from apps.mapping.models import MappingVersion
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 PATHS = ("/atlas", "/biomed", "/cms")
 

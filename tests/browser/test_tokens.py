@@ -11,7 +11,7 @@ from apps.accounts import services
 from apps.accounts.models import Token
 from apps.core import clock
 from tests.browser.conftest import Open, in_windows_of_all
-from tests.dashboard.grid import PASSWORD, Grid
+from tests.pages.grid import PASSWORD, Grid
 
 
 def fill_in(page: Page, name: str = "laptop") -> None:

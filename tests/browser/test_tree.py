@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 
 def test_rows_are_filtered_sorted_selected_and_changed_in_a_draft(grid: Grid, visit: Open) -> None:

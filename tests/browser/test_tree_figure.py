@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Open, Visit, in_windows
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 ICICLE = f"/policy/{SLUG}/icicle/"
 FIGURE = "#fig-tree"

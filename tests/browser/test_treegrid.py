@@ -9,7 +9,7 @@ from playwright.sync_api import Page, Route, expect
 
 from apps.priorities.selectors.tree import WINDOW
 from tests.browser.conftest import Open
-from tests.dashboard.grid import SLUG, Grid
+from tests.pages.grid import SLUG, Grid
 
 ROW = "(() => document.activeElement.closest('tr')?.querySelector('.label')?.textContent ?? 'none')()"
 KIND = "(() => document.activeElement.tagName)()"

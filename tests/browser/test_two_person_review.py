@@ -14,8 +14,8 @@ from apps.policies import services
 from apps.policies.models import ChangeSet, Policy, Revision
 from tests.browser.conftest import Open, Visit
 from tests.browser.hands import HANDS, Hand
-from tests.dashboard.grid import SLUG, Grid
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
 
 pytestmark = (
     pytest.mark.deep

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.records import FigureQuery
-from apps.analytics.operators.selectors import FIGURES, check_tree, get_figure
-from tests.dashboard.grid import SLUG, Grid
+from apps.pages.algorithm.operators.records import FigureQuery
+from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, get_figure
+from tests.pages.grid import SLUG, Grid
 
 
 def analyse(*arguments: str) -> str:

@@ -12,13 +12,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.goals.selectors import get_solution, read_goal
-from apps.api.rendering import dumps
+from apps.contrib.forecast.goals.selectors import get_solution, read_goal
 from apps.core import clock
 from apps.policies.models import ChangeSet
 from apps.priorities.selectors.rows import open_view
-from tests.api.small_site import Site
+from apps.web.rest.rendering import dumps
 from tests.cli.refusals import code_of
+from tests.small_site import Site
 
 pytestmark = pytest.mark.django_db
 

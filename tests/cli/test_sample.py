@@ -15,13 +15,13 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.records import FigureQuery
-from apps.analytics.operators.selectors import check_tree
 from apps.cli.sample.core_hours import PART
 from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.core.errors import Conflict
+from apps.pages.algorithm.operators.records import FigureQuery
+from apps.pages.algorithm.operators.selectors import check_tree
 from apps.policies.allocations.records import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot

@@ -16,14 +16,14 @@ from apps.cli.sample.grid import POLICY_SLUG
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from tests.dashboard.page import Page, text_of
+from tests.every_page.test_every_page import DOWNLOAD, PAGES, is_opened
 from tests.examples import first
-from tests.pages.test_every_page import DOWNLOAD, PAGES, is_opened
+from tests.pages.page import Page, text_of
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 MOST_OF_A_ROUTE = 3  # addresses that are opened until one has something to show
-NO_PAGES = ("api/", "admin/", "static/", "sign-out", "jsi18n")
+NO_PAGES = ("web/", "admin/", "static/", "sign-out", "jsi18n")
 # Pages of entries at which something is to see; of others the walk opens the first that it reaches.
 STORY = {
     "admin": {"members": "/climate/guests", "entry-core-hours": "/genomics", "adjustments": "/genomics/assembly"},

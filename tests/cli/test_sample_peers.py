@@ -10,6 +10,8 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.cli.sample import peers
 from apps.cli.sample.grid import MOUNTED, Grid, work_at
+from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.models import Notice
 from apps.core.signing import BadDocument, open_document
 from apps.federation import own_publishers
 from apps.federation.documents.wire import PolicyLimits, read_policy
@@ -19,8 +21,6 @@ from apps.federation.grid.peers import list_peers
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.publishing import SAMPLE_NAME, own_name
 from apps.federation.staleness import Condition
-from apps.notices.evaluation import evaluate
-from apps.notices.models import Notice
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run

@@ -379,7 +379,7 @@ _BY_SETTINGS = {
     "cli/stack/supervisor.py",
     "cli/management/commands/up.py",
     "accounts/sign_in/backends.py",
-    "dashboard/sign_in/oidc.py",
+    "pages/sign_in/oidc.py",
     "core/mail_server.py",  # the mail server
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
-from apps.analytics.forecast.selectors import at_target_messages
+from apps.contrib.forecast.selectors import at_target_messages
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compare
 from apps.explain.messages import AccountMessages, messages_of

@@ -12,11 +12,11 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound
 from apps.core.signing import SigningKey
-from apps.dashboard.audit import text as audit_text
 from apps.federation import control
 from apps.federation.fetch_requests import Kind
 from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Mount, Subscription
+from apps.pages.audit import text as audit_text
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run

@@ -25,16 +25,16 @@ from rest_framework import serializers
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.contrib.notices.models import Delivery, Webhook
+from apps.contrib.notices.places import Place
+from apps.contrib.notices.webhook_calls import call_due
+from apps.contrib.notices.webhooks import change_webhook, make_webhook
 from apps.core import outbound
 from apps.core.addresses import Refused
 from apps.core.errors import DomainError
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import make_mount, preview
 from apps.federation.usage_feeds.subscriptions import preview_feed, subscribe
-from apps.notices.models import Delivery, Webhook
-from apps.notices.places import Place
-from apps.notices.webhook_calls import call_due
-from apps.notices.webhooks import change_webhook, make_webhook
 from apps.policies.models import Policy
 from apps.policies.tree.stored import load_tree
 from apps.runs.services import work_run_now

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from apps.api.monitoring.federation_gauges import federation_families
 from apps.federation.models import HeldHour, Mount, Subscription
+from apps.pages.monitoring.federation_gauges import federation_families
 from tests.instants import AT
 
 MOUNT = ("mount", "grid", "vo-a.example", "vo-a")

@@ -10,13 +10,13 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.cli.federation_status import status_lines
+from apps.contrib.notices import selectors
+from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.pages import presenters as notice_lines
+from apps.contrib.notices.sentences import stale_peer
 from apps.core.signing import SigningKey
-from apps.dashboard.notices import presenters as notice_lines
 from apps.federation import control
 from apps.federation.models import Mount, Subscription
-from apps.notices import selectors
-from apps.notices.evaluation import evaluate
-from apps.notices.sentences import stale_peer
 from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree

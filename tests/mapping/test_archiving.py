@@ -13,11 +13,11 @@ from django.utils.html import escape
 from apps.accounts import audit_log
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent
+from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.models import Notice
+from apps.contrib.notices.selectors import list_open_notices
 from apps.core.errors import Archived
 from apps.mapping import removal
-from apps.notices.evaluation import evaluate
-from apps.notices.models import Notice
-from apps.notices.selectors import list_open_notices
 from apps.policies.changesets.lifecycle import publish_due
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing.direct import apply_dates
@@ -31,9 +31,9 @@ from apps.usage.models import Bucket, Overlap, Source
 from apps.usage.selectors import watermarks
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.schedule import enqueue_due_collections
-from tests.api.conftest import Caller, refused
-from tests.api.small_site import Site, push, record
 from tests.instants import AT
+from tests.rest_site import Caller, refused
+from tests.small_site import Site, push, record
 
 WHY: dict[str, Any] = {"reason": "A test tree", "at": AT, "actor": COMMAND}
 

@@ -26,9 +26,9 @@ from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Source
 from apps.usage.services import NewSource, make_source
-from tests.api.conftest import Caller, refused
-from tests.api.small_site import Site
 from tests.instants import AT
+from tests.rest_site import Caller, refused
+from tests.small_site import Site
 
 WHY = {"reason": "A typing error", "at": AT, "actor": COMMAND}
 

@@ -12,16 +12,16 @@ from django.core.wsgi import get_wsgi_application
 from django.db import connections
 from django.test.testcases import QuietWSGIRequestHandler
 
+from apps.contrib.notices.tasks import evaluate_notices
 from apps.federation.tasks import fetch_due_mounts
-from apps.notices.tasks import evaluate_notices
 from apps.priorities.serving import store
 from apps.priorities.tasks import recompute_stale
 from apps.runs.tasks import sweep_runs, work_runs
 from apps.usage.tasks import collect_due_usage
+from tests.contrib.notices.sending import send_notices
 from tests.federation.conftest import feed, mounted, policy, subscription, vo
 from tests.instants import AT
 from tests.monitoring.daemons import Watchers, watching
-from tests.notices.sending import send_notices
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 __all__ = ["feed", "mounted", "policy", "subscription", "vo"]

@@ -14,7 +14,9 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import User
-from apps.analytics.models import Series
+from apps.contrib.schedulers.services import connect_scheduler
+from apps.contrib.schedulers.share_listing import read_listing
+from apps.contrib.schedulers.share_reports import store_shares
 from apps.core.signing import SigningKey
 from apps.federation import control
 from apps.federation.models import Mount, Subscription
@@ -25,17 +27,15 @@ from apps.policies.recompute_runs import queue_recompute
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute import pipeline
 from apps.priorities.serving import store
-from apps.schedulers.services import connect_scheduler
-from apps.schedulers.share_listing import read_listing
-from apps.schedulers.share_reports import store_shares
+from apps.series.models import Series
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
-from tests.api.small_site import Site, push, record
+from tests.contrib.notices.mail_server import mail_server
+from tests.contrib.schedulers.test_shares import rows
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects
 from tests.monitoring.conftest import Service, Web
 from tests.monitoring.daemons import Watchers
-from tests.notices.mail_server import mail_server
-from tests.schedulers.test_shares import rows
+from tests.small_site import Site, push, record
 
 pytestmark = [pytest.mark.deep, pytest.mark.django_db(transaction=True), pytest.mark.timeout(420)]
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)

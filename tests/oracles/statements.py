@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 from datetime import date
 
-from apps.analytics.series.daily_series import DailySeries
+from apps.series.daily_series import DailySeries
 
 
 def slow_statement(series: DailySeries, row: int, year: int, month: int) -> dict[str, float]:

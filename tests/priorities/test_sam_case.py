@@ -18,8 +18,8 @@ from apps.engine.jobs import solve_job_case
 from apps.policies.services import change_settings
 from apps.priorities.sam_cases import sam_case
 from apps.priorities.serving import store
-from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.page import read
+from tests.pages.grid import SLUG, Grid
+from tests.pages.page import read
 from tests.priority_site import Site
 
 

@@ -13,9 +13,9 @@ from apps.accounts.models import Account
 from apps.policies.models import Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, publish_change_set
-from tests.api.small_site import _text, build_site, push
 from tests.instants import AT
 from tests.rights_world import World
+from tests.small_site import _text, build_site, push
 
 ISSUER = "site.example"
 # user → (group, cores, seconds, days ago)

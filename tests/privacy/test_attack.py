@@ -20,9 +20,6 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, User
-from apps.analytics.series.runs import enqueue_series_build
-from apps.analytics.series.stored_series import load_children, load_series
-from apps.analytics.series.visible_days import as_visible, visible_days
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.models import Policy
@@ -32,6 +29,9 @@ from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import open_view
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
+from apps.series.stored_series import load_children, load_series
+from apps.series.visible_days import as_visible, visible_days
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

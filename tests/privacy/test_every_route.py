@@ -17,9 +17,9 @@ import pytest
 from django.conf import LazySettings
 from django.test import Client
 
-from apps.dashboard.shell import presentation
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
+from apps.web.shell import presentation
 from tests.instants import AT
 from tests.privacy.known_site import ISSUER, JOBS
 from tests.rights_world import REFUSALS, Row, World, cache_navigation_counts

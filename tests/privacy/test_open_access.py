@@ -17,9 +17,9 @@ from apps.policies.access.holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb
 from apps.policies.models import Grant
 from apps.priorities.selectors import open_view
-from tests.api.conftest import Caller, site  # noqa: F401 - fixtures
-from tests.api.small_site import Site
 from tests.instants import AT
+from tests.rest_site import Caller, site  # noqa: F401 - fixtures
+from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 SIGHT = ["view_aggregate", "view_members"]

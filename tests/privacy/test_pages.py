@@ -10,12 +10,12 @@ from django.conf import settings
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.dashboard.shell.presentation import why_not_shown
 from apps.policies.models import Grant
 from apps.priorities.models import Snapshot
-from tests.dashboard.grid import SLUG, Grid
-from tests.dashboard.page import read
+from apps.web.shell.presentation import why_not_shown
 from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
+from tests.pages.page import read
 
 
 @pytest.fixture

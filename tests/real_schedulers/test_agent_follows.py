@@ -19,14 +19,14 @@ from agent.loop import Agent
 from agent.rest import Rest
 from agent.state import open_table
 from apps.accounts.actor import SYSTEM
+from apps.contrib.schedulers import models, orders, services
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.services import change_settings, publish_document
 from apps.priorities.serving import store
-from apps.schedulers import models, orders, services
-from tests.api.small_site import TREE, Site
 from tests.instants import AT
 from tests.real_schedulers import gridengine_site, slurm_site
+from tests.small_site import TREE, Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db]

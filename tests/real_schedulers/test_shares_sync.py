@@ -16,19 +16,19 @@ from agent.loop import Agent
 from agent.state import open_table
 from apps.accounts.actor import SYSTEM
 from apps.cli.management.commands.agent import Services
+from apps.contrib.schedulers import services, share_orders
+from apps.contrib.schedulers.selectors import get_share_difference
+from apps.contrib.schedulers.share_difference import ShareDifference
 from apps.policies.formats import gridengine
 from apps.policies.services import publish_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from apps.schedulers import services, share_orders
-from apps.schedulers.selectors import get_share_difference
-from apps.schedulers.share_difference import ShareDifference
 from tests.agent.steps import Passes
-from tests.api.small_site import TREE, Site
 from tests.instants import AT
 from tests.real_schedulers.gridengine_site import GridEngineSite, running_gridengine
 from tests.real_schedulers.slurm_site import CLUSTER, SlurmSite, running_slurm
+from tests.small_site import TREE, Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.schedulers, pytest.mark.django_db, pytest.mark.deep, pytest.mark.timeout(600)]

@@ -11,13 +11,13 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.onboarding.services import count_mapped
+from apps.contrib.schedulers.models import Scheduler
 from apps.core.clock import now
-from apps.onboarding.services import count_mapped
 from apps.policies.models import Policy
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
-from apps.schedulers.models import Scheduler
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
 from apps.usage.sources.source_settings import validate_terms

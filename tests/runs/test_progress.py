@@ -13,8 +13,8 @@ from django.db import OperationalError, connection, connections
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.api.monitoring.gauges import run_families
 from apps.core.postgresql import bound_statements
+from apps.pages.monitoring.gauges import run_families
 from apps.runs import leases, services
 from apps.runs.leases import Lease, LeaseLost
 from apps.runs.models import Run

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.api.conftest import computed, site  # noqa: F401 - fixtures
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 from tests.faults.stack import Stack, eventually
+from tests.rest_site import computed, site  # noqa: F401 - fixtures
 from tests.security.wire import ask, lookup, status
 
 _MAKE_SITE = """
@@ -25,7 +25,7 @@ from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
 from apps.mapping.rules.rule import Rule
-from apps.onboarding.services import set_rules
+from apps.contrib.onboarding.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 
@@ -64,7 +64,7 @@ def start_instance(first_start: FirstStart, **settings: str) -> Instance:  # noq
     try:
         stack.start()
         tokens = json.loads(stack.run(_MAKE_SITE))
-        eventually(lambda: stack.answers("api/v1/schema"), "a web process that answers", describe=stack.output_text)
+        eventually(lambda: stack.answers("web/v1/schema"), "a web process that answers", describe=stack.output_text)
         found = Instance(stack, tokens)
         eventually(lambda: _is_served(found), "the first snapshot in every web process", describe=stack.output_text)
     except BaseException:

@@ -91,11 +91,11 @@ def serve_pages(address: str, port: int, context: ssl.SSLContext | None) -> None
 
 def attempts() -> dict[str, Callable[[], str]]:
     """Every way outwards that a user's address leads to; each says what became of it."""
+    from apps.contrib.notices.models import Delivery, Webhook
+    from apps.contrib.notices.webhook_calls import call_due
     from apps.core import clock
     from apps.core.errors import DomainError
     from apps.core.outbound import Limits, fetch
-    from apps.notices.models import Delivery, Webhook
-    from apps.notices.webhook_calls import call_due
     from apps.runs.services import work_run_now
     from apps.usage.models import Source
     from apps.usage.sources.schedule import enqueue_collection as ask_source

@@ -12,7 +12,6 @@ from django.test import Client
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
-from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import NotAllowed
 from apps.mapping.changes import AddRule, Assign, RemoveRule, ReplaceRules, make_change, preview_change
 from apps.mapping.membership_plan import apply_membership_rules
@@ -20,6 +19,7 @@ from apps.mapping.permissions import rights_in
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
 from apps.mapping.selectors import get_mapping_page
+from apps.pages.mapping.api.serializers import plan_json
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import review_of
 from apps.policies.models import ChangeSet, Policy, Revision
@@ -29,8 +29,8 @@ from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
 from apps.policies.tree.stored import load_tree
 from apps.policies.tree.terms import MembershipRule
-from tests.dashboard.page import read, text_of
 from tests.instants import AT
+from tests.pages.page import read, text_of
 from tests.security.delegated_world import SLUG, Outside, State, add_account, make_world
 
 EVERYBODY = {"op": "set_members", "entry": "/climate", "members": [{"group": "*"}]}

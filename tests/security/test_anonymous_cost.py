@@ -10,9 +10,9 @@ from django.conf import LazySettings
 from django.contrib.auth.forms import AuthenticationForm
 from django.test import Client
 
-from apps.dashboard.sign_in import views
-from tests.api.small_site import Site
+from apps.pages.sign_in import views
 from tests.security.routes import all_addresses
+from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 QUERY = "?lang=de&version=2&account=x&q=x"  # parameters must not compute anything again

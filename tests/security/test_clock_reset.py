@@ -9,8 +9,8 @@ from django.test import Client
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.audit_log import check_chain
+from apps.contrib.notices.evaluation import evaluate
 from apps.core import clock
-from apps.notices.evaluation import evaluate
 from apps.policies import services
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import queue_recompute
@@ -20,8 +20,8 @@ from apps.priorities.models import Snapshot
 from apps.priorities.recompute.staleness import recompute_stale
 from apps.runs.models import Run
 from apps.runs.services import work_due_runs
-from tests.api.small_site import Site, push, record
 from tests.instants import AT
+from tests.small_site import Site, push, record
 
 BEFORE = AT - timedelta(hours=1)
 pytestmark = pytest.mark.django_db

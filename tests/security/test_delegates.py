@@ -22,7 +22,6 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.accounts.request_cache import cache_for_request
-from apps.api.v1.mapping.serializers import plan_json
 from apps.core.errors import DomainError
 from apps.mapping import changes as mapping_changes
 from apps.mapping.attachments import attach_account, detach_account
@@ -33,6 +32,7 @@ from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import KINDS as RULE_KINDS
 from apps.mapping.rules.rule import Rule
 from apps.mapping.rules.rule_set import load_rules
+from apps.pages.mapping.api.serializers import plan_json
 from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import create_grant
 from apps.policies.changesets.checks import list_checks

@@ -21,8 +21,8 @@ from apps.runs import kinds
 from apps.runs.models import Run
 from apps.runs.services import enqueue_run, work_due_runs
 from apps.usage.services import NewImport, start_import
-from tests.api.small_site import Site
 from tests.instants import AT
+from tests.small_site import Site
 
 MB = 1024**2
 pytestmark = pytest.mark.django_db

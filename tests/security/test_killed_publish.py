@@ -14,9 +14,9 @@ from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.priorities.recompute.staleness import recompute_stale
-from tests.api.small_site import Site
 from tests.instants import AT
 from tests.killed_process import work_until_killed
+from tests.small_site import Site
 
 BEFORE = ("after_close", "after_open", "after_head", "before_commit")
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]

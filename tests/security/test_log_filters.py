@@ -13,8 +13,8 @@ from django.conf import settings
 
 from fairshare_web import log_filters
 from fairshare_web.log_filters import LimitRepeats, RequestId
-from tests.api.conftest import Caller
-from tests.api.small_site import Site
+from tests.rest_site import Caller
+from tests.small_site import Site
 
 LOGGING: Any = settings.LOGGING
 

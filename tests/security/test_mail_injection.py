@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.notices.digests import plan_mails, send_mails
-from apps.notices.evaluation import evaluate
-from apps.notices.models import Mail, Notice
+from apps.contrib.notices.digests import plan_mails, send_mails
+from apps.contrib.notices.evaluation import evaluate
+from apps.contrib.notices.models import Mail, Notice
 from apps.usage.models import Source
-from tests.api.small_site import Site
 from tests.instants import AT
 from tests.security.smtp_sink import Sink, smtp_sink
+from tests.small_site import Site
 
 EVIL = "evil@evil.example"
 PAYLOADS = [

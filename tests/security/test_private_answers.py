@@ -8,10 +8,10 @@ from django.core.checks import run_checks
 from django.test import Client
 from django.urls import get_resolver
 
-from apps.api.body_limits import DEFAULT, KB, LIMITS, UNKNOWN, limit_of
-from tests.api.conftest import Caller
-from tests.api.small_site import Site
+from apps.web.rest.body_limits import DEFAULT, KB, LIMITS, UNKNOWN, limit_of
+from tests.rest_site import Caller
 from tests.security.routes import all_addresses
+from tests.small_site import Site
 from tests.test_idor_matrix import is_private
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 

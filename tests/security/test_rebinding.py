@@ -15,9 +15,9 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
+from apps.contrib.notices.places import Place
+from apps.contrib.notices.webhooks import make_webhook
 from apps.core import clock
-from apps.notices.places import Place
-from apps.notices.webhooks import make_webhook
 from apps.usage.sources.services import set_up_source
 from tests.core.outbound_servers import make_certificate
 from tests.instants import AT

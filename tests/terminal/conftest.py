@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.small_site import Site
+from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 Run = Callable[..., "Outcome"]

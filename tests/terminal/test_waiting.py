@@ -6,10 +6,10 @@ import json
 from uuid import uuid4
 
 from apps.accounts.actor import SYSTEM
-from apps.schedulers.passes import record_pass
-from apps.schedulers.services import connect_scheduler
+from apps.contrib.schedulers.passes import record_pass
+from apps.contrib.schedulers.services import connect_scheduler
+from tests.contrib.schedulers.reports import job, report
 from tests.instants import AT
-from tests.schedulers.reports import job, report
 from tests.terminal.conftest import Terminal
 
 

@@ -11,9 +11,9 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import NewToken, make_token
 from apps.cli.sample.grid import GUESTS, POLICY_SLUG
+from apps.contrib.notices.places import Place
+from apps.contrib.notices.webhooks import make_webhook, switch_webhook
 from apps.mapping.membership_plan import apply_membership_rules
-from apps.notices.places import Place
-from apps.notices.webhooks import make_webhook, switch_webhook
 from apps.policies.changesets.drafts import add_operations, open_draft
 from apps.policies.changesets.lifecycle import comment_on, schedule_change_set
 from apps.policies.models import ChangeSet, Policy

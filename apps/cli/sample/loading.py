@@ -15,7 +15,6 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
-from apps.analytics.series.runs import enqueue_series_build
 from apps.cli.sample import peers
 from apps.cli.sample.core_hours import allocate_core_hours
 from apps.cli.sample.decisions import connect_programs, create_decisions, on, refund
@@ -32,11 +31,11 @@ from apps.cli.sample.grid import (
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.scheduler import connect_shadow
 from apps.cli.stack.paths import password_for
+from apps.contrib.notices.evaluation import evaluate
 from apps.core.errors import Conflict
 from apps.federation.models import Mount
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
-from apps.notices.evaluation import evaluate
 from apps.policies.access.authority import GrantTerms
 from apps.policies.access.delegation import create_grant
 from apps.policies.files.import_export import FileImport, import_policy
@@ -46,6 +45,7 @@ from apps.policies.services import change_shares, make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.pipeline import compute, load_inputs, store_result
 from apps.priorities.recompute.staleness import request_recompute
+from apps.series.runs import enqueue_series_build
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch

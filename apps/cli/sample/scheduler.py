@@ -10,11 +10,11 @@ from uuid import UUID
 
 from apps.accounts.actor import COMMAND
 from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, SEED, Grid, Member
+from apps.contrib.schedulers.passes import record_pass
+from apps.contrib.schedulers.services import connect_scheduler
 from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.schedulers.passes import record_pass
-from apps.schedulers.services import connect_scheduler
 
 NAME = "umea"
 _WEIGHT = 100_000

@@ -106,7 +106,7 @@ def test_huge_benefits_keep_the_ledger_finite() -> None:
 
 def test_the_worked_example_of_the_documentation_is_correct() -> None:
     folder = Path(__file__).parents[3]
-    case = json.loads((folder / "apps/dashboard/jobs/examples/sam-weighted.json").read_text())
+    case = json.loads((folder / "apps/contrib/jobs/pages/examples/sam-weighted.json").read_text())
     answer = solve_job_case(case)
     text = (folder / "docs/sam.md").read_text()
     for group, each in answer["ledger"]["groups"].items():

@@ -16,8 +16,6 @@ from django.db import transaction
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.analytics.series.runs import enqueue_series_build
-from apps.analytics.series.stored_series import load_series
 from apps.federation.models import Fetch, Mount, Subscription
 from apps.federation.mounts.services import unmount
 from apps.federation.mounts.uid_ownership import owned_elsewhere
@@ -32,6 +30,8 @@ from apps.policies.tree.stored import load_tree, load_tree_from_rows
 from apps.policies.tree.working_tree import columns_of
 from apps.priorities.recompute.pipeline import compute, load_inputs
 from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
+from apps.series.stored_series import load_series
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.services import NewSource, make_source

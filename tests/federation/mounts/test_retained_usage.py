@@ -13,24 +13,24 @@ from django.core.management import CommandError, call_command
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import Account, User
 from apps.accounts.services import NewToken, make_token
-from apps.analytics.review import get_review_page
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount
 from apps.federation.mounts.services import preview
 from apps.mapping.attachments import key_of
 from apps.mapping.rules.rule_set import load_rule_set
+from apps.pages.changes.review.evidence import get_review_page
 from apps.policies.models import ChangeSet
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import Node
 from apps.policies.tree.stored import load_tree
 from apps.priorities.serving import store
 from apps.runs.services import work_run_now
-from tests.api.conftest import Caller
-from tests.dashboard.federation.mounted import LIMITS, NEW, signed_in
-from tests.dashboard.page import read
 from tests.federation.other_side import KEY, P1, ROOT, OtherSide, serving
 from tests.federation.worlds import mount_side
+from tests.pages.federation.mounted import LIMITS, NEW, signed_in
+from tests.pages.page import read
 from tests.priority_site import AS_OF, Site
+from tests.rest_site import Caller
 
 ALICE = [Node(P1, ROOT, "alice", "user", 1.0, is_group=False)]
 

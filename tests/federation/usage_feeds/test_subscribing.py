@@ -13,7 +13,6 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.signing import BadDocument
-from apps.dashboard.audit import text as audit_text
 from apps.federation.models import Mount, Subscription
 from apps.federation.mounts.services import preview, unmount
 from apps.federation.publishing import make_publication
@@ -24,6 +23,7 @@ from apps.federation.usage_feeds.subscriptions import (
     subscribe,
     unsubscribe,
 )
+from apps.pages.audit import text as audit_text
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree

@@ -10,13 +10,13 @@ import pytest
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.api.v1.mapping.serializers import other_case_json, rule_json
-from apps.dashboard.mapping.presenters import other_case_line, rule_line
+from apps.contrib.onboarding.services import count_mapped, default_rules
 from apps.mapping.rules.problems import problem_text, problems_of
 from apps.mapping.rules.resolver import AccountPlaces, Resolver
 from apps.mapping.rules.rule import Rule
 from apps.mapping.selectors import get_mapping_page
-from apps.onboarding.services import count_mapped, default_rules
+from apps.pages.mapping.api.serializers import other_case_json, rule_json
+from apps.pages.mapping.presenters import other_case_line, rule_line
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import tree_of_document

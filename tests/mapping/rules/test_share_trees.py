@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.account_ids import AccountKey
+from apps.contrib.onboarding.services import default_rules
 from apps.mapping.rules.problems import problems_of
 from apps.mapping.rules.resolver import AccountPlaces, Resolver
 from apps.mapping.rules.rule import Rule, rule_problems
-from apps.onboarding.services import default_rules
 from apps.policies.formats.registry import get_format, maps_by, read_file
 from apps.policies.publishing.direct import tree_of_document
 from apps.policies.tree.columns import TreeColumns

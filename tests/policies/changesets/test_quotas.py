@@ -20,8 +20,8 @@ from apps.policies.services import (
     update_change_set,
     withdraw_change_set,
 )
-from tests.api.small_site import Site
 from tests.instants import AT
+from tests.small_site import Site
 
 _NUMBERS = count()
 

@@ -12,19 +12,18 @@ import pytest
 from django.core.checks import CheckMessage
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.analytics.comparison import compare_algorithms
-from apps.analytics.what_if.trial import Scenario, run_scenario
-from apps.api.v1.algorithm import algorithm_json
+from apps.contrib.forecast.what_if.trial import Scenario, run_scenario
+from apps.contrib.notices.findings import failed_recomputes
+from apps.contrib.notices.kind import PolicyPlace
 from apps.core.errors import Conflict, Invalid
-from apps.dashboard.algorithm.text import describe
 from apps.engine import operator_trial, operators
 from apps.engine.algorithms import algorithms_of_packages, get_algorithm, read_algorithm
 from apps.engine.algorithms.package_properties import disproved, measure_properties
 from apps.engine.analysis import properties
 from apps.engine.operators import operators_of_packages
 from apps.explain.contrasts import compare_leaves
-from apps.notices.findings import failed_recomputes
-from apps.notices.kind import PolicyPlace
+from apps.pages.algorithm.api import algorithm_json
+from apps.pages.algorithm.comparison import compare_algorithms
 from apps.policies import settings
 from apps.policies.models import ChangeSet
 from apps.policies.recompute_runs import queue_recompute
@@ -38,6 +37,7 @@ from apps.priorities.models import Snapshot
 from apps.priorities.serving import store
 from apps.priorities.serving.served_snapshot import AccountQuery
 from apps.runs.services import work_run_now
+from apps.web.setting_texts import describe
 from tests.conftest import REPOSITORY
 from tests.engine.random_cases import ALGORITHMS
 from tests.priority_site import AS_OF, NO_AGING, Site, children

@@ -19,8 +19,6 @@ from django.test import Client
 from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, entry_account, uid_of_account
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
-from apps.analytics.series.builder import Builder
-from apps.analytics.series.daily_series import days_of, site_zone
 from apps.core.errors import Conflict, Invalid
 from apps.explain.account_walk import explain
 from apps.mapping import attachments as attaching
@@ -37,13 +35,15 @@ from apps.priorities.pseudonyms import pseudonymise_idle
 from apps.priorities.recompute.fingerprint import read_fingerprint
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
+from apps.series.builder import Builder
+from apps.series.daily_series import days_of, site_zone
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from apps.usage.records.peer_sums import HourSums, RunningJobs, make_peer_source, replace_running, replace_sums
 from apps.usage.services import NewImport, NewSource, PushedRecords, make_source, push_records, start_import
 from apps.usage.sources import services as sources
-from tests.dashboard.page import read
+from tests.pages.page import read
 from tests.priority_site import AS_OF, NO_AGING, Site
 
 GRIDWIDE = {"algorithm": {"name": "gridwide"}, **NO_AGING}

@@ -14,12 +14,12 @@ from django.urls import URLPattern, get_resolver
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
+from apps.contrib.notices.findings import failed_recomputes
+from apps.contrib.notices.kind import PolicyPlace
 from apps.core.errors import Invalid
 from apps.engine.arrays import FloatArray
 from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.parameters import Settings, number
-from apps.notices.findings import failed_recomputes
-from apps.notices.kind import PolicyPlace
 from apps.policies.files.import_export import FileImport, import_policy, plan_import
 from apps.policies.recompute_runs import queue_recompute
 from apps.policies.records import NewChangeSet

@@ -10,12 +10,12 @@ from django.db import OperationalError, connection
 
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
-from apps.api.monitoring.policy_gauges import count_outside
 from apps.core.errors import NotAllowed, NotFound
 from apps.explain.account_walk import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.explain.walk import level_messages, step_at
+from apps.pages.monitoring.policy_gauges import count_outside
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors import (

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.dashboard.figures.bars import State, Tolerance
-from apps.dashboard.shell import presentation
-from apps.figures.convergence.labels import short_balance, used_words_of
+from apps.pages.convergence.figures.labels import short_balance, used_words_of
 from apps.priorities.sentences.catalogue import build_message
 from apps.priorities.sentences.numbers import NBSP, compare_shares, decimals_of_column
+from apps.web.marks.bars import State, Tolerance
+from apps.web.shell import presentation
 
 SHARES = st.one_of(st.floats(0, 1), st.integers(0, 10_000).map(lambda n: n / 10_000))
 

@@ -11,7 +11,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND
 from apps.core.errors import Invalid
-from apps.dashboard.imports.reports import import_report
+from apps.pages.sources.imports.reports import import_report
 from apps.runs.services import work_run_now
 from apps.usage.models import Import, Record, Source
 from apps.usage.parsers.registry import FORMATS

@@ -33,12 +33,12 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.token_cache import DatabaseProbe
 from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.stack.paths import private_dir
+from apps.contrib.schedulers.passes import record_pass
+from apps.contrib.schedulers.selectors import get_orders
 from apps.core.clock import now
 from apps.core.errors import DomainError
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
-from apps.schedulers.passes import record_pass
-from apps.schedulers.selectors import get_orders
 
 T = TypeVar("T")
 _PATIENCE_S = 30.0  # with a database that hangs; a report of 50,000 jobs takes three seconds

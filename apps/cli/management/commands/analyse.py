@@ -9,10 +9,18 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
-from apps.analytics.operators.records import BOUNDS, NAMES, FigureTable, OperatorChoice, as_json, columns_of, read_query
-from apps.analytics.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
 from apps.cli.commands import OperatorCommand
 from apps.core import tables
+from apps.pages.algorithm.operators.records import (
+    BOUNDS,
+    NAMES,
+    FigureTable,
+    OperatorChoice,
+    as_json,
+    columns_of,
+    read_query,
+)
+from apps.pages.algorithm.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
 from apps.priorities.serving import store
 
 

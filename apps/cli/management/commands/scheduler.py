@@ -13,9 +13,7 @@ from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
-from apps.core.clock import now
-from apps.core.errors import FieldProblem, Invalid
-from apps.onboarding.first_policy_draft import (
+from apps.contrib.onboarding.first_policy_draft import (
     LogFile,
     confirm_log,
     read_tree,
@@ -24,17 +22,25 @@ from apps.onboarding.first_policy_draft import (
     send_log_here,
     use_source,
 )
-from apps.onboarding.models import Beginning
-from apps.onboarding.shadow_setup import FirstPolicy, publish_first_policy
-from apps.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
+from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.contrib.schedulers import services, share_orders
+from apps.contrib.schedulers.models import KNOBS
+from apps.contrib.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
+from apps.contrib.schedulers.selectors import (
+    SchedulerView,
+    get_scheduler,
+    get_shadow,
+    get_share_difference,
+    list_schedulers,
+)
+from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
+from apps.contrib.schedulers.usage_reasons import USAGE_REASONS
+from apps.core.clock import now
+from apps.core.errors import FieldProblem, Invalid
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
-from apps.schedulers import services, share_orders
-from apps.schedulers.models import KNOBS
-from apps.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
-from apps.schedulers.selectors import SchedulerView, get_scheduler, get_shadow, get_share_difference, list_schedulers
-from apps.schedulers.switch_on import SchedulerScope, switch_on
-from apps.schedulers.usage_reasons import USAGE_REASONS
 from apps.usage.models import Import
 from apps.usage.parsers.registry import AUTO
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.analytics.storage_growth import Holding, list_holdings, total
 from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.series.storage_growth import Holding, list_holdings, total
 
 
 class Command(OperatorCommand):

@@ -10,9 +10,9 @@ import orjson
 
 from apps.accounts.actor import COMMAND
 from apps.cli.commands import OperatorCommand
+from apps.contrib.schedulers.waiting import find_waiting
 from apps.core.clock import now
 from apps.priorities.serving import store
-from apps.schedulers.waiting import find_waiting
 
 
 class Command(OperatorCommand):

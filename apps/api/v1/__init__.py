@@ -1,1 +1,0 @@
-"""REST v1, one file a resource, the serializer beside its view."""

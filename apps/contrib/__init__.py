@@ -1,0 +1,1 @@
+"""Plug-ins: whole optional features. The core never imports one."""

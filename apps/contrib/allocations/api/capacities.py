@@ -1,0 +1,130 @@
+"""Capacity: the number of cores of a site in a period."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.contrib.allocations.api.views import READ_WRITE, ReasonFilterSerializer
+from apps.core import clock
+from apps.mapping.permissions import load_visibility
+from apps.policies.allocations import capacities
+from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
+from apps.policies.allocations.records import LONGEST_TEXT
+from apps.policies.models import Capacity
+from apps.web.rest.authentication import Scopes, actor_of
+from apps.web.rest.if_match import if_match_header, require_if_match
+from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
+from apps.web.rest.views import APIView
+
+
+class CapacitySerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="pk")
+    site = serializers.CharField(help_text='"": the whole site')
+    starts_on = serializers.DateField()
+    ends_on = serializers.DateField(allow_null=True, help_text="Last day; null: no end")
+    cores = serializers.FloatField(help_text="Cores of overlapping periods are added")
+    note = serializers.CharField()
+    author = serializers.CharField(source="author_name")
+    created_at = UtcTimeField()
+    etag = serializers.SerializerMethodField(help_text="Value for If-Match")
+
+    def get_etag(self, capacity: Capacity) -> str:
+        return f'"{capacities.tag_of(capacity)}"'
+
+
+class NewCapacitySerializer(serializers.Serializer[Any]):
+    site = serializers.CharField(max_length=128, required=False, default="", allow_blank=True)
+    starts_on = serializers.DateField()
+    ends_on = serializers.DateField(required=False, default=None, allow_null=True)
+    cores = serializers.FloatField(min_value=0, max_value=capacities.MOST_CORES)
+    note = serializers.CharField(max_length=LONGEST_TEXT, required=False, default="", allow_blank=True)
+    reason = serializers.CharField(max_length=LONGEST_TEXT)
+
+
+class ChangedCapacitySerializer(serializers.Serializer[Any]):
+    site = serializers.CharField(max_length=128, required=False, allow_blank=True)
+    starts_on = serializers.DateField(required=False)
+    ends_on = serializers.DateField(required=False, allow_null=True)
+    cores = serializers.FloatField(min_value=0, max_value=capacities.MOST_CORES, required=False)
+    note = serializers.CharField(max_length=LONGEST_TEXT, required=False, allow_blank=True)
+    reason = serializers.CharField(max_length=LONGEST_TEXT)
+
+
+class CapacityListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="list_capacities", responses=list_schema(CapacitySerializer))
+    def get(self, request: Request, policy: str) -> Response:
+        """Capacities by first day and site. Their sum is available for allocation and delivery."""
+        found = capacities.list_capacities(
+            policy_slug=policy, at=clock.now(), actor=actor_of(request), visibility=load_visibility
+        )
+        return list_response(CapacitySerializer(found, many=True).data)
+
+    @extend_schema(operation_id="add_capacity", request=NewCapacitySerializer, responses={201: CapacitySerializer})
+    def post(self, request: Request, policy: str) -> Response:
+        """Record additional cores from one day to another. For managers of the whole policy."""
+        given = read_body(NewCapacitySerializer, request)
+        made = capacities.add_capacity(
+            policy_slug=policy, terms=CapacityTerms(**given), at=clock.now(), actor=actor_of(request)
+        )
+        return _answer(made, 201)
+
+
+class CapacityDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_capacity", responses=CapacitySerializer)
+    def get(self, request: Request, policy: str, capacity: int) -> Response:
+        """One capacity."""
+        return _answer(_found(request, policy, capacity))
+
+    @extend_schema(
+        operation_id="change_capacity",
+        parameters=[if_match_header("the capacity")],
+        request=ChangedCapacitySerializer,
+        responses=CapacitySerializer,
+    )
+    def patch(self, request: Request, policy: str, capacity: int) -> Response:
+        """Change the given fields. Set `ends_on` when a machine is switched off."""
+        _found(request, policy, capacity)
+        tag, given = require_if_match(request, "capacity"), read_body(ChangedCapacitySerializer, request)
+        changed = capacities.change_capacity(
+            policy_slug=policy,
+            capacity_id=capacity,
+            tag=tag,
+            change=CapacityChange(**given),
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+        return _answer(changed)
+
+    @extend_schema(
+        operation_id="remove_capacity",
+        parameters=[if_match_header("the capacity"), ReasonFilterSerializer],
+        responses={204: None},
+    )
+    def delete(self, request: Request, policy: str, capacity: int) -> Response:
+        """Remove a capacity that was entered by mistake. Past periods no longer include it."""
+        _found(request, policy, capacity)
+        tag, given = require_if_match(request, "capacity"), read_query(ReasonFilterSerializer, request)
+        capacities.remove_capacity(
+            policy_slug=policy, capacity_id=capacity, tag=tag, **given, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(status=204)
+
+
+def _found(request: Request, policy: str, capacity: int) -> Capacity:
+    return capacities.get_capacity(
+        policy_slug=policy, capacity_id=capacity, at=clock.now(), actor=actor_of(request), visibility=load_visibility
+    )
+
+
+def _answer(capacity: Capacity, status: int = 200) -> Response:
+    return with_etag(Response(CapacitySerializer(capacity).data, status=status), capacities.tag_of(capacity))

@@ -1,0 +1,137 @@
+"""Core-hours of a pack: allocated and delivered, lent and borrowed, and who held back whom.
+
+`held_back`: for each day on which jobs of entry i waited, its unused entitlement (*missed*) is divided among the
+siblings that used more than theirs, in proportion to what they borrowed:
+
+    held_back[i, j] = Σ_d missed[i, d] · borrowed[j, d] / Σ_k borrowed[k, d]
+
+over days that are visible to the actor for all of these entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from apps.accounts.actor import Actor
+from apps.contrib.notices.statements.selectors import AMOUNTS, Month, lines_of
+from apps.engine.convergence import fairness
+from apps.policies.allocations.records import Period
+from apps.policies.tree.columns import Mask
+from apps.priorities.selectors.allocations import AllocationRow, get_allocation_table
+from apps.priorities.selectors.rows import PolicyView
+from apps.series.daily_series import site_zone
+from apps.series.stored_series import load_series, series_state
+from apps.series.visible_days import as_visible
+
+MOST_ROWS = 200
+_MOST_READ = 5_000  # rows of the core-hour table, including people
+MOST_PAIRS = 20
+_HOUR_S = 3600.0
+_LEAST_CORE_H = 1e-6
+
+Json = dict[str, Any]
+
+
+def allocation_rows(view: PolicyView, i: int, period: Period, actor: Actor, people: Mask) -> Json:
+    """is_cut: there are more groups than listed."""
+    table = get_allocation_table(
+        policy_slug=view.policy.slug,
+        period=period,
+        zone=site_zone(),
+        actor=actor,
+        of=view.tree.uuid(i),
+        limit=_MOST_READ,
+    )
+    rows = [row for row in table.rows if not people[view.tree.index_of_uid(row.entry) or 0]]
+    return {
+        "capacity_core_h": table.capacity_core_h,
+        "rows": [_allocation(row) for row in (table.group, *rows[:MOST_ROWS])],
+        "is_cut": table.next_cursor is not None or len(rows) > MOST_ROWS,
+    }
+
+
+def _allocation(row: AllocationRow) -> Json:
+    names = ("allocated", "due", "expected", "delivered", "remaining")
+    return {
+        "entry_uid": str(row.entry),
+        "path": row.path,
+        **{f"{name}_core_h": getattr(row, f"{name}_core_h") for name in names},
+        "pace": row.pace,
+        "suppressed": row.suppressed,
+    }
+
+
+def balance_rows(view: PolicyView, entries: Sequence[int], months: Sequence[Month]) -> list[Json]:
+    """Monthly statements summed over the months; null for an entry with a hidden month."""
+    lines = lines_of(view, entries, months, series_state(view.policy).first_on)
+    found = []
+    for i in entries:
+        own = [lines[i, month] for month in months]
+        hidden = any(line.is_suppressed for line in own)
+        known = [] if hidden else [line.figures for line in own if line.figures is not None]
+        sums = {f"{name}_core_h": sum(getattr(one, name) for one in known) / _HOUR_S for name in AMOUNTS}
+        found.append(
+            {
+                "entry_uid": str(view.tree.uuid(i)),
+                "path": view.tree.path(i),
+                **(sums if known else dict.fromkeys(sums)),
+                "days": sum(one.n_days for one in known),
+                "missing_days": sum(line.missing_days for line in own),
+                "suppressed": hidden,
+                "rounded": any(line.is_rounded for line in own),
+            }
+        )
+    return found
+
+
+def fairness_among(rows: Sequence[Json]) -> Json | None:
+    """How fair usage was among siblings, by entitlement and demand; None if one is hidden or left out, or without
+    usage.
+
+    Demand is what was used plus what was missed while jobs waited.
+    """
+    known = [row for row in rows if row["used_core_h"] is not None and row["entitled_core_h"]]
+    if len(known) < 2 or any(row["suppressed"] for row in rows) or not any(row["used_core_h"] for row in known):
+        return None
+    entitled, used, missed = (
+        np.array([row[f"{name}_core_h"] for row in known]) for name in ("entitled", "used", "missed")
+    )
+    found = fairness(entitled, used, demand=used + missed)
+    return {
+        "jain": found.jain,
+        "gini": found.gini,
+        "misplaced_percent": found.misplaced_points,
+        "misplaced_with_demand_percent": found.demand_error_points,
+    }
+
+
+def held_back_pairs(view: PolicyView, children: Sequence[int], period: Period) -> list[Json]:
+    """The pairs with the largest amounts, largest first."""
+    if len(children) < 2:
+        return []
+    uids = [view.tree.uuid(i) for i in children]
+    series = load_series(view.policy, uids, from_on=period.starts_on, to_on=period.ends_on)
+    if not series.days.on:
+        return []
+    series, visible = as_visible(series, view=view)
+    is_counted = visible & series.exists & series.competes
+    entitled = series.target * series.peers_used
+    missed = np.where(is_counted & (series.waited_core_s > 0), np.maximum(entitled - series.used, 0.0), 0.0)
+    borrowed = np.where(is_counted, np.maximum(series.used - entitled, 0.0), 0.0)
+    whole = borrowed.sum(axis=0)
+    part = np.divide(borrowed, whole, out=np.zeros_like(borrowed), where=whole > 0)
+    core_h = missed @ part.T / _HOUR_S
+    order = np.argsort(-core_h, axis=None, kind="stable")[:MOST_PAIRS]
+    pairs = [divmod(int(n), len(children)) for n in order]
+    return [
+        {
+            "path": view.tree.path(children[one]),
+            "by_path": view.tree.path(children[other]),
+            "core_h": float(core_h[one, other]),
+        }
+        for one, other in pairs
+        if core_h[one, other] > _LEAST_CORE_H
+    ]

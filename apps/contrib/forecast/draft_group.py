@@ -1,0 +1,193 @@
+"""One group of a draft: its children, the pool that their shares are fractions of, and forecasts of their balance."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Lock
+from uuid import UUID
+
+from cachetools import LRUCache, cached
+
+from apps.contrib.forecast.entry_forecast import (
+    CurvePoint,
+    Outlook,
+    curve_of,
+    forecast_level,
+    needs_hourly_usage,
+    with_target,
+)
+from apps.contrib.forecast.past_usage import load_past, snapshot_key
+from apps.contrib.forecast.selectors import level_state, slack_at
+from apps.engine.explain import Recovery
+from apps.policies.changesets.draft_tree import Place
+from apps.policies.models import Policy
+from apps.policies.tree.columns import Node
+from apps.priorities.metering import has_known_decay, window_of
+from apps.priorities.selectors.draft import DraftRow, DraftView
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+
+DAYS_AHEAD = 30
+DAYS_BACK = 14
+_MOST_CACHED = 16
+
+
+@dataclass(frozen=True, eq=False)
+class MemberForecast:
+    """Forecast of one entry at its present target. so_far: ends of past days, and its fraction of the group then."""
+
+    uid: UUID
+    outlook: Outlook
+    so_far: Sequence[tuple[datetime, float]]
+
+    def curve(self, as_of: datetime) -> Sequence[CurvePoint]:
+        """Return its fraction of the group's usage on each of the next 30 days, independent of drafted shares."""
+        return curve_of(self.outlook, as_of, days=DAYS_AHEAD, n_points=DAYS_AHEAD + 1)
+
+    def back_on_target(self, snapshot: ServedSnapshot, target: float) -> Recovery | None:
+        """Return when it is on this target, if demand continues as in recent days; None if those are unknown."""
+        entry = snapshot.tree.index_of_uid(self.uid) or 0
+        found = with_target(self.outlook, target=target, slack=slack_at(snapshot, entry, target))
+        return found.to_target.middle if found.is_known else None
+
+
+def forecasts_of(policy: Policy, snapshot: ServedSnapshot, uids: Sequence[UUID]) -> Mapping[UUID, MemberForecast]:
+    """Return forecasts for the entries that compete in the snapshot; empty if recent usage is unknown.
+
+    The caller removes hidden entries. Independent of targets, so that it is cached while a user tries shares.
+    """
+    return _forecasts(policy, snapshot, tuple(sorted(uids)))
+
+
+@cached(LRUCache(_MOST_CACHED), key=lambda policy, snapshot, uids: (*snapshot_key(policy, snapshot), uids), lock=Lock())
+def _forecasts(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...]) -> dict[UUID, MemberForecast]:
+    indices = [(uid, i) for uid in uids if (i := snapshot.tree.index_of_uid(uid))]
+    states = [(uid, i, state) for uid, i in indices if (state := level_state(snapshot, i)) is not None]
+    if not states or not has_known_decay(snapshot.settings.window):
+        return {}
+    window = window_of(snapshot.settings.window)
+    pasts = load_past(policy, snapshot, [i for _uid, i, _state in states], hourly=needs_hourly_usage(window))
+    if pasts is None:
+        return {}
+    as_of_s = snapshot.as_of.timestamp()
+    return {
+        uid: MemberForecast(uid, forecast_level(state, past, window, as_of_s=as_of_s), past.past_shares[-DAYS_BACK:])
+        for (uid, _i, state), past in zip(states, pasts, strict=True)
+    }
+
+
+MOST_MEMBERS = 200
+
+
+@dataclass(frozen=True)
+class DraftGroup:
+    """Children of one entry, those with most shares in the revision first, so that the order is stable during edits.
+
+    pool, pool_before: the total that shares are fractions of, in the draft and in the revision. It exceeds the sum of
+    the rows if there are more than 200 children, hidden ones, or entries elsewhere that compete with these. is_closed:
+    the pool is the sum of the children's own shares, so that shares can be moved between them.
+    """
+
+    parent: Node
+    rows: Sequence[DraftRow]
+    pool: float
+    pool_before: float
+    n_left_out: int
+    is_closed: bool
+
+    @property
+    def rest(self) -> float:
+        """Shares of competitors that are not among the rows."""
+        return _rest(self.pool, [row.node.shares or 0.0 for row in self.rows])
+
+    @property
+    def rest_before(self) -> float:
+        return _rest(self.pool_before, [_shares_before(row, self.parent) for row in self.rows])
+
+
+def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
+    """Return the visible children, at most 200."""
+    indices = view.places(parent.uid)
+    chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda child: (-_order(view, child), child.name))
+    sums = view.tree.sum_of(parent.uid)
+    pool = view.tree.pool_of(parent.uid)
+    passes_on = sums.passes_on or (parent.shares is None and parent.parent_uid is not None)
+    return DraftGroup(
+        parent=parent,
+        rows=[view.row(view.tree.node_at(child), position=(k, len(indices))) for k, child in enumerate(chosen, 1)],
+        pool=pool,
+        pool_before=view.tree.pool_before(parent.uid),
+        n_left_out=len(indices) - len(chosen),
+        is_closed=not passes_on,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MemberOutlook:
+    """forecast: None if its usage is hidden, or recent usage is unknown.
+
+    on_target, on_target_before: when it is within tolerance of its target in the draft, and in the revision.
+    """
+
+    row: DraftRow
+    forecast: MemberForecast | None
+    on_target: Recovery | None
+    on_target_before: Recovery | None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupForecast:
+    """Forecasts of a group's rows at present demand; as_of None: nothing has been computed yet."""
+
+    group: DraftGroup
+    as_of: datetime | None
+    members: Sequence[MemberOutlook]
+
+    def instant(self, found: Recovery) -> datetime | None:
+        return None if self.as_of is None or found.in_s is None else self.as_of + timedelta(seconds=found.in_s)
+
+
+def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
+    """Forecast the rows. Entries that the draft adds or moves here have no forecast: they have no usage in
+    this group.
+    """
+    snapshot = view.snapshot
+    if snapshot is None:
+        return GroupForecast(group, None, [MemberOutlook(row, None, None, None) for row in group.rows])
+    known = [row.node.uid for row in group.rows if row.actual is not None and _was_here(row, group.parent)]
+    forecasts = forecasts_of(view.policy, snapshot, known)
+
+    def back(row: DraftRow, target: float | None) -> Recovery | None:
+        found = forecasts.get(row.node.uid)
+        return None if found is None or target is None else found.back_on_target(snapshot, target)
+
+    members = [
+        MemberOutlook(row, forecasts.get(row.node.uid), back(row, row.target), back(row, row.target_before))
+        for row in group.rows
+    ]
+    return GroupForecast(group, snapshot.as_of, members)
+
+
+def _order(view: DraftView, child: Place) -> float:
+    """Sort by shares in the revision, else in the draft."""
+    if child.row is not None:
+        return float(view.base.shares[child.row])
+    node = view.tree.node_at(child)
+    before = view.tree.before(node.uid)
+    return (before or node).shares or 0.0
+
+
+def _was_here(row: DraftRow, parent: Node) -> bool:
+    return row.before is not None and row.before.parent_uid == parent.uid
+
+
+def _shares_before(row: DraftRow, parent: Node) -> float:
+    return (row.before.shares or 0.0) if row.before is not None and _was_here(row, parent) else 0.0
+
+
+def _rest(pool: float, shown: Sequence[float]) -> float:
+    """0 if the difference is only a rounding error."""
+    rest = pool - sum(shown)
+    return rest if rest > 1e-9 * pool else 0.0

@@ -1,0 +1,333 @@
+"""Figures of a forecast: one level's share, and the factor, in the coming days."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import QueryDict
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+
+from apps.contrib.forecast.entry_forecast import CurvePoint, FactorPoint
+from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days
+from apps.core.errors import FieldProblem, Invalid
+from apps.engine.explain import Recovery, RecoveryRange
+from apps.pages.convergence.figures.labels import used_text
+from apps.priorities.sentences import text_of
+from apps.priorities.sentences.numbers import factor as factor_text
+from apps.priorities.sentences.numbers import percent
+from apps.web.figures import axes, traces
+from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, with_changes
+
+
+def factor_figure(found: Forecast) -> Figure | None:
+    """Draw the forecast factor; None where levels decide the order, whose curves show the future."""
+    ahead = found.factor_ahead()
+    if ahead is None:
+        return None
+    title, sentence = _("Factor in the next days"), text_of(list(ahead.messages))
+    if not ahead.points:
+        table = Table(_factor_columns(), (), ())
+        return Figure("factor", title, sentence, (), axes.empty_layout(), table, size="m", empty=sentence, reads=False)
+    first, last = ahead.points[0], ahead.points[-1]
+    at = [axes.moment(timezone.localtime(point.at)) for point in ahead.points]
+    words = [_("factor %(factor)s") % {"factor": factor_text(point.factor)} for point in ahead.points]
+    values = axes.rounded([point.factor for point in ahead.points], 6)
+    return Figure(
+        name="factor",
+        title=title,
+        note=_("1 is served first, 0 last"),
+        sentence=sentence,
+        traces=[
+            traces.forecast(at, values, name=found.account, color="$accent", words=words),
+            traces.end_dot(at[0], values[0] or 0.0, color="$accent"),
+        ],
+        layout={
+            "margin": axes.margin(44, 96, 8, 24),
+            "xaxis": axes.day_axis(timezone.localtime(first.at), timezone.localtime(last.at)),
+            "yaxis": _axis([point.factor for point in ahead.points]),
+        },
+        table=_factor_table(ahead.points),
+        size="m",
+        labels=[EndLabel(last.factor, factor_text(last.factor), color="$accent")],
+        file=f"fairshare_{found.policy.slug}_factor_ahead_rev{found.snapshot.revision}",
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy.name, "account": found.entry_path, "n": found.snapshot.revision},
+    )
+
+
+def _axis(factors: Sequence[float]) -> dict[str, Any]:
+    """Extend the range by a tenth, so that small changes look small."""
+    return axes.number_axis(max(min(factors) - 0.1, 0.0), min(max(factors) + 0.1, 1.04))
+
+
+def _factor_columns() -> tuple[Column, ...]:
+    return (Column(_("Day")), Column(_("Days from now")), Column(_("Factor")))
+
+
+def _factor_table(points: Sequence[FactorPoint]) -> Table:
+    """Today first, like the curve."""
+    return Table(
+        columns=_factor_columns(),
+        rows=[
+            [
+                formats.date_format(timezone.localtime(point.at), "j M, H:i"),
+                str(point.days),
+                factor_text(point.factor),
+            ]
+            for point in points
+        ],
+        raw=[[point.at.isoformat(), point.days, point.factor] for point in points],
+        header=("at", "days", "factor"),
+    )
+
+
+LEVEL, SHARE = "forecast_level", "share"  # query parameters of the page
+_FEW_DAYS = 14  # shorter curves have a point every six hours, longer ones one a day
+_MOST_TYPED = 200
+_STATES = {"over": "$over-mark", "under": "$under-mark", "on": "$level-mark"}
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastOptions:
+    """level: uid of the level to draw, None for the deciding one. share: 0..1, None for the recent one."""
+
+    level: UUID | None = None
+    share: float | None = None
+
+
+def read_forecast(query: QueryDict) -> ForecastOptions:
+    """Parse `?forecast_level=<uid>&share=12.5`, the share in percent. Raises Invalid with the parameter's name."""
+    return ForecastOptions(_level(query.get(LEVEL, "")), read_share(query.get(SHARE, "")))
+
+
+def read_share(text: str) -> float | None:
+    """Parse percent to a fraction 0..1; None for an empty text."""
+    typed = text[:_MOST_TYPED].strip()
+    if not typed:
+        return None
+    try:
+        share = float(typed.replace(",", ".", 1).removesuffix("%")) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:  # also rejects NaN
+        message = _("Enter percent from 0 to 100.")
+        raise Invalid(message, fields=[FieldProblem(SHARE, message)])
+    return share
+
+
+def _level(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        message = _("“%(text)s” is not a level of this account.") % {"text": text[:40]}
+        raise Invalid(message, fields=[FieldProblem(LEVEL, message)]) from None
+
+
+def chosen_level(found: Forecast, options: ForecastOptions) -> ForecastLevel | None:
+    """Return the requested level, else the deciding one, else the deepest known one."""
+    if options.level is not None:
+        for level in found.levels:
+            if level.uid == options.level:
+                return level
+        message = _("This level is not one of %(account)s.") % {"account": found.account}
+        raise Invalid(message, fields=[FieldProblem(LEVEL, message)])
+    return found.shown
+
+
+def forecast_figure(found: Forecast, options: ForecastOptions, query: QueryDict) -> Figure:
+    shown = chosen_level(found, options)
+    title, controls = _("Forecast"), _controls(found, shown, query)
+    if shown is None or shown.outlook is None or shown.target is None or shown.actual is None:
+        message = _("No data for this account yet.") if shown is None else text_of(list(shown.messages))
+        nothing = axes.empty_layout()
+        table = Table(_columns(), (), ())
+        return Figure(
+            "forecast", title, message, (), nothing, table, size="m", controls=controls, empty=message, reads=False
+        )
+    past, ahead = _past(found, shown), _ahead(found, shown)
+    is_deciding = found.deciding is not None and found.levels[found.deciding] is shown
+    note = _("%(name)s, percent of %(parent)s") % {"name": shown.name, "parent": shown.parent_name}
+    first = past[0][0] if past else found.as_of
+    target = shown.target * 100
+    return Figure(
+        name="forecast",
+        title=title,
+        note=_("%(note)s (Main reason)") % {"note": note} if is_deciding else note,
+        sentence=text_of(list(shown.messages)),
+        traces=_traces(found, shown, past, ahead),
+        layout={
+            "margin": axes.margin(34, 158, 8, 24),
+            "xaxis": axes.day_axis(timezone.localtime(first), timezone.localtime(ahead[-1].at)),
+            "yaxis": axes.share_axis([target, *(one.most * 100 for one in ahead), *(part * 100 for _at, part in past)]),
+            "shapes": [_now(found.as_of)],
+        },
+        table=_table(found, shown, past, ahead),
+        size="m",
+        labels=[
+            EndLabel(target, _("target %(target)s") % {"target": percent(shown.target)}, color="$ink"),
+            EndLabel(ahead[-1].likely * 100, _("likely %(part)s") % {"part": percent(ahead[-1].likely)}),
+        ],
+        controls=controls,
+        file=f"fairshare_{found.policy.slug}_forecast_{shown.name}_rev{found.snapshot.revision}",
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy.name, "account": shown.path, "n": found.snapshot.revision},
+    )
+
+
+def _past(found: Forecast, shown: ForecastLevel) -> list[tuple[datetime, float]]:
+    """Past shares over as many days as the curve ahead, at least 7 and at most 28."""
+    back = timedelta(days=min(max(curve_days(shown), 7.0), 28.0))
+    return [(at, part) for at, part in shown.past_shares if found.as_of - back <= at < found.as_of]
+
+
+def _ahead(found: Forecast, shown: ForecastLevel) -> Sequence[CurvePoint]:
+    days = math.ceil(curve_days(shown))
+    n_points = days * (4 if days <= _FEW_DAYS else 1) + 1
+    return shown.curve(found.as_of, days, n_points)
+
+
+def _axis_moment(at: datetime) -> str:
+    return axes.moment(timezone.localtime(at))
+
+
+def _traces(
+    found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
+) -> list[Trace]:
+    """Every line with a read-out has all instants, so that keys move from the past into the forecast."""
+    target, now = float(shown.target or 0.0), float(shown.actual or 0.0)
+    slack = 0.0 if shown.outlook is None else shown.outlook.state.slack
+    at = [_axis_moment(one) for one, _part in past] + [_axis_moment(one.at) for one in ahead]
+    whole = [at[0], at[-1]]
+    x = [_axis_moment(one.at) for one in ahead]
+    past_percent = [part * 100 for _at, part in past] + [now * 100] + [None] * (len(ahead) - 1)
+    likely = [None] * len(past) + [one.likely * 100 for one in ahead]
+    known = [_balance(shown.name, part, target) for _at, part in past] + [_balance(shown.name, now, target)]
+    forecast_text = [""] * (len(past) + 1) + [_forecast_text(one) for one in ahead[1:]]
+    lines = [
+        traces.forecast(at, axes.rounded(likely, 3), name="", color="$level-mark", words=forecast_text),
+        traces.line(
+            at,
+            axes.rounded(past_percent, 3),
+            name="",
+            color=_STATES[state_of(shown)],
+            words=known + [""] * (len(ahead) - 1),
+            width=2,
+        ),
+    ]
+    return [
+        *traces.tolerance(whole, [max(target - slack, 0.0) * 100] * 2, [min(target + slack, 1.0) * 100] * 2),
+        *traces.fan(x, [one.least * 100 for one in ahead], [one.most * 100 for one in ahead]),
+        *traces.fan(x, [one.p25 * 100 for one in ahead], [one.p75 * 100 for one in ahead], is_half=True),
+        traces.target(whole, [target * 100] * 2),
+        *(line | {"hovertemplate": "%{customdata}<extra></extra>"} for line in lines),
+        traces.end_dot(_axis_moment(found.as_of), now * 100, color=_STATES[state_of(shown)]),
+        *_recovery_marks(found, shown),
+    ]
+
+
+def _recovery_marks(found: Forecast, shown: ForecastLevel) -> list[Trace]:
+    """Mark where the band around the target is reached, and a line from the earliest to the latest instant."""
+    marked = marked_recovery(shown)
+    if marked is None or marked[1].middle.in_s is None:
+        return []
+    part, times = marked[0] * 100, marked[1]
+    drawn = [traces.end_dot(_instant(found, times.middle), part, color="$accent")]
+    if times.soonest.in_s is not None and times.latest.in_s is not None:
+        ends = [_instant(found, times.soonest), _instant(found, times.latest)]
+        line = {"color": "$accent", "width": 3}
+        drawn.append(
+            {"type": "scatter", "mode": "lines", "x": ends, "y": [part, part], "line": line, **traces.NO_HOVER}
+        )
+    return drawn
+
+
+def _instant(found: Forecast, one: Recovery) -> str:
+    return _axis_moment(found.as_of + timedelta(seconds=one.in_s or 0.0))
+
+
+def marked_recovery(shown: ForecastLevel) -> tuple[float, RecoveryRange] | None:
+    """Return the edge of the band around the target that the share reaches, and when; None if it doesn't."""
+    outlook = shown.outlook
+    if outlook is None or outlook.state.edge is None or not outlook.to_target.middle.in_s:
+        return None
+    return outlook.state.edge, outlook.to_target
+
+
+def state_of(shown: ForecastLevel) -> str:
+    """Return whether the level is now over, under or on its target."""
+    if shown.outlook is None or shown.outlook.state.edge is None:
+        return "on"
+    return "over" if shown.outlook.state.actual > shown.outlook.state.target else "under"
+
+
+def _balance(name: str, part: float, target: float) -> str:
+    return f"{name}: {used_text(part, target, 'on' if abs(part - target) < 0.0005 else 'off')}"
+
+
+def _forecast_text(one: CurvePoint) -> str:
+    return _("most likely %(likely)s, middle half %(half)s, full range %(all)s") % {
+        "likely": percent(one.likely),
+        "half": _range(one.p25, one.p75),
+        "all": _range(one.least, one.most),
+    }
+
+
+def _range(low: float, high: float) -> str:
+    one, other = percent(low), percent(high)
+    return one if one == other else _("%(first)s to %(last)s") % {"first": one, "last": other}
+
+
+def _now(as_of: datetime) -> dict[str, Any]:
+    at = _axis_moment(as_of)
+    line = {"color": "$line-strong", "width": 1}
+    return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": line}
+
+
+def _columns() -> tuple[Column, ...]:
+    return (
+        Column(_("Day")),
+        Column(_("So far")),
+        Column(_("Most likely")),
+        Column(_("Middle 50 %")),
+        Column(_("Full range")),
+    )
+
+
+def _table(
+    found: Forecast, shown: ForecastLevel, past: Sequence[tuple[datetime, float]], ahead: Sequence[CurvePoint]
+) -> Table:
+    """Oldest first, like the curve; the present is the last past instant."""
+    known = [*past, (found.as_of, float(shown.actual or 0.0))]
+    rows = [[_day(at), percent(part), "", "", ""] for at, part in known]
+    rows += [
+        [_day(one.at), "", percent(one.likely), _range(one.p25, one.p75), _range(one.least, one.most)]
+        for one in ahead[1:]
+    ]
+    raw: list[Sequence[Any]] = [[at.isoformat(), part, *[None] * 5, shown.target] for at, part in known]
+    raw += [
+        [one.at.isoformat(), None, one.likely, one.p25, one.p75, one.least, one.most, shown.target] for one in ahead[1:]
+    ]
+    header = ("at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target")
+    return Table(_columns(), rows, raw, header)
+
+
+def _day(at: datetime) -> str:
+    return formats.date_format(timezone.localtime(at), "j M, H:i")
+
+
+def _controls(found: Forecast, shown: ForecastLevel | None, query: QueryDict) -> list[Control]:
+    """One choice per level, from the root to the account."""
+    levels = [level for level in found.levels if level.target is not None]
+    if len(levels) < 2:
+        return []
+    choices = [
+        Choice(f"level-{level.uid}", level.name, with_changes(query, **{LEVEL: str(level.uid)}), level is shown)
+        for level in levels
+    ]
+    return [Control(_("Levels"), choices)]

@@ -1,0 +1,198 @@
+"""The page of a goal: its form, options compared with their effects, and creating a draft from one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from apps.contrib.forecast.goals import GoalMoved, GoalOption, GoalSolution, Lever
+from apps.contrib.forecast.goals.selectors import get_solution, open_draft_with_option, read_goal
+from apps.core import clock
+from apps.core.errors import Conflict, Invalid, TooOften, status_of
+from apps.pages.charges.adjustments import RESOURCES
+from apps.policies.changesets.drafts import may_edit
+from apps.priorities.selectors.rows import PolicyView, open_view
+from apps.priorities.sentences.numbers import MINUS, number, points_phrase
+from apps.web.shell import lines, presentation
+from apps.web.shell.requests import SeeOther, actor_of
+
+TITLES: dict[Lever, object] = {
+    "shares": gettext_lazy("Change shares"),
+    "unused": gettext_lazy("Siblings give what they leave unused"),
+    "equal": gettext_lazy("All siblings give the same"),
+    "refund": gettext_lazy("Credit usage"),
+    "half_life": gettext_lazy("Change the half-life"),
+}
+_TAKES = {  # labels if the entry has to lose share
+    "unused": gettext_lazy("Siblings over their target get the rest"),
+    "equal": gettext_lazy("All siblings give the same"),
+}
+_MOST_SHOWN = 8
+_WHOLE_H = 10  # shorter durations are shown with decimals
+
+
+@dataclass(frozen=True)
+class DrawnOption:
+    lever: Lever
+    title: str
+    changes: Sequence[str]
+    outcome: str
+    moved: Sequence[tuple[str, str]]  # (path, signed percentage points)
+    n_more: int
+    is_reached: bool
+
+
+def draw(found: GoalSolution, half_life_s: float) -> dict[str, object]:
+    """Template context below the form."""
+    drawn = [_option(found, one, half_life_s) for one in found.options]
+    return {
+        "found": found,
+        "verdict": _verdict(found),
+        "options": drawn,
+        "closest": None if found.closest is None else _option(found, found.closest, half_life_s),
+        "assumptions": assumptions(found),
+        "left_out": [_left_out(one.reason) % {"lever": TITLES[one.lever]} for one in found.left_out],
+    }
+
+
+def assumptions(found: GoalSolution) -> list[str]:
+    return [
+        _("Every account goes on at its mean of the last %(n)s days, whatever its priority; busy days move the result.")
+        % {"n": found.assumes.demand_days},
+        _("A change holds from now on; the result is judged on %(day)s.")
+        % {"day": formats.date_format(found.at, "j M Y, H:i")},
+        _("An entry loses what its target minus its actual share falls by."),
+    ]
+
+
+def _verdict(found: GoalSolution) -> str:
+    shares = presentation.compare_shares(found.without.actual, found.without.target)
+    given = {
+        "name": found.name,
+        "day": formats.date_format(found.by, "j M Y"),
+        "actual": shares.actual,
+        "target": shares.target,
+    }
+    if found.is_reached_already:
+        return _("%(name)s is at its target on %(day)s without a change: %(actual)s of %(target)s.") % given
+    if found.options:
+        return (
+            _("%(name)s can be at its target on %(day)s; without a change it is at %(actual)s of %(target)s.") % given
+        )
+    given["points"] = points_phrase(found.most_lost_points / 100)
+    return _("Not possible by %(day)s if no other entry may lose more than %(points)s.") % given
+
+
+def _option(found: GoalSolution, option: GoalOption, half_life_s: float) -> DrawnOption:
+    takes = bool(option.shares) and option.target < found.without.target
+    title = _TAKES.get(option.lever, TITLES[option.lever]) if takes else TITLES[option.lever]
+    shown = option.moved[:_MOST_SHOWN]
+    shares = presentation.compare_shares(option.actual, option.target)
+    return DrawnOption(
+        lever=option.lever,
+        title=str(title),
+        changes=_changes(option, half_life_s),
+        outcome=_("%(actual)s of a target of %(target)s; largest loss %(points)s.")
+        % {
+            "actual": shares.actual,
+            "target": shares.target,
+            "points": points_phrase(option.most_lost_points / 100),
+        },
+        moved=[(one.entry, signed_points(one)) for one in shown],
+        n_more=len(option.moved) - len(shown),
+        is_reached=option.is_reached,
+    )
+
+
+def _changes(option: GoalOption, half_life_s: float) -> list[str]:
+    if option.refund_h is not None and option.resource is not None:
+        amount = number(option.refund_h, 0 if option.refund_h >= _WHOLE_H else 1)
+        return [f"{amount} {dict(RESOURCES)[option.resource]}"]
+    if option.half_life_s is not None:
+        before = presentation.duration(half_life_s)
+        return [f"{before} → {presentation.duration(option.half_life_s)}"]
+    return [
+        f"{one.name}: {presentation.shares(one.before)} → {presentation.shares(one.after)}"
+        for one in option.shares[:_MOST_SHOWN]
+    ]
+
+
+def signed_points(one: GoalMoved) -> str:
+    """Percentage points with sign: +0.8, −1.2."""
+    shown = number(abs(one.points), 1)
+    return shown if float(f"{one.points:.1f}") == 0 else f"{'+' if one.points > 0 else MINUS}{shown}"
+
+
+def _left_out(reason: str) -> str:
+    if reason == "no_half_life":
+        return _("%(lever)s: the decay function has none.")
+    return _("%(lever)s: its effect on entries that you may not see isn’t shown.")
+
+
+_NAMES = ("by", "most_lost", "least_target", "most_target")
+_USUAL_DAYS = 21
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def goal(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """`?by=`, `?most_lost=`, `?least_target=` and `?most_target=`. POST with `lever` creates a draft of that option."""
+    view = open_view(policy_slug=policy, actor=actor_of(request))
+    i = view.require(uid)
+    given = request.POST if request.method == "POST" else request.GET
+    if "by" not in given:
+        return _show(request, view, i, {})
+    try:
+        requested = read_goal({name: given.get(name, "") for name in _NAMES}, entry=uid, today=_today())
+        if request.method == "POST":
+            lever = request.POST.get("lever", "")
+            draft = open_draft_with_option(
+                policy_slug=policy, goal=requested, lever=lever, actor=actor_of(request), at=clock.now()
+            )
+            messages.success(request, _("Added to the draft."))
+            return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))
+        found = get_solution(policy_slug=policy, goal=requested, actor=actor_of(request))
+        context = draw(found, float(view.settings.window.get("half_life_s") or 0))
+    except (Invalid, Conflict, TooOften) as error:
+        by_field = {one.where: one.message for one in error.fields}
+        refusal = "" if set(by_field) & set(_NAMES) else by_field.get("entry", error.message)
+        return _show(
+            request, view, i, {"errors": by_field, "refusal": refusal, "code": error.code}, status=status_of(error)
+        )
+    return _show(request, view, i, context)
+
+
+def _today() -> Any:
+    return timezone.localtime(clock.now()).date()
+
+
+def _show(
+    request: HttpRequest, view: PolicyView, i: int, context: dict[str, Any], *, status: int = 200
+) -> HttpResponse:
+    entry, slug = view.row(i), view.policy.slug
+    given = request.POST if request.method == "POST" else request.GET
+    usual = {"by": (_today() + timedelta(days=_USUAL_DAYS)).isoformat(), "most_lost": "1"}
+    tree, url = reverse("dashboard:policy", kwargs={"policy": slug}), lines.entry_url(slug, entry.uid, entry.name)
+    values = {name: given.get(name, usual.get(name, "")) for name in _NAMES}
+    whole = {
+        "policy": slug,
+        "uid": entry.uid,
+        "entry": entry,
+        "entry_url": url,
+        "values": values,
+        "may_draft": may_edit(view.policy, view.actor, view.now),
+        "crumbs": [{"label": view.policy.name, "url": tree}, {"label": entry.name, "url": url}, {"label": _("Goal")}],
+        **context,
+    }
+    return render(request, "contrib/forecast/goals/goal.html", whole, status=status)

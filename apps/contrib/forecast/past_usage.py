@@ -1,0 +1,339 @@
+"""Past usage of the entries on one path and of their competitors, from the daily series or from usage buckets.
+
+By day for the pace, by hour for windows that need it, and the fraction of its group that each entry had at the end of
+each day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache, cached
+from django.db import connection
+
+from apps.accounts.request_cache import once_per_request
+from apps.engine import decay
+from apps.engine.algorithms.inputs import prepare
+from apps.engine.explain import History
+from apps.mapping.rules.resolver import place_accounts
+from apps.policies.models import Entry, Policy
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.stored import TreeColumns
+from apps.priorities.metering import HOUR_S, weighted_amounts, window_of
+from apps.priorities.recompute.pipeline import Inputs, load_inputs
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.series.daily_series import DailySeries, site_zone
+from apps.series.stored_series import load_series
+from apps.usage.arrays import OpenRecords
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+PACE_DAYS = 28
+DAY_S = 86_400
+_LEAST_HOURS = 6  # known hours, for a day to be included in the pace
+
+
+@dataclass(frozen=True, eq=False)
+class LevelPast:
+    """Past usage of one level in the policy's metric, without decay. own_daily, group_daily: (days,), oldest first, at
+    most 28.
+
+    history: by hour, if requested. past_shares: instants, and the entry's fraction of its group then.
+    """
+
+    own_daily: F8
+    group_daily: F8
+    past_shares: Sequence[tuple[datetime, float]]
+    history: History | None = None
+
+
+@dataclass(frozen=True)
+class PlaceInSeries:
+    """An entry and the group in which it competes now. above: the entry above the group; None for the root.
+
+    spans: revisions from (included) to (excluded, None: now) during which it was a child of its present parent.
+    """
+
+    uid: UUID
+    above: UUID | None = None
+    spans: Sequence[tuple[int, int | None]] = ((0, None),)
+
+    def was_there(self, revision: npt.NDArray[np.int32]) -> Mask:
+        """Whether it was a child of its present parent in each revision."""
+        inside = np.zeros(len(revision), np.bool_)
+        for since, until in self.spans:
+            inside |= (revision >= since) & (True if until is None else revision < until)
+        return inside
+
+
+def from_series(
+    series: DailySeries, places: Sequence[PlaceInSeries], *, as_of: datetime, hourly: bool
+) -> list[LevelPast]:
+    """Return one level for each place from the built days that ended by `as_of`.
+
+    The pace is estimated from the days on which the entry competed in its present group: on others it has no share.
+    """
+    rows = {uid: row for row, uid in enumerate(series.uids)}
+    is_past = series.days.ends_s <= as_of.timestamp()
+    had_usage = np.cumsum(series.days.root_used > 0) > 0  # from the first recorded usage on
+    recent = np.flatnonzero(is_past & had_usage)[-PACE_DAYS:]
+    found = []
+    for place in places:
+        row = rows.get(place.uid)
+        if row is None:
+            found.append(LevelPast(np.zeros(0), np.zeros(0), ()))
+            continue
+        competed = series.competes[row] & place.was_there(series.days.revision)
+        own, group = series.used[row], series.peers_used[row]
+        last = recent[competed[recent]]
+        past_shares = [
+            (datetime.fromtimestamp(float(series.days.ends_s[day]), UTC), float(series.decayed[row][day] / whole))
+            for day in last.tolist()
+            if (whole := series.peers_decayed[row][day]) > 0
+        ]
+        history = None
+        if hourly:
+            above = series.days.root_used if place.above is None else series.used[rows[place.above]]
+            whole_group = np.where(competed, group, above)
+            history = _to_hours(
+                series.days.ends_s[is_past], np.where(competed, own, 0.0)[is_past], whole_group[is_past]
+            )
+        found.append(LevelPast(own[last], group[last], past_shares, history))
+    return found
+
+
+def _to_hours(ends_s: F8, own: F8, group: F8) -> History:
+    """Spread daily usage evenly over hours."""
+    starts_s = (ends_s[:, None] - HOUR_S * np.arange(24, 0, -1)).ravel()
+    return History(starts_s, np.repeat(own / 24, 24), np.repeat(group / 24, 24))
+
+
+def from_buckets(
+    inputs: Inputs, tree: TreeColumns, settings: PolicySettings, chain: Sequence[int], *, hourly: bool
+) -> list[LevelPast]:
+    """Return one level for each entry of `chain` from hourly usage; running jobs are included as the policy's approach
+    says.
+    """
+    entry, _joins = place_accounts(tree, inputs.rules, inputs.known, inputs.account_keys)
+    rows = _usage_rows(inputs, settings)
+    if not len(rows.hour_s):
+        return [LevelPast(np.zeros(0), np.zeros(0), ()) for _ in chain]
+    prepared = prepare(tree.engine_tree())
+    code, scopes = tree.effective_scopes(local=inputs.local_only)
+    as_of_s = inputs.as_of.timestamp()
+    first_s = float(rows.hour_s.min())
+    found = []
+    for i in chain:
+        scope, narrowed = scopes[int(code[max(int(prepared.fairshare_parent[i]), 0)])]
+        is_counted = rows.in_scope(inputs, scope, narrowed, settings)
+        sums = []
+        for inside in (_subtrees(tree, [i]), _subtrees(tree, competitors(tree, i))):
+            is_in = np.where(entry >= 0, inside[np.maximum(entry, 0)], False)
+            mine = is_counted & is_in[rows.account]
+            place = ((rows.hour_s[mine] - first_s) // HOUR_S).astype(np.int64)
+            n_hours = int((as_of_s - first_s) // HOUR_S) + 1
+            sums.append(np.bincount(place, weights=rows.amount[mine], minlength=n_hours).astype(np.float64))
+        hours = History(first_s + HOUR_S * np.arange(len(sums[0]), dtype=np.float64), sums[0], sums[1])
+        found.append(_level_of(hours, window_of(settings.window), as_of_s, hourly=hourly))
+    return found
+
+
+def competitors(tree: TreeColumns, i: int) -> list[int]:
+    """List the entries that compete for the same shares, itself included; empty for one that doesn't compete."""
+    contest, entry_of, seat, _ = tree.engine_tree().competition
+    at = int(seat[i])
+    if int(entry_of[at]) != i or not at:
+        return []
+    above = int(contest.parent[at])
+    first = int(contest.first_child[above])
+    group: list[int] = entry_of[first : first + int(contest.child_count[above])].tolist()
+    return group
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of hourly usage. is_running: usage of a job that is still running."""
+
+    hour_s: F8
+    account: I8
+    source_id: I8
+    amount: F8
+    is_running: Mask
+
+    def in_scope(self, inputs: Inputs, scope: str, narrowed: Sequence[str], settings: PolicySettings) -> Mask:
+        ids = [source.id for source in inputs.sources if source.is_in(scope, narrowed)]
+        is_counted: Mask = np.isin(self.source_id, ids)
+        return is_counted if settings.approach[scope] != "historical" else is_counted & ~self.is_running
+
+
+def _usage_rows(inputs: Inputs, settings: PolicySettings) -> _Rows:
+    usage, opened = inputs.usage, inputs.opened
+    amount = weighted_amounts(usage, metric=settings.metric, classes=inputs.classes)
+    rate = weighted_amounts(opened, metric=settings.metric, classes=inputs.classes)
+    job, hour_s, seconds = _running_hours(opened, inputs.as_of.timestamp())
+    accounts = np.concatenate([usage.account_id, opened.account_id[job]])
+    return _Rows(
+        np.concatenate([usage.hour_epoch.astype(np.float64), hour_s]),
+        np.searchsorted(inputs.account_ids, accounts),
+        np.concatenate([usage.source_id, opened.source_id[job]]),
+        np.concatenate([amount, rate[job] * seconds]),
+        np.concatenate([np.zeros(len(amount), np.bool_), np.ones(len(job), np.bool_)]),
+    )
+
+
+def _running_hours(opened: OpenRecords, as_of_s: float) -> tuple[I8, F8, F8]:
+    """Split running jobs into hours: index of the job, start of the hour, and seconds the job ran in it."""
+    start_s = np.where(opened.is_running & (opened.start_epoch < as_of_s), opened.start_epoch, as_of_s)
+    start_s = np.maximum(start_s, as_of_s - 400 * DAY_S)  # longer than any job runs, to bound the number of rows
+    first = np.floor(start_s / HOUR_S)
+    n_hours = np.maximum(np.ceil(as_of_s / HOUR_S) - first, 0).astype(np.int64) * (start_s < as_of_s)
+    job = np.repeat(np.arange(len(start_s)), n_hours)
+    within = np.arange(int(n_hours.sum())) - np.repeat(np.cumsum(n_hours) - n_hours, n_hours)
+    hour_s = (first[job] + within) * HOUR_S
+    seconds = np.minimum(as_of_s, hour_s + HOUR_S) - np.maximum(start_s[job], hour_s)
+    return job, hour_s, np.maximum(seconds, 0.0)
+
+
+def _subtrees(tree: TreeColumns, entries: Sequence[int]) -> Mask:
+    """Mask of these entries and everything below them."""
+    inside = np.zeros(len(tree), dtype=np.bool_)
+    inside[list(entries)] = True
+    for level in tree.engine_tree().levels:
+        inside[level.lo : level.hi] |= inside[tree.parent[level.lo : level.hi]]
+    return inside
+
+
+def _level_of(hours: History, window: decay.Window, as_of_s: float, *, hourly: bool) -> LevelPast:
+    own, group = _daily(hours, as_of_s)
+    past_shares = []
+    for days_ago in range(PACE_DAYS, 0, -1):
+        then_s = as_of_s - days_ago * DAY_S
+        weight = decay.bucket_weights(hours.hour_start_s, then_s, window)
+        whole = float(weight @ hours.group_usage)
+        if whole > 0:
+            past_shares.append((datetime.fromtimestamp(then_s, UTC), float(weight @ hours.own_usage) / whole))
+    return LevelPast(own, group, past_shares, hours if hourly else None)
+
+
+def _daily(hours: History, as_of_s: float) -> tuple[F8, F8]:
+    """Sum the last 28 periods of 24 hours, oldest first. An incomplete first one is extrapolated, or dropped if too
+    short.
+    """
+    start_s = np.asarray(hours.hour_start_s)
+    day = (np.maximum(as_of_s - (start_s + HOUR_S), 0.0) // DAY_S).astype(np.int64)
+    n_days = int(day.max(initial=0)) + 1
+    covered_h = np.bincount(day, minlength=n_days)
+    chosen = day < PACE_DAYS
+    sums = [
+        np.bincount(day[chosen], weights=amount[chosen], minlength=min(n_days, PACE_DAYS))
+        for amount in (hours.own_usage, hours.group_usage)
+    ]
+    if n_days <= PACE_DAYS and n_days > 1:
+        first_day_h = int(covered_h[n_days - 1])
+        if first_day_h < _LEAST_HOURS:
+            sums = [amount[:-1] for amount in sums]
+        elif first_day_h < 24:
+            for amount in sums:
+                amount[-1] *= 24 / first_day_h
+    own, group = (amount[::-1].astype(np.float64) for amount in sums)
+    return own, group
+
+
+def oldest_needed_at(settings: PolicySettings, as_of: datetime) -> datetime | None:
+    """Return the instant before which usage has no effect on the last 28 days; None if there is no limit."""
+    reach_s = window_of(settings.window).reach_s
+    try:
+        return None if reach_s is None else as_of - timedelta(days=PACE_DAYS, seconds=reach_s + 2 * HOUR_S)
+    except OverflowError:
+        return None
+
+
+MOST_BUCKETS = 200_000  # that are read during a request
+_MOST_CACHED = 4
+_MOST_DAYS = 3_650
+_LATEST_S = 3 * DAY_S  # a series that ends earlier doesn't cover the last days
+_BEGINNING = datetime(1900, 1, 1, tzinfo=UTC)
+_COUNT = """
+SELECT count(*) FROM (SELECT FROM usage_bucket WHERE hour_at >= %s AND hour_at < %s LIMIT %s) buckets
+"""
+
+
+def load_past(
+    policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], *, hourly: bool
+) -> list[LevelPast] | None:
+    """Return one level for each entry of `chain`; None without usage by day. Cached for the request.
+
+    Where hours are requested, buckets are preferred as long as they are few, because the series spreads days evenly.
+    """
+    key = ("past usage", id(snapshot), *chain, hourly)
+    # The snapshot is cached with it and so kept alive: its id stays unique.
+    return once_per_request(key, lambda: (snapshot, _load_past(policy, snapshot, chain, hourly)))[1]
+
+
+def _load_past(policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool) -> list[LevelPast] | None:
+    prefers_hours = hourly and load_snapshot_inputs(policy, snapshot) is not None
+    found = None if prefers_hours else _from_stored_series(policy, snapshot, chain, hourly)
+    if found is not None:
+        return found
+    inputs = load_snapshot_inputs(policy, snapshot)
+    if inputs is None:
+        return None
+    return from_buckets(inputs, snapshot.tree, snapshot.settings, chain, hourly=hourly)
+
+
+def _from_stored_series(
+    policy: Policy, snapshot: ServedSnapshot, chain: Sequence[int], hourly: bool
+) -> list[LevelPast] | None:
+    """Return None if the series isn't built up to the last days."""
+    as_of = snapshot.as_of
+    reach_s = window_of(snapshot.settings.window).reach_s if hourly else 0.0
+    days = _MOST_DAYS if reach_s is None else min(int(reach_s // DAY_S) + 1, _MOST_DAYS)
+    places = _places(policy, snapshot.tree, chain)
+    uids = list(dict.fromkeys(uid for place in places for uid in (place.uid, place.above) if uid is not None))
+    to_on = as_of.astimezone(site_zone()).date()
+    series = load_series(policy, uids, from_on=to_on - timedelta(days=max(days, PACE_DAYS) + 1), to_on=to_on)
+    ended = series.days.ends_s[series.days.ends_s <= as_of.timestamp()]
+    if not len(ended) or float(ended[-1]) < as_of.timestamp() - _LATEST_S:
+        return None
+    return from_series(series, places, as_of=as_of, hourly=hourly)
+
+
+def _places(policy: Policy, tree: TreeColumns, chain: Sequence[int]) -> list[PlaceInSeries]:
+    above = prepare(tree.engine_tree()).fairshare_parent
+    uids = [tree.uuid(i) for i in chain]
+    spans: dict[tuple[UUID, UUID | None], list[tuple[int, int | None]]] = {}
+    versions = Entry.objects.filter(policy=policy, uid__in=uids).values_list("uid", "parent_uid", "since", "until")
+    for uid, parent_uid, since, until in versions:
+        spans.setdefault((uid, parent_uid), []).append((since, until))
+    return [
+        PlaceInSeries(
+            uid,
+            tree.uuid(int(above[i])) if above[i] > 0 else None,
+            spans.get((uid, tree.uuid(max(int(tree.parent[i]), 0))), ((0, None),)),
+        )
+        for uid, i in zip(uids, chain, strict=True)
+    ]
+
+
+def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
+    """Cache key of one computed snapshot, which never changes."""
+    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+
+
+@cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())
+def load_snapshot_inputs(policy: Policy, snapshot: ServedSnapshot) -> Inputs | None:
+    """Load the inputs of a snapshot with 28 more days before its window; None if there are too many buckets."""
+    since = oldest_needed_at(snapshot.settings, snapshot.as_of)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, [since or _BEGINNING, snapshot.as_of, MOST_BUCKETS + 1])
+        if int(cursor.fetchone()[0]) > MOST_BUCKETS:
+            return None
+    found = load_inputs(policy, as_of=snapshot.as_of, from_at=since or _BEGINNING, metrics=[snapshot.settings.metric])
+    return replace(found, tree=snapshot.tree, settings=snapshot.settings)

@@ -1,0 +1,25 @@
+"""Routes of this feature: pages, fragments, and REST."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from apps.contrib.forecast import goal_views as goals
+from apps.contrib.forecast import views as forecast
+from apps.contrib.forecast.api import forecasts
+from apps.contrib.forecast.api import goals as goals_api
+
+_POLICY = "policies/<slug:policy>"
+
+
+urlpatterns: list[URLPattern] = [
+    path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
+    path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
+    path("policy/<slug:policy>/goal/<uuid:uid>/", goals.goal, name="goal"),
+]
+rest: list[URLPattern] = [
+    path(f"{_POLICY}/forecast", forecasts.ForecastView.as_view(), name="forecast"),
+    path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
+    path(f"{_POLICY}/goal", goals_api.GoalView.as_view(), name="goal"),
+    path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
+]

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from apps.core.plugins import PluginConfig
+
+
+class NoticesConfig(PluginConfig):
+    name = "apps.contrib.notices"
+    label = "notices"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_migrate
+
+        from apps.contrib.notices import digests, webhook_calls, webhooks
+        from apps.contrib.notices.rules import make_site_rules
+        from apps.runs.kinds import register
+
+        register(webhooks.RUN_KIND, webhook_calls.run_calls, is_outgoing=True)
+        register(digests.RUN_KIND, digests.run_mails, is_outgoing=True)
+        post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")

@@ -1,0 +1,92 @@
+"""Notices as rows of a page: icon, text, and link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.contrib.notices.models import Notice
+from apps.contrib.notices.selectors import NoticeLine
+from apps.web.shell import lines, presentation
+
+ICONS = {"info": "info-circle", "warn": "alert-triangle", "bad": "alert-octagon"}
+BADGES = {"info": "", "warn": "warn", "bad": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNotice:
+    id: int
+    kind: str
+    text: str
+    title: str
+    url: str
+    icon: str
+    css: str
+    level: str
+    place: str
+    since: str
+    opened_at: datetime
+    closed_at: datetime | None
+    is_unread: bool
+    snoozed_until: datetime | None
+
+
+def draw(line: NoticeLine, now: datetime) -> DrawnNotice:
+    notice = line.notice
+    return DrawnNotice(
+        id=notice.pk,
+        kind=notice.kind,
+        text=line.sentence.text,
+        title=str(line.kind.title),
+        url=url_of(line),
+        icon=ICONS[notice.level],
+        css=BADGES[notice.level],
+        level=str(Notice.Level(notice.level).label),
+        place=notice.policy.name if notice.policy else notice.source.name if notice.source else "",
+        since=presentation.age(presentation.seconds_between(notice.opened_at, now)),
+        opened_at=notice.opened_at,
+        closed_at=notice.closed_at,
+        is_unread=line.is_unread,
+        snoozed_until=line.snoozed_until,
+    )
+
+
+def url_of(line: NoticeLine) -> str:
+    """URL of the page that a notice is about; empty if it no longer exists."""
+    notice, facts = line.notice, line.notice.facts
+    policy = notice.policy.slug if notice.policy else ""
+    if line.kind.leads_to == "entry" and notice.entry_uid:
+        return lines.entry_url(policy, notice.entry_uid, str(facts.get("name", "")))
+    given: dict[str, dict[str, Any]] = {
+        "source": {"slug": facts.get("slug")},
+        "change": {"change_set": facts.get("change_set")},
+        "allocations": {"policy": policy},
+        "mappings": {"policy": policy},
+        "members": {"policy": policy, "uid": notice.entry_uid},
+        "algorithm": {"policy": policy},
+        "scheduler": {"name": facts.get("scheduler")},
+        "federation-mount": {"mount": facts.get("mount")},
+        "federation-subscription": {"subscription_id": facts.get("subscription")},
+    }
+    remote = "federation-subscription" if facts.get("is_usage") else "federation-mount"
+    route = {"change_set": "change", "remote": remote}.get(line.kind.leads_to, line.kind.leads_to)
+    try:
+        return reverse(f"dashboard:{route}", kwargs=given.get(route, {}))
+    except NoReverseMatch:
+        return ""
+
+
+def headline(n_open: int, n_unread: int) -> str:
+    if not n_open:
+        return _("No open notices")
+    words = {"n": presentation.count(n_open), "unread": presentation.count(n_unread)}
+    if n_unread:
+        text = ngettext("%(n)s open notice, %(unread)s unread", "%(n)s open notices, %(unread)s unread", n_open)
+    else:
+        text = ngettext("%(n)s open notice", "%(n)s open notices", n_open)
+    return text % words

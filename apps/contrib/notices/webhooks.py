@@ -1,0 +1,254 @@
+"""Managing webhooks: create, change, test, turn on or off, remove. A secret is shown once.
+
+A webhook sends what its owner may see, so it is the owner's alone: others who manage its place may turn it off and
+remove it, and learn the host of its URL.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts import audit_log as audit
+from apps.accounts.actor import Actor
+from apps.accounts.sign_in.sealing import seal
+from apps.contrib.notices.kinds import is_kind
+from apps.contrib.notices.models import Delivery, Webhook
+from apps.contrib.notices.places import Place, may_set, require_place
+from apps.core.addresses import Refused, target_of
+from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooOften
+from apps.policies.tree.stored import load_tree
+from apps.runs.services import enqueue_run
+
+PURPOSE = "webhook"
+RUN_KIND = "notice_calls"
+MOST = 50  # webhooks of one owner
+LOGGED = 50
+MOST_TESTS, TESTED_WITHIN = 5, timedelta(minutes=1)  # of the webhooks of one owner
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookLine:
+    """path: "/" for a whole policy, "" for the site. host: the only part of the URL that other readers see."""
+
+    webhook: Webhook
+    host: str
+    path: str
+
+
+def list_webhooks(*, at: datetime, actor: Actor) -> list[WebhookLine]:
+    """Webhooks at places where the actor may set rules, and the actor's own."""
+    found = Webhook.objects.select_related("policy", "owner").order_by("name", "pk")
+    return [_line(each) for each in found if _may_manage(each, at, actor)]
+
+
+def get_webhook(*, id: int, at: datetime, actor: Actor) -> WebhookLine:
+    found = Webhook.objects.select_related("policy", "owner").filter(pk=id).first() if 0 < id < 2**63 else None
+    if found is None or not _may_manage(found, at, actor):
+        raise NotFound(f"There is no webhook {id}.")
+    return _line(found)
+
+
+def list_deliveries(*, id: int, at: datetime, actor: Actor) -> list[Delivery]:
+    """Deliveries with their results, newest first."""
+    line = get_webhook(id=id, at=at, actor=actor)
+    return list(line.webhook.deliveries.select_related("notice").order_by("-pk")[:LOGGED])
+
+
+def make_webhook(
+    *, name: str, url: str, place: Place, kinds: Sequence[str], at: datetime, actor: Actor
+) -> tuple[Webhook, str]:
+    """Create a webhook; returns it with its secret, which is not shown again.
+
+    Raises:
+        Invalid: a URL that this site doesn't connect to, or another wrong field.
+        NotAllowed: an entry of another manager.
+    """
+    owner = actor.user
+    if owner is None or actor.token is not None:
+        raise NotAllowed("A webhook sends what its owner may see: sign in.", code="session_only")
+    require_place(place, at, actor)
+    given = _checked(name, url, kinds)
+    secret = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        if Webhook.objects.filter(owner=owner).count() >= MOST:
+            raise Conflict(f"You have {MOST} webhooks, the most allowed: remove one first.")
+        made = Webhook.objects.create(
+            **given,
+            secret=seal(PURPOSE, secret),
+            policy=place.policy,
+            entry_uid=place.entry_uid,
+            owner=owner,
+            queued_until=at,
+            created_at=at,
+        )
+        _note("webhook.made", made, at, actor)
+    return made, secret
+
+
+def change_webhook(
+    *, id: int, version: int, name: str, url: str, kinds: Sequence[str], at: datetime, actor: Actor
+) -> Webhook:
+    """Change name, URL or kinds, as the owner."""
+    given = _checked(name, url, kinds)
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        require_owner(found, actor)
+        for field, value in given.items():
+            setattr(found, field, value)
+        _save(found)
+        _note("webhook.changed", found, at, actor)
+    return found
+
+
+def switch_webhook(*, id: int, version: int, is_on: bool, at: datetime, actor: Actor) -> Webhook:
+    """On, by the owner: events from now on are sent, not those of the time it was off. Off: waiting deliveries are
+    cancelled.
+    """
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        if is_on:
+            require_owner(found, actor)
+        if found.is_on != is_on:
+            found.is_on, found.off_because, found.n_failed, found.queued_until = is_on, "", 0, at
+            _save(found)
+            drop_waiting(found, at)
+            _note("webhook.turned_on" if is_on else "webhook.turned_off", found, at, actor)
+    return found
+
+
+def renew_secret(*, id: int, version: int, at: datetime, actor: Actor) -> tuple[Webhook, str]:
+    """Replace the secret, as the owner; returns the webhook with the new one."""
+    secret = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        require_owner(found, actor)
+        found.secret = seal(PURPOSE, secret)
+        _save(found)
+        _note("webhook.secret_renewed", found, at, actor)
+    return found, secret
+
+
+def remove_webhook(*, id: int, version: int, at: datetime, actor: Actor) -> None:
+    with transaction.atomic():
+        found = _locked(id, version, at, actor)
+        _note("webhook.removed", found, at, actor)
+        found.delete()
+
+
+def send_test(*, id: int, at: datetime, actor: Actor) -> Delivery:
+    """Send a test delivery immediately, as the owner.
+
+    Raises:
+        Conflict: one is on its way (`test_waits`).
+        TooOften: too many tests of the owner's webhooks.
+    """
+    with transaction.atomic():
+        found = Webhook.objects.select_for_update(no_key=True).get(pk=get_webhook(id=id, at=at, actor=actor).webhook.pk)
+        require_owner(found, actor)
+        if found.deliveries.filter(event=Delivery.Event.TEST, state=Delivery.State.WAITING).exists():
+            raise Conflict("A test is on its way already.", code="test_waits")
+        tests = Delivery.objects.filter(webhook__owner=found.owner_id, event=Delivery.Event.TEST)
+        if tests.filter(created_at__gt=at - TESTED_WITHIN).count() >= MOST_TESTS:
+            raise TooOften(f"At most {MOST_TESTS} tests a minute: wait a moment.", code="too_many_tests")
+        made = Delivery.objects.create(webhook=found, event=Delivery.Event.TEST, news_at=at, due_at=at, created_at=at)
+        _note("webhook.tested", found, at, actor)
+        enqueue_run(kind=RUN_KIND, subject="site", at=at)
+    return made
+
+
+def drop_waiting(webhook: Webhook, at: datetime) -> None:
+    waiting = webhook.deliveries.filter(state=Delivery.State.WAITING)
+    waiting.update(state=Delivery.State.DROPPED, ended_at=at)
+
+
+def _locked(id: int, version: int, at: datetime, actor: Actor) -> Webhook:
+    seen = get_webhook(id=id, at=at, actor=actor).webhook
+    found = (
+        Webhook.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("policy", "owner")
+        .filter(pk=seen.pk)
+        .first()
+    )
+    if found is None or found.version != version:
+        raise Stale("Another person changed this webhook: check it again.")
+    return found
+
+
+def _save(webhook: Webhook) -> None:
+    webhook.version += 1
+    webhook.save()
+
+
+def is_owner(webhook: Webhook, actor: Actor) -> bool:
+    return actor.token is None and actor.user is not None and webhook.owner_id == actor.user.pk
+
+
+def require_owner(webhook: Webhook, actor: Actor) -> None:
+    if not is_owner(webhook, actor):
+        raise NotAllowed(
+            "This webhook sends what its owner may see, so only the owner changes it. You may turn it off or remove it."
+        )
+
+
+def _may_manage(webhook: Webhook, at: datetime, actor: Actor) -> bool:
+    if actor.token is not None:
+        return False
+    return is_owner(webhook, actor) or may_set(Place(policy=webhook.policy, entry_uid=webhook.entry_uid), at, actor)
+
+
+def _line(webhook: Webhook) -> WebhookLine:
+    return WebhookLine(webhook, host_of(webhook.url), path_of(webhook))
+
+
+def host_of(url: str) -> str:
+    """The visible part of a URL: those of chat programs have a secret in their path."""
+    try:
+        return target_of(url).host
+    except Refused:
+        return "?"
+
+
+def path_of(webhook: Webhook) -> str:
+    if webhook.policy is None:
+        return ""
+    if webhook.entry_uid is None:
+        return "/"
+    tree = load_tree(webhook.policy)
+    i = tree.index_of_uid(webhook.entry_uid)
+    return "?" if i is None else tree.path(i)
+
+
+def _checked(name: str, url: str, wanted: Sequence[str]) -> dict[str, Any]:
+    problems = []
+    clean = " ".join(name.split())
+    if not clean or len(clean) > 128 or not clean.isprintable():
+        problems.append(FieldProblem("name", "is needed: up to 128 printable characters"))
+    try:
+        target_of(url)
+    except Refused as error:
+        problems.append(FieldProblem("url", error.message))
+    problems += [FieldProblem("kinds", f"{each[:40]!r} is no kind of notice") for each in wanted if not is_kind(each)]
+    if problems:
+        raise Invalid(f"{problems[0].where}: {problems[0].message}", fields=problems)
+    return {"name": clean, "url": url, "kinds": sorted(set(wanted))}
+
+
+def _note(verb: str, webhook: Webhook, at: datetime, actor: Actor) -> None:
+    details: Mapping[str, Any] = {"webhook": webhook.pk, "host": host_of(webhook.url), "kinds": webhook.kinds}
+    uid: UUID | None = webhook.entry_uid
+    audit.record(
+        actor=actor,
+        verb=verb,
+        at=at,
+        policy_slug=webhook.policy.slug if webhook.policy else "",
+        entry_uid=uid,
+        subject=webhook.name,
+        details=details,
+    )

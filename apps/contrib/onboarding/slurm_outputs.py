@@ -1,0 +1,172 @@
+"""Outputs of Slurm's commands about a site: find them in one text, or run the commands on this host.
+
+One text may contain the outputs of several commands in any order, from a file or pasted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from django.conf import settings
+
+from agent.adapters.slurm import parse_shares
+from agent.records import Unreadable
+from apps.contrib.onboarding.slurm_config import read_slurm_config
+from apps.contrib.onboarding.slurm_qos import COMMAND as QOS_COMMAND
+from apps.contrib.onboarding.slurm_qos import DUMPED as DUMPED_QOS
+from apps.contrib.onboarding.slurm_qos import is_qos_header
+from apps.contrib.schedulers.own_values import OwnValue, read_values
+from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
+from apps.policies.formats.escaped_lines import logical_lines
+from apps.usage.parsers.sacct_header import COMMAND
+from apps.usage.sources.programs import allowed_program, run_program
+
+PROGRAMS = ("scontrol", "sacctmgr", "sshare")
+MOST_BYTES = 64 * 2**20
+LOG_DAYS = 90
+_TIMEOUT_S = 30.0
+_LOG_TIMEOUT_S = 300.0
+_DUMP = re.compile(r"\s*(?:Cluster|Machine|Parent|Account|Project|User)\s*- ?\S", re.IGNORECASE)
+_SSHARE = re.compile(r"(?=.*\bRawShares\b)(?=.*\bFairShare\b)[^|]*Account[^|]*\|.*")
+_CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|include\s", re.IGNORECASE)
+
+_PRINTED = re.compile(r"^Configuration data as of (\d{9,11})\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SiteOutputs:
+    """Outputs found in a text; empty if missing. config: includes `scontrol show partition`.
+
+    qos: the table of QOS, or their lines in a dump, which stay in it.
+    """
+
+    dump: str = ""
+    config: str = ""
+    sshare: str = ""
+    qos: str = ""
+
+
+def split_outputs(text: str) -> SiteOutputs:
+    """Split a text by the form of its lines: lines of a dump start with their kind, the table of sshare with its
+    header. Comments next to lines of a dump belong to it.
+    """
+    dump: list[str] = []
+    config: list[str] = []
+    sshare: list[str] = []
+    qos: list[str] = []
+    table: list[str] = []  # of sshare and qos, the one whose rows follow
+    comments: list[str] = []
+    last: list[str] = []
+    columns = 0
+    for _number, line in logical_lines("\n".join(text.splitlines())):
+        if line.startswith("#"):
+            comments.append(line)
+            continue
+        if _SSHARE.fullmatch(line):
+            table = sshare = [line]
+            columns = line.count("|")
+        elif "|" in line and is_qos_header(line):
+            table = qos = [line]
+            columns = line.count("|")
+        elif columns and line.count("|") == columns:
+            table.append(line)
+        elif DUMPED_QOS.match(line) or _DUMP.match(line):
+            dump += [*comments, line]
+            qos += [line] if DUMPED_QOS.match(line) else []
+            last = dump
+        elif _CONFIG.match(line):
+            last += comments if last is dump else []
+            config.append(line)
+            last = config
+        comments = comments if not line.strip() else []
+    dump += comments if last is dump else []
+    return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare, qos)))
+
+
+def can_read_here() -> bool:
+    """Whether the settings allow all needed commands."""
+    return _allows(*PROGRAMS)
+
+
+def can_read_log_here() -> bool:
+    return _allows("sacct")
+
+
+def _allows(*names: str) -> bool:
+    allowed = {Path(path).name for path in settings.FAIRSHARE_COLLECT_COMMANDS}
+    return allowed.issuperset(names)
+
+
+def read_site_outputs() -> str:
+    """Run all of Slurm's commands on this host; returns their outputs as one text.
+
+    Raises:
+        Invalid: the settings don't allow a command (`command_not_allowed`), or it is missing.
+        Unavailable: a command fails or takes too long.
+    """
+    for name in PROGRAMS:
+        allowed_program(name)
+    config = _run("scontrol", "show", "config")
+    cluster = re.search(r"^ClusterName\s*=\s*([A-Za-z0-9_.-]+)\s*$", config, re.MULTILINE)
+    read_slurm_config(config)
+    if cluster is None:
+        raise Unavailable("scontrol show config prints no ClusterName.", code="command_failed")
+    sshare = _run("sshare", "-a", "-P", "-l")  # right after the configuration, which has the time
+    partitions = _run("scontrol", "show", "partition")
+    qos = _run(*QOS_COMMAND.split())
+    return "".join([_dump(cluster[1]), config, sshare, partitions, qos])
+
+
+def printed_at(config: str) -> datetime | None:
+    """When `scontrol show config` was printed, if its times are seconds (SLURM_TIME_FORMAT=%s); local ones lack a
+    zone.
+    """
+    found = _PRINTED.search(config)
+    return None if found is None else datetime.fromtimestamp(int(found[1]), UTC)
+
+
+def read_site_log() -> BinaryIO:
+    """Run sacct for the last days; times are seconds since 1970."""
+    command = COMMAND.partition(" ")[2]  # the variable in front of the command is set anyway
+    arguments = command.replace("-X", f"-X -S now-{LOG_DAYS:d}days").split()
+    most = int(settings.FAIRSHARE_UPLOAD_BYTES)
+    return run_program(arguments, time_zone="UTC", timeout_s=_LOG_TIMEOUT_S, most_bytes=most)
+
+
+def _dump(cluster: str) -> str:
+    """Run `sacctmgr dump`. It opens its file by name and reports no error if it can't, so a pipe may not be
+    readable.
+    """
+    with TemporaryDirectory(dir=settings.FILE_UPLOAD_TEMP_DIR) as folder:
+        file = Path(folder, "dump.cfg")
+        _run("sacctmgr", "dump", cluster, f"file={file}")
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise Unavailable(f"sacctmgr dump wrote no file: {error.strerror}.", code="command_failed") from error
+    if len(content) > MOST_BYTES:
+        raise TooLarge(f"sacctmgr dump writes over {MOST_BYTES // 2**20} MB.")
+    return content.decode("utf-8", "replace")
+
+
+def _run(*arguments: str) -> str:
+    with run_program(arguments, time_zone="UTC", timeout_s=_TIMEOUT_S, most_bytes=MOST_BYTES) as stream:
+        return stream.read().decode("utf-8", "replace")
+
+
+def read_sshare(text: str, cluster: str) -> list[OwnValue]:
+    """Parse output of `sshare -a -P -l` with the agent's parser.
+
+    Raises:
+        Invalid: it is something else (`no_sshare`).
+    """
+    try:
+        return read_values(parse_shares(text, cluster))
+    except Unreadable as error:
+        message = f"{error} Send the output of sshare -a -P -l."
+        raise Invalid(message, code="no_sshare", fields=[FieldProblem("sshare", message)]) from error

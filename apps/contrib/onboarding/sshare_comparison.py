@@ -1,0 +1,298 @@
+"""Compare the proposed policy with the scheduler's `sshare`: factor and usage of each association, and why they differ.
+
+The tree, mapping and settings of the draft are computed with the usage of its log, like in a recompute. Nothing is
+published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.accounts.account_ids import load_account_index
+from apps.accounts.actor import Actor
+from apps.contrib.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
+from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.slurm_config import CHARGES_RUNNING
+from apps.contrib.onboarding.slurm_outputs import read_sshare
+from apps.contrib.schedulers.own_values import OwnValue
+from apps.contrib.schedulers.shadow_differences import Comparison, Ours, compare
+from apps.contrib.schedulers.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
+from apps.engine.algorithms import compute
+from apps.mapping.rules.resolver import UNMAPPED, Resolver
+from apps.policies.files.exports import decompress_text
+from apps.policies.formats.registry import has_associations
+from apps.policies.settings import PolicySettings
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.metering import (
+    JobClassRow,
+    RecordedUsage,
+    SourceRow,
+    site_names,
+    unit_of_usage,
+    usage_of_accounts,
+    usage_of_scope,
+    window_of,
+)
+from apps.priorities.own_times import load_ended
+from apps.usage.arrays import load_open_records, load_usage
+from apps.usage.models import JobClass, Source
+
+F8 = npt.NDArray[np.float64]
+_USUAL_QOS = "normal"
+_PHASE_OFFSETS_S = range(-2, 9)  # seconds that the first period may start before or after the expected instant
+_SSHARE_RUNS_WITHIN_S = (1, 2, 3)  # after the time that the configuration prints, which is cut to seconds
+_UNEXPLAINED = 2.0  # in units of usage; RawUsage is cut to whole ones, so equal numbers differ by less
+_FADED = 10  # half-lives after which usage is weighted below a thousandth
+
+
+@dataclass(frozen=True)
+class SshareComparison:
+    """Comparison of factors, with the proposed settings, and of usage. unit: stable name of the unit of usage."""
+
+    factors: Comparison
+    usage: UsageComparison
+    algorithm: str
+    unit: str
+    as_of: datetime
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON: largest differences first, sums of usage, and users whose usage differs."""
+        usage = self.usage
+        return {
+            "algorithm": self.algorithm,
+            **self.factors.to_json(),
+            "usage": {
+                "unit": self.unit,
+                "ours": usage.ours,
+                "theirs": usage.theirs,
+                "quotient": usage.quotient,
+                "differences": [asdict(row) for row in usage.rows if row.reason != "same"],
+            },
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Log:
+    """Usage of a source with the rules of a draft. entry: (accounts,) entry of each account."""
+
+    recorded: RecordedUsage
+    entry: npt.NDArray[np.int64]
+    n_entries: int
+    as_of: datetime
+
+    def own(self, settings: PolicySettings, *, approach: str = "") -> F8:
+        """Usage of each entry, as in a recompute with these settings. approach: another one than theirs."""
+        counted = usage_of_accounts(
+            self.recorded,
+            metric=settings.metric,
+            window=window_of(settings.window),
+            as_of_s=self.as_of.timestamp(),
+        )
+        scope = approach or settings.approach["global"]
+        by_account = usage_of_scope(counted, scope="global", narrowed=(), sources=self.recorded.sources, approach=scope)
+        placed = self.entry != UNMAPPED
+        return np.bincount(self.entry[placed], weights=by_account[placed], minlength=self.n_entries).astype(np.float64)
+
+    def has(self, account_id: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which entries have some of these accounts."""
+        found = np.zeros(self.n_entries, np.bool_)
+        found[self.entry[np.isin(self.recorded.account_ids, account_id) & (self.entry != UNMAPPED)]] = True
+        return found
+
+    @property
+    def is_running(self) -> npt.NDArray[np.bool_]:
+        return self.has(self.recorded.opened.account_id[self.recorded.opened.is_running])
+
+    @property
+    def has_qos(self) -> npt.NDArray[np.bool_]:
+        """Which entries have jobs with another QOS than Slurm's own."""
+        named = [row.id for row in self.recorded.classes.values() if row.qos not in ("", _USUAL_QOS)]
+        rows = (self.recorded.usage, self.recorded.opened)
+        return self.has(np.concatenate([each.account_id[np.isin(each.job_class_id, named)] for each in rows]))
+
+    @property
+    def has_whole_billing(self) -> npt.NDArray[np.bool_]:
+        """Which entries have jobs whose billing is a whole number."""
+        ended, opened = self.recorded.ended, self.recorded.opened
+        rows = [(opened.account_id, opened.billing)] + ([] if ended is None else [(ended.account_id, ended.billing)])
+        whole = [account[(billing == np.floor(billing))] for account, billing in rows]
+        return self.has(np.concatenate(whole))
+
+    @property
+    def first_at(self) -> datetime | None:
+        hours = self.recorded.usage.hour_epoch
+        return datetime.fromtimestamp(int(hours.min()), self.as_of.tzinfo) if len(hours) else None
+
+
+def stored_sshare(beginning: Beginning) -> list[OwnValue]:
+    """The sshare output that was read with the tree; empty if none was."""
+    if beginning.sshare is None:
+        return []
+    return read_sshare(decompress_text(bytes(beginning.sshare)), beginning.facts.get("policy", ""))
+
+
+def compare_with_sshare(
+    beginning: Beginning, *, settings: PolicySettings | None = None, at: datetime, actor: Actor
+) -> SshareComparison | None:
+    """Compare with sshare, for administrators; None without sshare or log.
+
+    settings: the proposed ones by default. Usage is that of the second in which sshare ran.
+    """
+    require_setup(actor)
+    rows = stored_sshare(beginning)
+    if not rows or beginning.source is None:
+        return None
+    tree = tree_of(beginning)
+    log, settings = _fitted(beginning, beginning.source, settings or proposed_settings(beginning), rows, tree, at)
+    own = log.own(settings)
+    result = compute(tree.engine_tree(), own, algorithm=settings.algorithm)
+    ours = Ours(tree.engine_tree(), settings.algorithm, result.factor, result.has_factor, result.usage)
+    entry_of_row = _entries(rows, tree)
+    is_running, causes_of = log.is_running, _causes(beginning, settings, log)
+    pairs = [
+        UsagePair(row.group, row.user, float(own[i]), row.raw_usage, bool(is_running[i]), causes_of(i))
+        for row, i in zip(rows, entry_of_row, strict=True)
+        if row.user and i >= 0
+    ]
+    half_life_s = settings.window.get("half_life_s") if settings.window["aging"] != "none" else None
+    # Whether AccountingStorageEnforce has limits: the configuration lists that setting only if it lacks them.
+    lines = (beginning.facts.get("slurm_config") or {}).get("lines", [])
+    usage = compare_usage(
+        pairs,
+        has_limits=not any(line["name"] == "AccountingStorageEnforce" for line in lines),
+        begins_late=half_life_s is None
+        or log.first_at is None
+        or log.as_of - log.first_at < _FADED * timedelta(seconds=float(half_life_s)),
+    )
+    factors = compare(rows, ours, entry_of_row)
+    return SshareComparison(factors, usage, str(settings.algorithm["name"]), unit_of_usage(settings.metric), log.as_of)
+
+
+def with_fitted_phase(beginning: Beginning, settings: PolicySettings, *, at: datetime) -> PolicySettings:
+    """Settings whose periods start when usage fits sshare best: the controller's first one is some seconds after its
+    start. Unchanged without sshare, or where periods don't matter.
+    """
+    rows = stored_sshare(beginning)
+    if not rows or beginning.source is None:
+        return settings
+    return _fitted(beginning, beginning.source, settings, rows, tree_of(beginning), at)[1]
+
+
+def _fitted(
+    beginning: Beginning,
+    source: Source,
+    settings: PolicySettings,
+    rows: list[OwnValue],
+    tree: TreeColumns,
+    at: datetime,
+) -> tuple[_Log, PolicySettings]:
+    """The log at the end of the second in which sshare ran, and settings whose periods fit its usage.
+
+    The configuration is printed just before, with a time in whole seconds: a job that ended in that second or the next
+    ones may be over in sshare. The second that fits best is taken, the first of equal ones.
+    """
+    entry_of_row = _entries(rows, tree)
+    printed_at = beginning.sshare_at or at
+    fits: list[tuple[float, _Log, PolicySettings]] = []
+    for as_of in dict.fromkeys(min(printed_at + timedelta(seconds=n), at) for n in _SSHARE_RUNS_WITHIN_S):
+        log = _load_log(beginning, source, tree, as_of)
+        deviation, fitted = _with_fitted_phase(settings, log, rows, entry_of_row)
+        fits.append((deviation, log, fitted))
+        if deviation == 0.0:
+            break
+    _, log, fitted = min(fits, key=lambda fit: fit[0])
+    return log, fitted
+
+
+def _with_fitted_phase(
+    settings: PolicySettings, log: _Log, rows: Sequence[OwnValue], entry_of_row: Sequence[int]
+) -> tuple[float, PolicySettings]:
+    """How far usage is from sshare's with the best start of the periods, and settings with that start.
+
+    An entry whose usage differs for another reason, such as one job that accounting reports late, counts as
+    `_UNEXPLAINED` and not by its difference: it must not decide for all others. If most differ, another start would
+    only hide why, and the settings stay.
+    """
+    window = settings.window
+    if not window_of(window).charges_by_period or not window.get("phase_s"):
+        return 0.0, settings
+    known = [(i, row.raw_usage) for row, i in zip(rows, entry_of_row, strict=True) if row.user and i >= 0]
+    entry, theirs = np.array([i for i, _ in known], np.int64), np.array([usage for _, usage in known])
+
+    def deviation(offset_s: int) -> float:
+        phase_s = (window["phase_s"] + offset_s) % window["calc_period_s"]
+        own = log.own(replace(settings, window={**window, "phase_s": phase_s}), approach="active")[entry]
+        return float(np.minimum(np.abs(np.floor(own) - theirs), _UNEXPLAINED).sum())
+
+    deviations = {offset_s: deviation(offset_s) for offset_s in _PHASE_OFFSETS_S}
+    best_s = min(deviations, key=lambda offset_s: (deviations[offset_s], abs(offset_s)))
+    if deviations[best_s] > len(known):
+        return deviations[best_s], settings
+    phase_s = (window["phase_s"] + best_s) % window["calc_period_s"]
+    return deviations[best_s], replace(settings, window={**window, "phase_s": phase_s})
+
+
+def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
+    """Entry of each row by the names of Slurm's associations; −1 for none."""
+    names = list(tree.name)
+    groups = {names[i]: i for i in range(1, len(tree)) if tree.is_group[i]} | {"root": 0}
+    users = {(int(tree.parent[i]), names[i]): i for i in range(1, len(tree)) if not tree.is_group[i]}
+    found = []
+    for row in rows:
+        group = groups.get(row.group, -1)
+        found.append(users.get((group, row.user), -1) if row.user else group)
+    return found
+
+
+def _load_log(beginning: Beginning, source: Source, tree: TreeColumns, as_of: datetime) -> _Log:
+    settings = proposed_settings(beginning)
+    sites = site_names(settings.metric)
+    classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
+    accounts = load_account_index(use_cache=False)
+    recorded = RecordedUsage(
+        load_usage(sources=[source.pk], from_at=None, to_at=as_of, sites=sites),
+        load_open_records(sources=[source.pk], sites=sites, parts=True),
+        accounts.ids,
+        [SourceRow(source.pk, source.slug, source.origin)],
+        {row.id: row for row in classes},
+        load_ended(window_of(settings.window), sources=[source.pk], to_at=as_of, sites=sites),
+    )
+    entry = Resolver(rules_of(beginning, tree), tree).resolve_many(accounts.keys)
+    return _Log(recorded, entry.astype(np.int64), len(tree), as_of)
+
+
+def _causes(beginning: Beginning, settings: PolicySettings, log: _Log) -> Callable[[int], list[Cause]]:
+    """For an entry, what may make its usage differ from Slurm's: outputs that were not sent, and settings that were
+    chosen otherwise than Slurm has them.
+    """
+    config = beginning.facts.get("slurm_config")
+    missing = {line["name"].split(" ")[0] for line in (config or {}).get("lines", ()) if line["value"] == "?"}
+    is_slurm = has_associations(str(beginning.facts.get("format", "")))
+    slurms = proposed_settings(beginning)
+    charging = replace(settings, approach=dict(CHARGES_RUNNING))
+    has_qos, is_running = log.has_qos, log.is_running
+    active, decayed = log.own(charging), log.own(replace(charging, window=slurms.window))
+    cpu_s = log.own(replace(charging, metric={**settings.metric, "weights": {"cpu_s": 1.0}}))
+    is_cut = log.has_whole_billing if settings.metric["weights"].get("billing") else np.zeros(log.n_entries, np.bool_)
+
+    def of_entry(i: int) -> list[Cause]:
+        found = [Cause("config_unknown")] if config is None and is_slurm else []
+        if "UsageFactor" in missing and has_qos[i]:
+            found.append(Cause("qos_unknown"))
+        if "TRESBillingWeights" in missing:
+            found.append(Cause("weights_unknown"))
+        if settings.approach["global"] == "historical" and is_running[i]:
+            found.append(Cause("running_left_out", float(active[i])))
+        if settings.window != slurms.window:
+            found.append(Cause("decay", float(decayed[i])))
+        if is_cut[i]:
+            found.append(Cause("billing_cut", most=float(cpu_s[i])))
+        return found
+
+    return of_entry

@@ -1,0 +1,189 @@
+"""Shares in a scheduler's own fairshare: differences from the policy, orders to set them, and adopting them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.contrib.schedulers import selectors, share_orders
+from apps.contrib.schedulers.models import ShareOrder
+from apps.contrib.schedulers.permissions import require_manage
+from apps.contrib.schedulers.services import find_to_change
+from apps.contrib.schedulers.share_difference import ShareChange, ShareDifference
+from apps.contrib.schedulers.share_listing import Key
+from apps.core import clock
+from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
+from apps.web.rest.bounded_fields import BoundedListField
+from apps.web.rest.inputs import read_body
+from apps.web.rest.records import record_serializer
+from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, utc_text
+from apps.web.rest.views import APIView
+
+READ = frozenset({POLICIES_READ, POLICIES_WRITE})
+WRITE = frozenset({POLICIES_WRITE})
+MOST_SHOWN = 5_000
+
+
+class AssociationSerializer(serializers.Serializer[Any]):
+    group = serializers.CharField(max_length=8_400, help_text="Account of Slurm, or path of a node of a share tree")
+    user = serializers.CharField(
+        max_length=256,
+        allow_blank=True,
+        required=False,
+        default="",
+        help_text="Empty: the shares of the account or node itself",
+    )
+
+
+AssociationSharesSerializer = record_serializer(
+    ShareChange,
+    component="AssociationShares",
+    only=("group", "user", "scheduler", "policy", "agreed", "command"),
+    renamed={"group": "key.group", "user": "key.user", "scheduler": "before", "policy": "after"},
+    texts={
+        "scheduler": 'Shares in the scheduler: an integer, or "parent"',
+        "policy": "Shares in the policy",
+        "agreed": "Shares that both had last",
+        "command": "Command by which the agent sets the policy's shares; empty: the agent rejects the name",
+    },
+)
+
+
+class SharesSerializer(serializers.Serializer[Any]):
+    tag = serializers.CharField(allow_null=True, help_text="Identifies this difference in an order")
+    cluster = serializers.CharField()
+    taken_at = UtcTimeField(allow_null=True, help_text="When the agent listed the shares; null: never")
+    to_send = AssociationSharesSerializer(many=True, help_text="Shares that the policy changed")
+    by_hand = AssociationSharesSerializer(many=True, help_text="Shares that were changed in the scheduler by hand")
+    only_in_policy = AssociationSerializer(many=True)
+    only_in_scheduler = AssociationSerializer(many=True)
+    notes = serializers.ListField(child=serializers.CharField())
+
+
+class NewOrderSerializer(serializers.Serializer[Any]):
+    tag = serializers.CharField(max_length=64)
+    put_back = BoundedListField(
+        child=AssociationSerializer(),
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=5_000,
+        help_text="Associations changed by hand that are to be reset; null: send the changes of the policy",
+    )
+
+
+class TakeOverSerializer(serializers.Serializer[Any]):
+    tag = serializers.CharField(max_length=64)
+    lines = BoundedListField(child=AssociationSerializer(), max_length=5_000)
+
+
+class OrderLineSerializer(serializers.Serializer[Any]):
+    group = serializers.CharField()
+    user = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    outcome = serializers.CharField(help_text="done, already, missing, changed_meanwhile, denied, …; empty: pending")
+    detail = serializers.CharField()
+
+
+class ShareOrderSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    state = serializers.ChoiceField(ShareOrder.State.choices)
+    revision = serializers.IntegerField(source="revision_number", help_text="Revision of the policy")
+    created_at = UtcTimeField()
+    created_by = serializers.CharField()
+    ended_at = UtcTimeField(allow_null=True)
+    lines = OrderLineSerializer(many=True)
+
+
+class DraftedSerializer(serializers.Serializer[Any]):
+    change_set = serializers.IntegerField()
+
+
+class SharesView(APIView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = {"GET": READ}
+
+    @extend_schema(operation_id="get_scheduler_shares", responses=SharesSerializer)
+    def get(self, request: Request, scheduler: str) -> Response:
+        """Differences between the policy's shares and the scheduler's, as its agent last listed them."""
+        found = selectors.get_share_difference(name=scheduler, at=clock.now(), actor=actor_of(request))
+        return Response(shares_json(found))
+
+
+class _ChangedView(APIView):
+    def before_body(self, request: Request, *, scheduler: str) -> None:
+        at, actor = clock.now(), actor_of(request)
+        require_manage(find_to_change(scheduler, actor, at).policy, actor, at)
+
+
+class ShareOrderListView(_ChangedView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = {"GET": READ, "POST": WRITE}
+
+    @extend_schema(operation_id="list_scheduler_share_orders", responses=list_schema(ShareOrderSerializer))
+    def get(self, request: Request, scheduler: str) -> Response:
+        """Orders of shares, newest first, with the outcome of each line."""
+        found = selectors.list_share_orders(name=scheduler, at=clock.now(), actor=actor_of(request))
+        return list_response(ShareOrderSerializer(found, many=True).data)
+
+    @extend_schema(
+        operation_id="order_scheduler_shares", request=NewOrderSerializer, responses={201: ShareOrderSerializer}
+    )
+    def post(self, request: Request, scheduler: str) -> Response:
+        """Order the agent to set shares: those that the policy changed, or those in `put_back`. At most 5,000."""
+        given = read_body(NewOrderSerializer, request)
+        put_back = None if given["put_back"] is None else _keys(given["put_back"])
+        order = share_orders.order_shares(
+            name=scheduler, tag=given["tag"], put_back=put_back, at=clock.now(), actor=actor_of(request)
+        )
+        return Response(ShareOrderSerializer(order).data, status=201)
+
+
+class ShareOrderView(APIView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = {"DELETE": WRITE}
+
+    @extend_schema(operation_id="cancel_scheduler_share_order", responses=ShareOrderSerializer)
+    def delete(self, request: Request, scheduler: str, order: int) -> Response:
+        """Cancel the pending lines of an order. Shares that are already set stay."""
+        found = share_orders.cancel_share_order(name=scheduler, order_id=order, at=clock.now(), actor=actor_of(request))
+        return Response(ShareOrderSerializer(found).data)
+
+
+class TakeOverView(_ChangedView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = {"POST": WRITE}
+
+    @extend_schema(
+        operation_id="take_over_scheduler_shares", request=TakeOverSerializer, responses={201: DraftedSerializer}
+    )
+    def post(self, request: Request, scheduler: str) -> Response:
+        """Copy shares of the scheduler into the caller's draft of the policy."""
+        given = read_body(TakeOverSerializer, request)
+        draft = share_orders.take_over_shares(
+            name=scheduler, tag=given["tag"], keys=_keys(given["lines"]), at=clock.now(), actor=actor_of(request)
+        )
+        return Response({"change_set": draft.pk}, status=201)
+
+
+def shares_json(found: ShareDifference | None) -> dict[str, Any]:
+    none: list[ShareChange] = []
+    return {
+        "tag": found and found.tag,
+        "cluster": found.cluster if found else "",
+        "taken_at": utc_text(found.listing.taken_at) if found else None,
+        "to_send": AssociationSharesSerializer((found.to_send if found else none)[:MOST_SHOWN], many=True).data,
+        "by_hand": AssociationSharesSerializer((found.by_hand if found else none)[:MOST_SHOWN], many=True).data,
+        "only_in_policy": [key._asdict() for key in (found.only_here if found else ())[:MOST_SHOWN]],
+        "only_in_scheduler": [key._asdict() for key in (found.only_there if found else ())[:MOST_SHOWN]],
+        "notes": list(found.notes) if found else [],
+    }
+
+
+def _keys(given: list[dict[str, str]]) -> list[Key]:
+    return [Key(each["group"], each["user"]) for each in given]

@@ -1,0 +1,170 @@
+"""A user's own waiting jobs: from the queue that an agent lists, else from the records of usage sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from math import inf
+
+import numpy as np
+
+from apps.accounts.account_ids import AccountKey
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.accounts.request_cache import once_per_request
+from apps.contrib.schedulers.models import Scheduler
+from apps.contrib.schedulers.queue_table import STATES
+from apps.contrib.schedulers.selectors import VisibleQueue, open_queue
+from apps.contrib.schedulers.waiting import explain_waiting
+from apps.core.errors import DomainError, NotFound
+from apps.explain.my_priority import MyPriority
+from apps.explain.verdict import AccountFacts, QueueFacts
+from apps.mapping.permissions import own_keys
+from apps.pages.my_priority.numbers.outlook import outlook_of
+from apps.policies.selectors import get_policy
+from apps.priorities.waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
+
+MOST_JOBS = 100  # each is placed among all of its queue
+_PENDING = STATES.index("pending")
+
+
+def list_my_waiting_jobs(*, policy_slug: str, actor: Actor, at: datetime, limit: int = 5) -> WaitingJobs:
+    """The actor's waiting jobs, best first, at most `MOST_JOBS`.
+
+    A cluster whose agent lists its queue is read from that list alone: its records come later and know no order.
+
+    Raises:
+        NotFound: there is no such policy.
+        Unavailable: nothing has been computed yet.
+    """
+    get_policy(slug=policy_slug, actor=actor, scope=Token.Scope.SELF_READ)
+    limit = min(limit, MOST_JOBS)
+    queues = _queues_of(policy_slug, actor, at)
+    known = frozenset(queue.scheduler.namespace for queue in queues)
+    found = list_pending_records(policy_slug=policy_slug, actor=actor, limit=limit, without=known)
+    return with_queues(found, queues, own_keys(actor), limit=limit)
+
+
+def with_queues(
+    found: WaitingJobs, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey], *, limit: int
+) -> WaitingJobs:
+    """Add the jobs of a user's accounts in these queues, in the order of their positions."""
+    jobs, n_mine, seen = list(found.jobs), found.n_mine, [found.seen_at] if found.seen_at else []
+    for queue in queues:
+        mine = own_jobs(queue, keys)
+        n_mine += len(mine)
+        jobs += [place_job(queue, i) for i in mine[:limit]]
+        seen += [queue.table.taken_at] if queue.table.taken_at else []
+    jobs.sort(key=lambda job: (job.position or inf, job.is_held))
+    return replace(
+        found,
+        jobs=jobs[:limit],
+        n_mine=n_mine,
+        n_all=found.n_all + sum(len(queue.table) for queue in queues),
+        seen_at=min(seen, default=None),
+        listed_by=[*(queue.scheduler.name for queue in queues), *found.listed_by],
+    )
+
+
+def facts_about(actor: Actor, at: datetime, *, is_past: bool = False) -> Callable[[MyPriority], AccountFacts]:
+    """What else is known about an account of the actor: the forecast of its deciding level, and its queue.
+
+    Nothing for views of the past.
+    """
+
+    def facts_of(mine: MyPriority) -> AccountFacts:
+        if is_past or mine.error:
+            return AccountFacts()
+        try:
+            queues = _queues_of(mine.policy_slug, actor, at)
+        except DomainError:
+            queues = []
+        return AccountFacts(outlook_of(mine), queue_facts(mine, queues, own_keys(actor)))
+
+    return facts_of
+
+
+def _queues_of(policy_slug: str, actor: Actor, at: datetime) -> Sequence[VisibleQueue]:
+    """The listings of the policy's schedulers; none for a token of a subtree, which reads no job."""
+    if actor.user is None or actor.top_uid is not None:
+        return []
+    return once_per_request(("own queues", policy_slug, actor), lambda: _open_queues(policy_slug, actor, at))
+
+
+def _open_queues(policy_slug: str, actor: Actor, at: datetime) -> list[VisibleQueue]:
+    found = []
+    for scheduler in Scheduler.objects.select_related("policy").filter(policy__slug=policy_slug).order_by("name"):
+        try:
+            queue = open_queue(scheduler, at=at, actor=actor)
+        except NotFound:
+            continue
+        if queue is not None:
+            found.append(queue)
+    return found
+
+
+def own_jobs(queue: VisibleQueue, keys: Sequence[AccountKey]) -> list[int]:
+    """Indices of the visible jobs of a user's accounts: the first of each partition, then by priority, held ones last.
+
+    A place is among the jobs of a partition, so the best place has one of those first ones.
+    """
+    namespace, table = queue.scheduler.namespace, queue.table
+    names = {key.user_name for key in keys if not (namespace and key.namespace) or key.namespace == namespace}
+    is_own = np.array([user in names and user != "" for user, _group in table.accounts], np.bool_)
+    if not is_own.any():
+        return []
+    found = np.flatnonzero(is_own[table.account] & queue.seen)
+    priority = np.nan_to_num(table.priority[found], nan=-np.inf)
+    order = np.lexsort((found, table.submit_us[found], -priority, table.state[found] != _PENDING))
+    jobs = found[order].tolist()
+    firsts = {table.partition[i]: i for i in reversed(jobs)}.values()
+    return list(dict.fromkeys([*sorted(firsts, key=jobs.index), *jobs]))
+
+
+def place_job(queue: VisibleQueue, i: int) -> WaitingJob:
+    found = explain_waiting(queue, i)
+    job, is_held = found.job, found.job.state == "held"
+    return WaitingJob(
+        record_id=None,
+        source=queue.scheduler.name,
+        ordered_by="scheduler",
+        job=job.job,
+        array_task=job.array_task or "",
+        user=job.user,
+        group=job.group,
+        cpus=job.cpus,
+        requested_s=None,
+        submit_at=job.submit_at,
+        position=None if is_held or found.ahead is None else found.ahead + 1,
+        of=len(queue.table),
+        by_fairshare=None if is_held else found.by_fairshare,
+        is_held=is_held,
+    )
+
+
+def queue_facts(mine: MyPriority, queues: Sequence[VisibleQueue], keys: Sequence[AccountKey]) -> QueueFacts | None:
+    """Facts of the queues in which the account runs; None without one. keys: of the user's accounts."""
+    here = [queue for queue in queues if queue.scheduler.namespace in ("", mine.namespace) or not mine.namespace]
+    if not here or mine.rank is None:
+        return None
+    own = [(queue, own_jobs(queue, keys)) for queue in here]
+    firsts = [place_job(queue, i) for queue, jobs in own for i in jobs[: len(set(queue.table.partition))]]
+    first = min(firsts, key=lambda job: job.position or inf, default=None)
+    return QueueFacts(
+        scheduler=first.source if first else "",
+        n_mine=sum(len(jobs) for _queue, jobs in own),
+        position=first.position if first else None,
+        of=first.of if first else 0,
+        n_by_fairshare=first.by_fairshare if first else None,
+        n_better=sum(_count_better(queue, mine.rank) for queue in here),
+    )
+
+
+def _count_better(queue: VisibleQueue, rank: int) -> int:
+    """Waiting jobs of accounts whose entry has a better rank."""
+    if queue.snapshot is None:
+        return 0
+    values, entry = queue.snapshot.values, np.maximum(queue.entry, 0)
+    is_better = (queue.entry >= 0) & values.has_rank[entry] & (values.rank[entry] < rank)
+    return int((is_better[queue.table.account] & (queue.table.state == _PENDING)).sum()) if len(is_better) else 0

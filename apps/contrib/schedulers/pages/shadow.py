@@ -1,0 +1,205 @@
+"""Shadow mode of one scheduler: agreement over time, the largest differences, and switching partitions on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.contrib.schedulers.figures import DAYS, PERIODS_DAYS, agreement_figure
+from apps.contrib.schedulers.orders import orders_of, tag_of
+from apps.contrib.schedulers.selectors import get_shadow, list_agreement, list_partitions
+from apps.contrib.schedulers.shadow_differences import Comparison, Difference
+from apps.contrib.schedulers.switch_on import SchedulerScope
+from apps.contrib.schedulers.switch_on import switch_on as switch_scheduler_on
+from apps.contrib.schedulers.usage_differences import UsageComparison, UsageDifference
+from apps.contrib.schedulers.usage_reasons import USAGE_REASONS
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, Invalid, Stale, status_of
+from apps.web.figures import Figure
+from apps.web.figures.figure import read_days
+from apps.web.shell import presentation
+from apps.web.shell.figure_frames import answer_figure, framed
+from apps.web.shell.forms import read_action
+from apps.web.shell.requests import SeeOther, actor_of
+
+MOST_ROWS = 20
+_DIGITS = 6  # as sshare prints them
+REASONS: dict[str, Any] = {
+    "usage": gettext_lazy("usage differs"),
+    "tree": gettext_lazy("tree differs"),
+    "rule": gettext_lazy("rule differs"),
+    "rounding": gettext_lazy("rounding"),
+    "none": gettext_lazy("equal"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    group: str
+    user: str
+    ours: str
+    theirs: str
+    difference: str
+    reason: str
+    reason_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceLine(UsageLine):
+    """One Slurm association; its parts (usage, tree, rule) add up to the difference."""
+
+    parts: str
+
+
+def difference_lines(found: Comparison) -> list[DifferenceLine]:
+    return [_line(one) for one in found.ordered()[:MOST_ROWS]]
+
+
+def _line(one: Difference) -> DifferenceLine:
+    parts = {"usage": _signed(one.by_usage), "tree": _signed(one.by_tree), "rule": _signed(one.by_rule)}
+    return DifferenceLine(
+        group=one.group,
+        user=one.user,
+        ours=presentation.number(one.ours, _DIGITS),
+        theirs=presentation.number(one.theirs, _DIGITS),
+        difference=_signed(one.difference),
+        reason=str(REASONS[one.reason]),
+        reason_key=one.reason,
+        parts=_("usage %(usage)s, tree %(tree)s, rule %(rule)s") % parts,
+    )
+
+
+def usage_lines(found: UsageComparison) -> list[UsageLine]:
+    return [_usage_line(row) for row in found.rows[:MOST_ROWS] if row.reason != "same"]
+
+
+def _usage_line(row: UsageDifference) -> UsageLine:
+    return UsageLine(
+        group=row.group,
+        user=row.user,
+        ours=presentation.count(row.ours),
+        theirs=presentation.count(row.theirs),
+        difference=_signed(row.difference, 0),
+        reason=str(USAGE_REASONS[row.reason]),
+        reason_key=row.reason,
+    )
+
+
+def _signed(value: float, digits: int = _DIGITS) -> str:
+    text = presentation.number(abs(value), digits) if digits else presentation.count(abs(value))
+    if not text.strip("0.,"):
+        return "0"
+    return f"{presentation.MINUS if value < 0 else '+'}{text}"
+
+
+def headline(found: Comparison) -> str:
+    """One sentence on how many users agree, and on the largest difference."""
+    n = len(found.differences)
+    if not n:
+        return _("None of its users has an entry here.")
+    given = {"n": presentation.count(found.n_equal), "of": presentation.count(n)}
+    is_factor = found.scale == "factor"
+    given["most"] = presentation.number(found.largest, 3) if is_factor else presentation.percent(found.largest)
+    text = ngettext(
+        "%(n)s of %(of)s user agrees with the scheduler; the largest difference is %(most)s",
+        "%(n)s of %(of)s users agree with the scheduler; the largest difference is %(most)s",
+        n,
+    )
+    return text % given
+
+
+def by_reason(differences: Sequence[Difference]) -> list[tuple[str, str, int]]:
+    """Key, words and count of each reason for a difference that occurs."""
+    counted = [(key, str(words), sum(one.reason == key for one in differences)) for key, words in REASONS.items()]
+    return [one for one in counted if one[2] and one[0] != "none"]
+
+
+@require_safe
+def shadow(request: HttpRequest, name: str) -> HttpResponse:
+    """Difference between the scheduler's own priorities and ours."""
+    return _page(request, name)
+
+
+@require_safe
+def agreement(request: HttpRequest, name: str, form: str = "json") -> HttpResponseBase:
+    """Figure of the agreement over time, for the page's query."""
+    return answer_figure(request, _figure(request, name), form)
+
+
+@require_POST
+def switch_on(request: HttpRequest, name: str) -> HttpResponse:
+    """Switch the chosen partitions of a subtree on; `tag` identifies the state that the page showed."""
+    action = read_action(request)
+    scope = SchedulerScope(
+        partitions=request.POST.getlist("partition"),
+        subtree=request.POST.get("subtree", "").strip(),
+        everything=request.POST.get("everything") == "1",
+    )
+    try:
+        switch_scheduler_on(
+            scope,
+            name=name,
+            reason=action.reason.strip()[:1_000],
+            tag=action.tag,
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+    except (Invalid, Conflict, Stale) as refusal:
+        return _page(request, name, refusal=refusal, status=status_of(refusal))
+    messages.success(request, _("Switched on. The agent sends values in its next pass."))
+    return SeeOther(reverse("dashboard:scheduler-shadow", kwargs={"name": name}))
+
+
+def _page(request: HttpRequest, name: str, *, refusal: DomainError | None = None, status: int = 200) -> HttpResponse:
+    found = get_shadow(name=name, at=clock.now(), actor=actor_of(request))
+    scheduler, compared = found.scheduler, found.comparison
+    source = reverse("dashboard:scheduler-agreement", kwargs={"name": name})
+    context: dict[str, Any] = {
+        "scheduler": scheduler,
+        "orders": orders_of(scheduler),
+        "tag": tag_of(scheduler),
+        "taken_at": found.taken_at,
+        "compared": compared,
+        "partitions": [one for one in list_partitions(scheduler) if not _is_on(scheduler, one)],
+        "problem": _problem(refusal),
+        "typed": request.POST if refusal else {},
+        "agreement": framed(request, source, lambda: _figure(request, name)),
+        "crumbs": [
+            {"label": _("Schedulers"), "url": reverse("dashboard:schedulers")},
+            {"label": name, "url": reverse("dashboard:scheduler", kwargs={"name": name})},
+            {"label": _("Compare")},
+        ],
+    }
+    if compared is not None:
+        context |= {
+            "headline": headline(compared),
+            "lines": difference_lines(compared),
+            "reasons": by_reason(compared.differences),
+        }
+    return render(request, "contrib/schedulers/shadow.html", context, status=status)
+
+
+def _is_on(scheduler: Any, partition: str) -> bool:
+    return scheduler.mode == scheduler.Mode.ON and (scheduler.partitions is None or partition in scheduler.partitions)
+
+
+def _problem(refusal: DomainError | None) -> str:
+    if refusal is None:
+        return ""
+    return " ".join(dict.fromkeys([refusal.message, *(one.message for one in refusal.fields)]))
+
+
+def _figure(request: HttpRequest, name: str) -> Figure:
+    n_days = read_days(request.GET, DAYS, PERIODS_DAYS)
+    found = list_agreement(name=name, n_days=n_days, at=clock.now(), actor=actor_of(request))
+    return agreement_figure(found, request.GET)

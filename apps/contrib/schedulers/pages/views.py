@@ -1,0 +1,299 @@
+"""Pages to connect, monitor, pause, change and remove schedulers, and to set a scheduler's own shares."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from agent.build import build
+from apps.contrib.jobs.gateway.selectors import has_ledger
+from apps.contrib.schedulers import selectors, services, share_orders
+from apps.contrib.schedulers.models import Scheduler, ShareOrder
+from apps.contrib.schedulers.orders import orders_of, tag_of
+from apps.contrib.schedulers.pages import presenters
+from apps.contrib.schedulers.pages.presenters import SchedulerForm
+from apps.contrib.schedulers.permissions import manages
+from apps.contrib.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, Stale
+from apps.core.typed_numbers import read_whole
+from apps.pages.help.terminal import program_answer
+from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
+from apps.web.shell import presentation
+from apps.web.shell.forms import read_action
+from apps.web.shell.requests import SeeOther, actor_of
+
+_REFUSALS = (Invalid, Conflict, Stale)
+_PASSES = 30
+
+
+@require_safe
+def schedulers(request: HttpRequest) -> HttpResponse:
+    """List the schedulers of the policies that the actor manages."""
+    policies = _managed(request)
+    found = selectors.list_schedulers(at=clock.now(), actor=actor_of(request))
+    lines = [presenters.line_of(view) for view in found]
+    context = {
+        "lines": lines,
+        "headline": presenters.headline(lines),
+        "policies": policies,
+        "now": clock.now(),
+        "crumbs": [{"label": _("Schedulers")}],
+    }
+    return render(request, "contrib/schedulers/schedulers.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """Connect a scheduler of any kind; it starts in shadow mode, which sends nothing."""
+    policies = _managed(request)
+    if request.method != "POST":
+        initial = {**presenters.default_values(), "policy": request.GET.get("policy", policies[0].slug)}
+        return _form(request, SchedulerForm(initial=initial, policies=policies))
+    form = SchedulerForm(request.POST, policies=policies)
+    if form.is_valid():
+        named = {"policy_slug": form.cleaned_data["policy"], "name": form.cleaned_data["name"]}
+        try:
+            made = services.connect_scheduler(**named, given=form.given(), at=clock.now(), actor=actor_of(request))
+        except _REFUSALS as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("The scheduler is connected. Install its agent next."))
+            return SeeOther(_url(made.name))
+    return _form(request, form, status=422)
+
+
+@require_safe
+def scheduler(request: HttpRequest, name: str) -> HttpResponse:
+    """State, checks and passes of a scheduler, and how to install its agent."""
+    view = _view(request, name)
+    found = view.scheduler
+    passes = selectors.list_passes(name=name, limit=_PASSES, at=clock.now(), actor=actor_of(request))
+    site = request.build_absolute_uri("/").rstrip("/")
+    context = {
+        "scheduler": found,
+        "orders": orders_of(found),
+        "line": presenters.line_of(view),
+        "passes": [presenters.pass_line(one) for one in passes],
+        "checks": [{**check, "badge": presenters.BADGES[check["severity"]]} for check in found.checks or []],
+        "installing": presenters.installing(site, found),
+        "tag": tag_of(found),
+        "has_ledger": has_ledger(found.policy.slug),
+        "now": clock.now(),
+        "crumbs": _crumbs(found.name),
+    }
+    return render(request, "contrib/schedulers/scheduler.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def change_settings(request: HttpRequest, name: str) -> HttpResponse:
+    """Change the settings of a scheduler; `tag` identifies the state that the page showed."""
+    found = _view(request, name).scheduler
+    if request.method != "POST":
+        return _form(request, SchedulerForm(initial=presenters.initial_of(found), policies=[]), found)
+    form = SchedulerForm(request.POST, policies=[])
+    if form.is_valid():
+        try:
+            tag = read_action(request).tag
+            services.change_scheduler(name=name, tag=tag, given=form.given(), at=clock.now(), actor=actor_of(request))
+        except _REFUSALS as refusal:
+            form.add_refusal(refusal)
+        else:
+            messages.success(request, _("Saved"))
+            return SeeOther(_url(name))
+    return _form(request, form, found, status=form.status)
+
+
+_SWITCHES: dict[str, Callable[..., Scheduler]] = {
+    "pause": services.pause_scheduler,
+    "resume": services.resume_scheduler,
+    "reset-values": services.request_reset,
+}
+
+
+@require_POST
+def switch(request: HttpRequest, name: str) -> HttpResponse:
+    """Pause or resume a scheduler, or hand priorities back to it, as the button `to` says."""
+    _view(request, name)
+    service = _SWITCHES.get(read_action(request, "to").step)
+    if service is None:
+        raise Invalid(_("There is: %(names)s.") % {"names": ", ".join(_SWITCHES)})
+    service(name=name, at=clock.now(), actor=actor_of(request))
+    messages.success(request, _("Saved"))
+    return SeeOther(_url(name))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def remove(request: HttpRequest, name: str) -> HttpResponse:
+    """Remove a scheduler, with a reason; values that its agent has set stay in the scheduler."""
+    found = _view(request, name).scheduler
+    context: dict[str, Any] = {"scheduler": found, "tag": tag_of(found), "crumbs": _crumbs(found.name, _("Remove"))}
+    if request.method == "POST":
+        action = read_action(request)
+        try:
+            services.remove_scheduler(
+                name=name, tag=action.tag, reason=action.reason, at=clock.now(), actor=actor_of(request)
+            )
+        except _REFUSALS as refusal:
+            status = 412 if isinstance(refusal, Stale) else 422
+            context |= {"problem": refusal.message, "reason": action.reason}
+            return render(request, "contrib/schedulers/remove.html", context, status=status)
+        messages.success(request, _("Removed"))
+        return SeeOther(reverse("dashboard:schedulers"))
+    return render(request, "contrib/schedulers/remove.html", context)
+
+
+def _callout() -> bytes:
+    return Path(settings.BASE_DIR, "terminal", "fairshare_callout.py").read_bytes()
+
+
+_PROGRAMS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "fairshare-agent.pyz": (build, "application/zip"),
+    "fairshare-callout.py": (_callout, "text/x-python"),
+}
+
+
+@lru_cache(maxsize=len(_PROGRAMS))
+def program_file(name: str) -> tuple[bytes, str]:
+    """A program as one file that Python runs, and its SHA-256."""
+    content = _PROGRAMS[name][0]()
+    return content, hashlib.sha256(content).hexdigest()
+
+
+@login_not_required  # scheduler hosts download it without a session; the file contains no data of this site
+@require_safe
+def program(request: HttpRequest, name: str) -> HttpResponse:
+    content, digest = program_file(name)
+    return program_answer(request, content, digest, name=name, content_type=_PROGRAMS[name][1])
+
+
+def _managed(request: HttpRequest) -> list[Policy]:
+    """Policies that the actor manages; raises NotAllowed if there are none."""
+    actor, at = actor_of(request), clock.now()
+    found = [policy for policy in list_policies(actor=actor) if manages(policy, actor, at)]
+    if not found:
+        raise NotAllowed(_("Schedulers are visible to managers of a whole policy."))
+    return found
+
+
+def _view(request: HttpRequest, name: str) -> SchedulerView:
+    return selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request))
+
+
+def _url(name: str) -> str:
+    return reverse("dashboard:scheduler", kwargs={"name": name})
+
+
+def _crumbs(name: str, last: str = "") -> list[dict[str, str]]:
+    crumbs = [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": name, "url": _url(name)}]
+    return [*crumbs, {"label": last}] if last else [crumbs[0], {"label": name}]
+
+
+def _form(
+    request: HttpRequest, form: SchedulerForm, found: Scheduler | None = None, *, status: int = 200
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "scheduler": found,
+        "tag": tag_of(found) if found else "",
+        "about": [form[name] for name in presenters.ABOUT if name in form.fields],
+        "sent": [form[name] for name in presenters.SENT],
+        "bounds": [form[name] for name in presenters.BOUNDS],
+        "crumbs": _crumbs(found.name, _("Settings"))
+        if found
+        else [{"label": _("Schedulers"), "url": reverse("dashboard:schedulers")}, {"label": _("Connect a scheduler")}],
+    }
+    return render(request, "contrib/schedulers/form.html", context, status=status)
+
+
+MOST_ROWS = 200
+_ORDERS = 10
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def shares(request: HttpRequest, name: str) -> HttpResponse:
+    """Compare the scheduler's shares with the policy's; POST runs the action of the button `to`.
+
+    send: set all differences. put-back: overwrite the chosen manual changes. take-over: add them to a draft.
+    cancel: cancel an order. `tag` identifies the lines that the page showed.
+    """
+    scheduler = selectors.get_scheduler(name=name, at=clock.now(), actor=actor_of(request)).scheduler
+    problem = None
+    if request.method == "POST":
+        try:
+            return SeeOther(_change_shares(request, scheduler))
+        except _REFUSALS as refusal:
+            problem = refusal
+    return _shares_page(request, scheduler, problem)
+
+
+def _change_shares(request: HttpRequest, scheduler: Scheduler) -> str:
+    """Run the posted action; return the URL to redirect to."""
+    common: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    action = read_action(request, "to")
+    to, tag = action.step, action.tag
+    if to == "cancel":
+        order_id = read_whole(request.POST.get("order", "")) or 0
+        share_orders.cancel_share_order(order_id=order_id, **common)
+        messages.success(request, _("Cancelled"))
+    elif to == "send":
+        _report_order(request, share_orders.order_shares(tag=tag, **common))
+    elif to in ("put-back", "take-over"):
+        found = get_share_difference(**common)
+        lines = [read_whole(text, 8) for text in request.POST.getlist("line")]
+        by_hand = found.by_hand if found is not None else []
+        keys = [by_hand[i].key for i in lines if i is not None and i < len(by_hand)]
+        if to == "put-back":
+            _report_order(request, share_orders.order_shares(tag=tag, put_back=keys, **common))
+        else:
+            draft = share_orders.take_over_shares(tag=tag, keys=keys, **common)
+            messages.success(request, _("The shares are in your draft: publish it."))
+            return reverse("dashboard:change", kwargs={"change_set": draft.pk})
+    else:
+        raise Invalid(_("There is: %(names)s.") % {"names": "send, put-back, take-over, cancel"})
+    return reverse("dashboard:scheduler-shares", kwargs={"name": scheduler.name})
+
+
+def _report_order(request: HttpRequest, order: ShareOrder) -> None:
+    n = len(order.lines)
+    text = ngettext("%(n)s share is set in the agent’s next pass.", "%(n)s shares are set in the agent’s next pass.", n)
+    messages.success(request, text % {"n": presentation.count(n)})
+
+
+def _shares_page(request: HttpRequest, scheduler: Scheduler, problem: DomainError | None) -> HttpResponse:
+    common: dict[str, Any] = {"name": scheduler.name, "at": clock.now(), "actor": actor_of(request)}
+    found = get_share_difference(**common)
+    orders = list_share_orders(limit=_ORDERS, **common)
+    context = {
+        "scheduler": scheduler,
+        "found": found,
+        "headline": presenters.shares_headline(scheduler, found),
+        "to_send": found.to_send[:MOST_ROWS] if found else [],
+        "by_hand": found.by_hand[:MOST_ROWS] if found else [],
+        "most": MOST_ROWS,
+        "open": next((one for one in orders if one.state == ShareOrder.State.OPEN), None),
+        "orders": [presenters.share_order_line(one) for one in orders],
+        "sets": scheduler.carries == Scheduler.Carries.SHARES and scheduler.mode == Scheduler.Mode.ON,
+        "problem": problem,
+        "crumbs": [
+            {"label": _("Schedulers"), "url": reverse("dashboard:schedulers")},
+            {"label": scheduler.name, "url": reverse("dashboard:scheduler", kwargs={"name": scheduler.name})},
+            {"label": _("Shares")},
+        ],
+    }
+    status = 200 if problem is None else 412 if isinstance(problem, Stale) else 422
+    return render(request, "contrib/schedulers/shares.html", context, status=status)

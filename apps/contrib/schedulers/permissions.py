@@ -1,0 +1,94 @@
+"""Permission checks for connecting schedulers, for their agents, and for reading their settings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Token
+from apps.contrib.schedulers.models import Scheduler
+from apps.core.errors import NotAllowed, NotFound
+from apps.policies.access.scope import Rights, Verb, require_policy
+from apps.policies.models import Policy
+from apps.policies.selectors import list_policies
+from apps.policies.tree.stored import load_tree
+
+READ, WRITE, AGENT = Token.Scope.POLICIES_READ.value, Token.Scope.POLICIES_WRITE.value, Token.Scope.SCHEDULERS.value
+
+
+def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
+    """Whether the actor manages the whole policy of a scheduler. Scopes of tokens are checked separately."""
+    if not actor.reaches_policy(policy.slug) or (actor.user is not None and not actor.user.is_active):
+        return False
+    if actor.top_uid is not None and actor.top_uid != load_tree(policy).uuid(0):
+        return False
+    if actor.administers:
+        return True
+    held = Rights(policy, actor, at).at(Verb.EDIT_STRUCTURE)
+    return bool(held) and load_tree(policy).uuid(0) in held
+
+
+def manages_any(*, at: datetime, actor: Actor) -> bool:
+    """Whether the actor manages any policy; evaluated on every page."""
+    if actor.user is not None and actor.administers and not actor.is_bound:
+        return True
+    return any(manages(policy, actor, at) for policy in list_policies(actor=actor))
+
+
+def may_read(scheduler: Scheduler, actor: Actor, at: datetime) -> bool:
+    """Whether the actor may read settings, passes and checks: managers of the policy, also with a token for the
+    agent.
+    """
+    has_scope = any(actor.has_scope(scope) for scope in (READ, WRITE, AGENT))
+    return has_scope and manages(scheduler.policy, actor, at)
+
+
+def require_read(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
+    """Raise NotFound for actors who may not read the scheduler."""
+    if not may_read(scheduler, actor, at):
+        raise no_scheduler(scheduler.name)
+
+
+def require_manage(policy: Policy, actor: Actor, at: datetime) -> None:
+    """Check that the actor may connect and change schedulers of the policy.
+
+    Raises:
+        NotFound: the token is bound to another policy.
+        NotAllowed: the actor doesn't manage the whole policy.
+    """
+    require_policy(actor, policy.slug)
+    if not actor.has_scope(WRITE):
+        raise NotAllowed(f"This token lacks the scope {WRITE}: create one with it.", code="scope_missing")
+    if not manages(policy, actor, at):
+        raise NotAllowed(_("Only managers of the whole policy may connect schedulers."))
+
+
+def require_agent(scheduler: Scheduler, actor: Actor, at: datetime) -> None:
+    """Check that the actor may act as the scheduler's agent.
+
+    Raises:
+        NotFound: the actor doesn't manage the policy.
+        NotAllowed: the token lacks the scope.
+    """
+    if not manages(scheduler.policy, actor, at):
+        raise no_scheduler(scheduler.name)
+    if not actor.has_scope(AGENT):
+        raise NotAllowed(f"This token lacks the scope {AGENT}: create one with it.", code="scope_missing")
+
+
+def find_scheduler(name: str) -> Scheduler:
+    """Find a scheduler by name; the caller checks permission.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = Scheduler.objects.select_related("policy").filter(name=name[:100]).first() if "\0" not in name else None
+    if found is None:
+        raise no_scheduler(name)
+    return found
+
+
+def no_scheduler(name: str) -> NotFound:
+    return NotFound(_("There is no scheduler %(name)r.") % {"name": name[:64]})

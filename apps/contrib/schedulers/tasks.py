@@ -1,0 +1,15 @@
+"""Scheduled tasks of the schedulers room; safe to run twice."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps.accounts.clock_watch import believed
+from apps.contrib.schedulers.passes import prune_passes as prune
+from apps.core import clock
+
+
+@shared_task(name="apps.contrib.schedulers.tasks.prune_passes")
+def prune_passes() -> int:
+    """Delete expired reports of agents; returns their number."""
+    return prune(at=believed(clock.now()))

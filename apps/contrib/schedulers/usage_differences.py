@@ -1,0 +1,135 @@
+"""Usage that the scheduler lists beside what its log has, and why they differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from apps.contrib.schedulers.shadow_differences import PRINTED
+
+UsageReason = Literal[
+    "same",
+    "config_unknown",
+    "qos_unknown",
+    "weights_unknown",
+    "running_left_out",
+    "decay",
+    "billing_cut",
+    "all_alike",
+    "running",
+    "removed_limits",
+    "reset",
+    "earlier",
+    "longer",
+    "shorter",
+]
+_CUT = 1.0  # sshare truncates to whole numbers
+_ALIKE = 1e-3  # quotients that differ by less are equal
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What may make the usage of one user differ, because we know or chose it otherwise than the scheduler.
+
+    usage: ours without this cause, None if it can't be computed. most: how much less ours can be by it.
+    """
+
+    reason: UsageReason
+    usage: float | None = None
+    most: float = math.inf
+
+    def explains(self, ours: float, theirs: float) -> bool:
+        if self.usage is not None:
+            return abs(self.usage - theirs) <= _CUT + _ALIKE * theirs
+        return math.isinf(self.most) or 0 < theirs - ours <= self.most + _CUT
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePair:
+    """ours: from the log, with the policy's decay. theirs: as listed. Both in core-seconds or in billing units.
+
+    causes: what may explain a difference, the likeliest first.
+    """
+
+    group: str
+    user: str
+    ours: float
+    theirs: float
+    is_running: bool = False
+    causes: Sequence[Cause] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDifference:
+    """A pair with the reason why its two numbers differ."""
+
+    group: str
+    user: str
+    ours: Annotated[float, "From the log"]
+    theirs: Annotated[float, "RawUsage of sshare"]
+    difference: float
+    reason: UsageReason
+
+
+@dataclass(frozen=True)
+class UsageComparison:
+    """Usage differences, largest first. quotient: ours / theirs if it is equal for all users, else None."""
+
+    rows: Sequence[UsageDifference]
+    ours: float
+    theirs: float
+    quotient: float | None
+
+    @property
+    def n_different(self) -> int:
+        return sum(row.reason != "same" for row in self.rows)
+
+
+def compare_usage(pairs: Sequence[UsagePair], *, has_limits: bool, begins_late: bool) -> UsageComparison:
+    """Explain differences of usage, by the first reason that fits.
+
+    has_limits: AccountingStorageEnforce contains `limits`; without it Slurm doesn't count the end of each job.
+    begins_late: usage from before the log's first job may still count.
+    """
+    quotient = _quotient(pairs)
+    rows = [
+        UsageDifference(
+            *(one.group, one.user, one.ours, one.theirs, one.ours - one.theirs),
+            _reason(one, quotient, has_limits, begins_late),
+        )
+        for one in pairs
+    ]
+    rows.sort(key=lambda row: (-abs(row.difference), row.group, row.user))
+    return UsageComparison(rows, sum(one.ours for one in pairs), sum(one.theirs for one in pairs), quotient)
+
+
+def _quotient(pairs: Sequence[UsagePair]) -> float | None:
+    """The common quotient of at least two users with significant usage; None if there is none."""
+    found = np.array([one.ours / one.theirs for one in pairs if one.theirs > 1 / _ALIKE and one.ours > 0])
+    only_one_side = any(_differs(one) and not (one.ours > 0 and one.theirs > 0) for one in pairs)
+    if len(found) < 2 or only_one_side:
+        return None
+    middle = float(np.median(found))
+    is_one = bool(np.all(np.abs(found - middle) <= _ALIKE * middle))
+    return middle if is_one and abs(middle - 1) > _ALIKE else None
+
+
+def _differs(one: UsagePair) -> bool:
+    return abs(one.ours - one.theirs) > _CUT + PRINTED * one.theirs
+
+
+def _reason(one: UsagePair, quotient: float | None, has_limits: bool, begins_late: bool) -> UsageReason:
+    if not _differs(one):
+        return "same"
+    for cause in one.causes:
+        if cause.explains(one.ours, one.theirs):
+            return cause.reason
+    if quotient is not None:
+        return "all_alike"
+    if one.ours > one.theirs:
+        return "removed_limits" if not has_limits else "reset" if one.theirs < _CUT else "longer"
+    return "running" if one.is_running else "earlier" if begins_late else "shorter"

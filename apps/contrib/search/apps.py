@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from apps.core.plugins import PluginConfig
+
+
+class SearchConfig(PluginConfig):
+    """The palette and the search page."""
+
+    name = "apps.contrib.search"
+    label = "search"

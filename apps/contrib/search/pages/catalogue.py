@@ -1,0 +1,191 @@
+"""Pages, settings, actions and guides that search finds, each with its permission and its keyboard shortcut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.federation.grid.peers import may_federate
+from apps.pages.help.documents import contents
+from apps.pages.help.guides import address_of
+from apps.policies.access.holders import may_grant
+from apps.policies.changesets.drafts import may_edit
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.web.shell.navigation import Item, Shell
+from apps.web.shell.requests import actor_of
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One search result. press: action in the browser."""
+
+    icon: str
+    title: str
+    note: str = ""
+    url: str = ""
+    keys: str = ""
+    ref: str = ""
+    press: str = ""
+    is_denied: bool = False
+
+
+class _Menu(Shell):
+    """The navigation without its counts, whose queries cost more than the search itself."""
+
+    @cached_property
+    def n_waiting(self) -> int:
+        return 0
+
+    @cached_property
+    def n_notices(self) -> int:
+        return 0
+
+    def _federation(self) -> list[Item]:
+        if not may_federate(at=clock.now(), actor=actor_of(self._request)):
+            return []
+        return [self._item(_("Federation"), "world-share", "federation")]
+
+
+class SearchContext:
+    """The actor of a search and the policy that it is about."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.request = request
+        self.shell = _Menu(request)
+
+    @cached_property
+    def actor(self) -> Actor:
+        return actor_of(self.request)
+
+    @cached_property
+    def policy(self) -> Policy | None:
+        link = self.shell.policy
+        return get_policy(slug=link.slug, actor=self.actor) if link else None
+
+    @cached_property
+    def edits(self) -> bool:
+        return self.policy is not None and may_edit(self.policy, self.actor, clock.now())
+
+    @property
+    def slug(self) -> str:
+        return self.policy.slug if self.policy else ""
+
+
+def pages(context: SearchContext) -> Iterator[Choice]:
+    """Pages in the actor's navigation and account menu."""
+    for section in context.shell.sections:
+        for item in section.items:
+            yield Choice(item.icon, item.label, section.title, item.url, keys=item.keys)
+    for item in context.shell.account:
+        if item.url != reverse("dashboard:my-priority"):
+            yield Choice(item.icon, item.label, _("Your account"), item.url)
+
+
+def guides(context: SearchContext) -> Iterator[Choice]:
+    """Pages of docs/, which every user may read."""
+    for part in contents():
+        for name, title in part.documents:
+            yield Choice("help", title, part.title, address_of(f"{name}.md"))
+
+
+_SETTINGS = (
+    (gettext_lazy("Half-life and usage window"), "decay", "history"),
+    (gettext_lazy("Algorithm and weights"), "algorithm", "adjustments-horizontal"),
+    (gettext_lazy("Tolerance"), "algorithm", "adjustments-horizontal"),
+    (gettext_lazy("Operator"), "operators", "chart-line"),
+)
+
+
+def settings(context: SearchContext) -> Iterator[Choice]:
+    """Settings of the policy: links to the pages that show them and let managers change them."""
+    if context.policy is None:
+        return
+    for title, name, icon in _SETTINGS:
+        yield Choice(
+            icon, str(title), context.policy.name, reverse(f"dashboard:{name}", kwargs={"policy": context.slug})
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action that search offers.
+
+    is_of_policy: its URL needs a policy. decides: the role that may do it, shown to users who may not.
+    """
+
+    title: str | Promise
+    name: str
+    icon: str
+    may: Callable[[SearchContext], bool]
+    decides: str | Promise = ""
+    is_of_policy: bool = False
+    query: str = ""
+
+
+_MANAGERS = gettext_lazy("decided by managers of the policy")
+_ADMINISTRATORS = gettext_lazy("decided by administrators")
+
+
+def _is_anyone(context: SearchContext) -> bool:
+    return True
+
+
+def _may_edit(context: SearchContext) -> bool:
+    return context.edits
+
+
+def _may_grant(context: SearchContext) -> bool:
+    return bool(context.slug) and may_grant(policy_slug=context.slug, at=clock.now(), actor=context.actor)
+
+
+def _may_federate(context: SearchContext) -> bool:
+    return may_federate(at=clock.now(), actor=context.actor)
+
+
+def _is_admin(context: SearchContext) -> bool:
+    return context.actor.is_admin
+
+
+_ACTIONS = (
+    Action(gettext_lazy("Change shares"), "edit", "pencil", _may_edit, _MANAGERS, True),
+    Action(gettext_lazy("Give access"), "access-assign", "shield-lock", _may_grant, _MANAGERS, True),
+    Action(gettext_lazy("Import a usage file"), "upload", "database-import", _is_admin, _ADMINISTRATORS),
+    Action(gettext_lazy("Add a usage source"), "source-new", "plus", _is_admin, _ADMINISTRATORS, query="?kind=push"),
+    Action(gettext_lazy("Mount a policy"), "federation-mount-new", "world-share", _may_federate, _MANAGERS),
+    Action(gettext_lazy("Compare algorithms"), "compare", "adjustments-horizontal", _is_anyone, is_of_policy=True),
+    Action(gettext_lazy("Create an API token"), "tokens", "key", _is_anyone),
+    Action(gettext_lazy("Choose which notices come by mail"), "notice-mail", "bell", _is_anyone),
+)
+
+
+def actions(context: SearchContext) -> Iterator[Choice]:
+    """Links to the form of each action; actions that the actor may not do are denied and name the role that may."""
+    for action in _ACTIONS:
+        if action.is_of_policy and context.policy is None:
+            continue
+        if not action.may(context):
+            yield Choice("lock", str(action.title), str(action.decides), is_denied=True)
+            continue
+        url = reverse(f"dashboard:{action.name}", kwargs={"policy": context.slug} if action.is_of_policy else {})
+        note = context.policy.name if action.is_of_policy and context.policy else ""
+        yield Choice(action.icon, str(action.title), note, url + action.query)
+    dark = context.shell.theme != "dark"
+    title = _("Switch to the dark theme") if dark else _("Switch to the light theme")
+    yield Choice("moon" if dark else "sun", title, _("this browser"), press="theme")
+
+
+def alternatives(context: SearchContext) -> Iterator[Choice]:
+    """What the actor can do instead of an action that they may not do."""
+    if context.shell.leads:
+        yield Choice("users-group", _("My group"), _("ask for a larger share"), reverse("dashboard:my-group"))
+    yield Choice("user-star", _("My priority"), _("why, and what would change it"), reverse("dashboard:my-priority"))

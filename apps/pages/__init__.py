@@ -1,0 +1,1 @@
+"""Slices: everything of a feature in one folder."""

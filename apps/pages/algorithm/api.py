@@ -1,0 +1,213 @@
+"""Registries of algorithms, operators and decay functions; and the effect of operator and resolution on a tree."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.engine.algorithms import Algorithm, Parameter, algorithms_of_packages, all_algorithms, read_algorithm
+from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
+from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
+from apps.engine.operators import Operator, Properties, all_operators, operators_of_packages
+from apps.pages.algorithm.operators.records import BOUNDS, OperatorChoice, TreeCheck, read_query
+from apps.pages.algorithm.operators.selectors import get_operators_page
+from apps.web.rest import inputs
+from apps.web.rest.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.web.rest.records import record_serializer, serializer_of
+from apps.web.rest.shapes import list_response, list_schema
+from apps.web.rest.views import APIView
+
+READ: Scopes = {"GET": ANY}
+
+
+PropertiesSerializer = serializer_of(Properties)
+MeasuredSerializer = record_serializer(
+    Measured, doc="Properties found by a trial on fixed points when the package was loaded, beside the declared ones."
+)
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "number"}], "nullable": True})
+class AnyValueField(serializers.Field[Any, Any, Any, Any]):
+    """A text or a number, depending on the parameter; null for a required parameter."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+_PARAMETER_FIELDS = (
+    "name",
+    "label",
+    "default",
+    "unit",
+    "allowed",
+    "condition",
+    "minimum",
+    "maximum",
+    "choices",
+)
+ParameterSerializer = record_serializer(
+    Parameter,
+    only=_PARAMETER_FIELDS,
+    texts={
+        "unit": "s or h; empty for a plain number or a word",
+        "allowed": "Allowed values, in words",
+        "condition": "When the parameter applies; empty: always",
+        "choices": "Empty: any value that `allowed` describes",
+    },
+    default=AnyValueField(),
+)
+
+
+class AlgorithmSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    formula = serializers.CharField()
+    component = serializers.CharField(help_text="Meaning of one level's priority, in words")
+    reference = serializers.CharField()
+    parameters = ParameterSerializer(many=True)
+    fields = serializers.ListField(  # type: ignore[assignment]
+        child=serializers.CharField(), help_text="Names of the algorithm's own numbers for each entry"
+    )
+    takes_inherit = serializers.BooleanField(help_text="Whether shares may be inherited")
+    properties = PropertiesSerializer(help_text="Properties that are declared to hold with the defaults")
+    measured = PropertiesSerializer(
+        allow_null=True,
+        help_text="Properties that no small tree disproved, with the defaults; null for a built-in algorithm",
+    )
+    package = serializers.CharField(
+        allow_null=True, help_text="Python package that provides the algorithm; null for a built-in one"
+    )
+
+
+class OperatorSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    formula = serializers.CharField()
+    reference = serializers.CharField()
+    range = serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2)
+    parameters = serializers.DictField(child=serializers.FloatField())
+    properties = PropertiesSerializer()
+    measured = MeasuredSerializer(allow_null=True, help_text="Of an operator that a package brings: what a trial found")
+    package = serializers.CharField(allow_null=True)
+
+
+class DecayFunctionSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="`aging` of a policy's window")
+    label = serializers.CharField()  # type: ignore[assignment]
+    formula = serializers.CharField(help_text="Weight of usage, 0 to 1")
+    reference = serializers.CharField()
+    parameters = ParameterSerializer(many=True, help_text="Members of a policy's window, with the scheduler's defaults")
+
+
+class AlgorithmListView(APIView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="list_algorithms", responses=list_schema(AlgorithmSerializer))
+    def get(self, request: Request) -> Response:
+        """All algorithms, with parameters, formula and declared properties."""
+        return list_response([algorithm_json(algorithm) for algorithm in all_algorithms().values()])
+
+
+class OperatorListView(APIView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="list_operators", responses=list_schema(OperatorSerializer))
+    def get(self, request: Request) -> Response:
+        """All operators of the algorithm `aequus`; of the families `relative-N` and `sigmoid-N` those with N = 2, 3."""
+        return list_response([operator_json(operator) for operator in all_operators()])
+
+
+class DecayFunctionListView(APIView):
+    reach = "objects"
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="list_decay_functions", responses=list_schema(DecayFunctionSerializer))
+    def get(self, request: Request) -> Response:
+        """All decay functions of a policy's window; functions of schedulers have the scheduler's name for them."""
+        return list_response([function_json(function) for function in DECAY_FUNCTIONS.values()])
+
+
+def function_json(function: DecayFunction) -> dict[str, Any]:
+    texts = {name: getattr(function, name) for name in ("name", "label", "formula", "reference")}
+    return {**texts, "parameters": [_parameter_json(parameter) for parameter in function.parameters]}
+
+
+def algorithm_json(algorithm: Algorithm) -> dict[str, Any]:
+    properties = algorithm.properties(read_algorithm(algorithm.name))
+    measured = measured_algorithms().get(algorithm.name)
+    return {
+        **{name: getattr(algorithm, name) for name in ("name", "label", "formula", "component", "reference")},
+        "parameters": [_parameter_json(parameter) for parameter in algorithm.parameters],
+        "fields": list(algorithm.fields),
+        "takes_inherit": algorithm.takes_inherit,
+        "properties": PropertiesSerializer(properties).data,
+        "measured": None if measured is None else PropertiesSerializer(measured).data,
+        "package": algorithms_of_packages().package.get(algorithm.name),
+    }
+
+
+def operator_json(operator: Operator) -> dict[str, Any]:
+    measured = measured_operators().get(operator.name)
+    return {
+        **{name: getattr(operator, name) for name in ("name", "label", "formula", "reference")},
+        "range": list(operator.range),
+        "parameters": dict(operator.parameters),
+        "properties": PropertiesSerializer(operator.properties).data,
+        "measured": None if measured is None else MeasuredSerializer(measured).data,
+        "package": operators_of_packages().package.get(operator.name),
+    }
+
+
+def _parameter_json(parameter: Parameter) -> dict[str, Any]:
+    return {name: getattr(parameter, name) for name in _PARAMETER_FIELDS}
+
+
+READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
+_LONGEST = 4_096
+_TEXTS = {
+    "operator": "Name of an operator as in settings; default: the policy's own",
+    "resolution": "{range}; default: the policy's own",
+    "k": "{range}; for `combined`; default: the policy's own",
+    "job_h": "{range}; default 2,000, as in the paper",
+}
+
+
+class OperatorQuerySerializer(serializers.Serializer[Any]):
+    """Plain texts: the shared parser of pages, REST and the command validates them."""
+
+    def get_fields(self) -> dict[str, Any]:
+        ranges = {name: f"{low:g} to {high:g}" for name, (low, high) in BOUNDS.items()}
+        return {
+            name: serializers.CharField(
+                required=False, allow_blank=True, max_length=_LONGEST, help_text=text.format(range=ranges.get(name))
+            )
+            for name, text in _TEXTS.items()
+        }
+
+
+class OperatorsPageSerializer(serializers.Serializer[Any]):
+    verdict = serializers.CharField(help_text="Conclusion of the paper on operators")
+    ranks_by_vectors = serializers.BooleanField(
+        help_text="The policy ranks by vectors; false: the check shows what `aequus` would do"
+    )
+    check = serializer_of(TreeCheck)()
+    operators = serializer_of(OperatorChoice)(many=True)
+
+
+class OperatorsView(APIView):
+    scopes: ClassVar[Scopes] = READ_TREE
+
+    @extend_schema(
+        operation_id="get_policy_operators", parameters=[OperatorQuerySerializer], responses=OperatorsPageSerializer
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """Effect of operator and resolution on this tree, and all operators."""
+        query = read_query(inputs.read_query(OperatorQuerySerializer, request))
+        found = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
+        return Response(OperatorsPageSerializer(found.json()).data)

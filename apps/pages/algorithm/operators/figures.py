@@ -1,0 +1,393 @@
+"""Numbers of the figures about operators and resolutions: the paper's, for any operators, and those of one policy's
+tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from apps.core.errors import NotFound
+from apps.engine import codecs
+from apps.engine.algorithms import read_algorithm
+from apps.engine.algorithms.aequus import operator_of
+from apps.engine.analysis import density, job_size
+from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
+from apps.engine.analysis.properties import exponent_curve
+from apps.engine.operators import Operator, get_operator
+from apps.pages.algorithm.operators import sentences
+from apps.pages.algorithm.operators.records import (
+    READINGS,
+    REGIONS,
+    BitsNeeded,
+    ExponentPoint,
+    FigureQuery,
+    InputDensity,
+    JobSize,
+    LeafJob,
+    LocalDensity,
+    ProfilePoint,
+    ResolutionEffect,
+    Row,
+    Step,
+    TreeCheck,
+)
+from apps.pages.algorithm.operators.tree_check import (
+    CANDIDATES,
+    FEW_CANDIDATES,
+    MOST_FOR_ALL,
+    CheckedTree,
+    aequus_settings,
+)
+from apps.policies.tree.columns import Mask
+from apps.priorities.recompute.totals import simulate_totals_or_none
+from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.sentences.numbers import unit_of_metric
+
+SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
+JOB_BITS = tuple(range(3, 17))
+_N_POINTS = 101  # of a profile: 0, 0.01 … 1
+_N_CELLS = 20  # on each side of the grid of figure 6
+_AGGREGATED = tuple(i / 10 for i in range(11))
+
+
+def compared_operators(own: Operator) -> list[Operator]:
+    """Return the paper's seven operators with the policy's own variant of one of them, or with its own added."""
+    seven = [own if name == own.name else get_operator(name) for name in SEVEN]
+    return seven if own.name in SEVEN else [*seven, own]
+
+
+def profiles(operators: Sequence[Operator], target: float) -> Iterator[ProfilePoint]:
+    actual = np.arange(_N_POINTS) / (_N_POINTS - 1)
+    for operator in operators:
+        priority = operator(np.full_like(actual, target), actual)
+        for s, p in zip(actual.tolist(), priority.tolist(), strict=True):
+            yield ProfilePoint(operator.name, target, s, p)
+
+
+def local_densities(operators: Sequence[Operator], targets: Sequence[float], bits: int) -> Iterator[LocalDensity]:
+    lowest = density.effective_priorities(2**bits).tolist()
+    for operator in operators:
+        for target in targets:
+            widths = density.local_density(operator, target, 2**bits).tolist()
+            for component, (priority, width) in enumerate(zip(lowest, widths, strict=True)):
+                yield LocalDensity(operator.name, target, component, priority, width)
+
+
+def aggregation(operator: Operator, bits: int) -> Iterator[LocalDensity]:
+    """Figure 9: the local densities of one operator at the targets 0, 0.1 … 1."""
+    return local_densities([operator], _AGGREGATED, bits)
+
+
+def input_densities(operators: Sequence[Operator], bits: int) -> Iterator[InputDensity]:
+    lowest = density.effective_priorities(2**bits).tolist()
+    for operator in operators:
+        parts = density.input_density(operator, 2**bits).tolist()
+        for component, (priority, part) in enumerate(zip(lowest, parts, strict=True)):
+            yield InputDensity(operator.name, component, priority, part)
+
+
+def steps(operators: Sequence[Operator], bits: int) -> Iterator[Step]:
+    """Figure 6: the component in the middle of each cell of a grid of targets and actuals."""
+    side = (np.arange(_N_CELLS) + 0.5) / _N_CELLS
+    target, actual = (axis.ravel() for axis in np.meshgrid(side, side, indexing="ij"))
+    for operator in operators:
+        component = codecs.scalar(operator(target, actual), 2**bits)
+        lowest = codecs.effective_priority(component, 2**bits)
+        columns = (target.tolist(), actual.tolist(), component.tolist(), lowest.tolist())
+        for t, s, c, p in zip(*columns, strict=True):
+            yield Step(operator.name, t, s, c, p)
+
+
+def job_sizes(operators: Sequence[Operator], query: FigureQuery) -> Iterator[JobSize]:
+    """Figures 14 to 16: the smallest job that changes a component, by operator, region and bits."""
+    for operator in operators:
+        for region in REGIONS:
+            for bits in JOB_BITS:
+                fraction = _fraction(operator.name, operator.parameters.get("k"), bits, region, query.reading)
+                yield JobSize(operator.name, region, bits, None if fraction is None else fraction * query.pool_h)
+
+
+def bits_needed(operators: Sequence[Operator], query: FigureQuery) -> Iterator[BitsNeeded]:
+    """Figure 17 for these nodes, this window and this job, with the published cells if there are any."""
+    for operator in operators:
+        row = {region: _fewest_bits(operator, region, query) for region in job_size.REGIONS}
+        known = [bits for bits in row.values() if bits is not None]
+        row["overall"] = max(known) if len(known) == len(row) else None
+        published = dict(zip(COLUMNS, PUBLISHED[operator.name], strict=True)) if operator.name in PUBLISHED else {}
+        for region in COLUMNS:
+            yield BitsNeeded(operator.name, region, row[region], published.get(region))
+
+
+def _fewest_bits(operator: Operator, region: str, query: FigureQuery) -> int | None:
+    for bits in range(job_size.FEWEST_BITS, job_size.MOST_BITS + 1):
+        fraction = _fraction(operator.name, operator.parameters.get("k"), bits, region, query.reading)
+        if fraction is not None and fraction * query.pool_h <= query.job_h:
+            return bits
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _fraction(name: str, k: float | None, bits: int, region: str, reading: str) -> float | None:
+    """Return the job as a fraction of the pool, which depends on neither nodes nor window; None if it is unknown."""
+    operator = get_operator(name) if k is None else get_operator(name, k=k)
+    if operator.inverse is None:  # an operator from a package has no inverse formula
+        return None
+    return job_size.job_fraction(
+        operator, bits=bits, region=job_size.REGIONS[region], reading=READINGS[reading].reading
+    )
+
+
+_MOST_TARGETS = 12
+_PAPER_TARGET = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTarget:
+    """The target of an entry below the root."""
+
+    name: str
+    target: float
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorQuery:
+    """A query about one policy, as one actor may see it."""
+
+    view: PolicyView
+    query: FigureQuery
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The queried settings of `aequus`."""
+        return aequus_settings(self.view.settings.algorithm, self.query)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the policy ranks by the queried settings."""
+        own = self.view.settings.algorithm
+        return own.get("name") == "aequus" and all(
+            own.get(key) == self.settings.get(key) for key in ("operator", "resolution", "k")
+        )
+
+    @cached_property
+    def operator(self) -> Operator:
+        return operator_of(self.settings)
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """The compared operators, with the queried one."""
+        return compared_operators(self.operator)
+
+    @property
+    def invertible(self) -> list[Operator]:
+        return [operator for operator in self.operators if operator.inverse is not None]
+
+    @property
+    def reading(self) -> Reading:
+        return READINGS[self.query.reading].reading
+
+    @property
+    def unit(self) -> str:
+        """Name of an hour of the policy's metric."""
+        return unit_of_metric(self.view.settings.metric["weights"])
+
+    @cached_property
+    def targets(self) -> list[NamedTarget]:
+        """Targets of visible entries below the root, largest first."""
+        view = self.view
+        found = [
+            NamedTarget(view.tree.name[i], float(view.target[0][i]))
+            for i in view.visible_children(0)
+            if view.competes[i] and 0 < view.target[0][i] < 1
+        ]
+        return sorted(found, key=lambda one: (-one.target, one.name))[:_MOST_TARGETS]
+
+    @property
+    def target(self) -> float:
+        """The queried target, else that of the largest entry below the root, else the paper's."""
+        if self.query.target is not None:
+            return self.query.target
+        return self.targets[0].target if self.targets else _PAPER_TARGET
+
+    def checked(self, settings: Mapping[str, Any] | None = None) -> CheckedTree | None:
+        """Return the tree under these settings, by default the queried ones; None without usage. Only visible leaves
+        count.
+        """
+        snapshot = self.view.snapshot
+        if snapshot is None:
+            return None
+        leaves, jobs = self._leaves
+        return CheckedTree(snapshot, self.view.tree, settings or self.settings, leaves, jobs)
+
+    @cached_property
+    def _leaves(self) -> tuple[Mask, Mask]:
+        """Masks of leaves whose numbers the actor may see, and of those whose smallest job may be shown.
+
+        The smallest job is a fraction of the usage of the groups above. It may be shown if it follows from visible
+        numbers: if the leaf has usage (usage / actual), or the groups' own numbers are visible.
+        """
+        view, tree = self.view, self.view.tree
+        leaves = view.shows_numbers & tree.engine_tree().is_ranked
+        visible_above = np.ones(len(tree), dtype=np.bool_)
+        for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
+            parent = tree.parent[lo:hi]
+            visible_above[lo:hi] = visible_above[parent] & view.shows_numbers[parent]
+        used = np.zeros(len(tree), dtype=np.bool_)
+        if view.snapshot is not None:
+            index = view.snapshot_index
+            used = (index >= 0) & (view.snapshot.values.usage[np.maximum(index, 0)] > 0)
+        return leaves, leaves & (visible_above | used)
+
+
+F8 = npt.NDArray[np.float64]
+MOST_LEAVES = 1_000
+_MOST_POINTS = 200
+
+
+def check_tree(query: OperatorQuery) -> TreeCheck:
+    """Check the queried operator and resolution on this tree."""
+    view, checked = query.view, query.checked()
+    head = {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "as_of": view.as_of,
+        "operator": query.operator.name,
+        "k": query.settings.get("k"),
+        "resolution": query.settings["resolution"],
+        "is_current": query.is_current,
+        "job_h": query.query.job_h,
+        "unit": query.unit,
+    }
+    if checked is None or not checked.leaves.any():
+        return _with_sentence(TreeCheck(**head))
+    counted, safe = checked.at([query.settings["resolution"]])[0], checked.safe()
+    bits, (anywhere, _everywhere) = checked.job_bits(query.query.job_h), checked.jobs()
+    found = TreeCheck(
+        **head,
+        n_leaves=counted.n_leaves,
+        n_misplaced=counted.n_misplaced,
+        n_lost=counted.n_lost,
+        n_tied_pairs=counted.n_tied_pairs,
+        n_turned_pairs=counted.n_turned_pairs,
+        distinct_bits=safe.distinct,
+        same_ranks_bits=safe.same_ranks,
+        job_bits=bits.bits or None,
+        n_unseen=sum(one.n_unseen for one in bits.levels),
+        n_fixed=sum(one.n_fixed for one in bits.levels),
+        smallest_job_h=_finite(anywhere.min(initial=inf)),
+        median_job_h=_finite(_median(anywhere)),
+    )
+    return _with_sentence(found)
+
+
+def _with_sentence(found: TreeCheck) -> TreeCheck:
+    return replace(found, sentence=sentences.check_sentence(found))
+
+
+def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
+    """Yield the effect of every operator at every candidate; of a very large tree only the queried
+    operator at a few.
+    """
+    own = query.checked()
+    if own is None or not own.leaves.any():
+        return
+    is_small = int(own.leaves.sum()) <= MOST_FOR_ALL
+    operators: Sequence[Operator] = query.operators if is_small else [query.operator]
+    resolutions = sorted({*(CANDIDATES if is_small else FEW_CANDIDATES), int(query.settings["resolution"])})
+    for operator in operators:
+        settings = query.settings if operator is query.operator else _settings_with(query, operator)
+        checked = query.checked(settings)
+        for one in [] if checked is None else checked.at(resolutions):
+            yield ResolutionEffect(
+                operator.name,
+                one.resolution,
+                one.n_leaves,
+                one.n_misplaced,
+                one.n_lost,
+                one.n_tied_pairs,
+                one.n_turned_pairs,
+            )
+
+
+def _settings_with(query: OperatorQuery, operator: Operator) -> dict[str, object]:
+    """Return the queried settings with another operator."""
+    settings = {key: value for key, value in query.settings.items() if key != "k"} | {"operator": operator.name}
+    if operator.name == "combined":
+        settings["k"] = operator.parameters["k"]
+    return read_algorithm(settings)
+
+
+def effects_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+    return sentences.ranks_sentence(check_tree(query))
+
+
+def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:
+    """Yield visible leaves, those with the smallest visible job first; at most 1,000."""
+    checked = query.checked()
+    if checked is None:
+        return
+    anywhere, everywhere = checked.jobs()
+    leaves = np.flatnonzero(checked.visible_job_leaves)
+    for at in np.argsort(anywhere, kind="stable")[:MOST_LEAVES].tolist():
+        path = query.view.tree.path(int(leaves[at]))
+        yield LeafJob(path, _finite(anywhere[at]), _finite(everywhere[at]))
+
+
+def leaf_jobs_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
+    found = check_tree(query)
+    return sentences.leaf_jobs_sentence(found)
+
+
+def _median(values: F8) -> float:
+    """Upper median: infinite only if at least half of the values are."""
+    return float(np.sort(values)[len(values) // 2]) if len(values) else inf
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
+
+
+def exponents(query: OperatorQuery) -> Iterator[ExponentPoint]:
+    """Yield the curve, then entries on it: the queried one, else those with the smallest exponents."""
+    for ratio, k in zip(*(axis.tolist() for axis in exponent_curve()), strict=True):
+        yield ExponentPoint(ratio, k, None, None, None)
+    yield from _entry_points(query)
+
+
+def _entry_points(query: OperatorQuery) -> Iterator[ExponentPoint]:
+    view = query.view
+    if view.snapshot is None:
+        return
+    algorithm = read_algorithm("slurm-depth-oblivious")
+    result = simulate_totals_or_none(view.snapshot.totals, view.tree, algorithm=algorithm)
+    if result is None:
+        return
+    local, k, effective = (result.columns[name] for name in ("local_ratio", "k", "effective_ratio"))
+    parent = result.tree.parent
+    has_parent = parent > 0
+    exists = view.shows_numbers & has_parent & view.shows_numbers[np.maximum(parent, 0)]
+    for column in (local, k, effective):
+        exists = exists if column.exists is None else exists & column.exists
+    chosen = np.flatnonzero(exists)
+    if query.query.entry:
+        entry = view.tree.index_of_path(query.query.entry)
+        if entry is None or not view.visibility.may_see(entry):
+            raise NotFound("There is no such entry in this policy.")
+        chosen = chosen[chosen == entry]
+    for i in chosen[np.argsort(k.values[chosen], kind="stable")][:_MOST_POINTS].tolist():
+        above = float(effective.values[parent[i]])
+        yield ExponentPoint(
+            above, float(k.values[i]), view.tree.path(i), float(local.values[i]), float(effective.values[i])
+        )
+
+
+def exponent_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
+    points = [row for row in rows if isinstance(row, ExponentPoint) and row.entry is not None]
+    return sentences.exponent_sentence(points, is_queried=bool(query.query.entry))

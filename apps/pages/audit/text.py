@@ -1,0 +1,309 @@
+"""Sentences of the audit log for each verb, and labels of its topics, interfaces, outcomes and details."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.accounts.models import AuditEvent
+from apps.policies.audit_reading import AuditCount
+from apps.policies.models import Grant
+from apps.web.shell import presentation
+
+# %(what)s is the subject, with a link if it has a page.
+# Verbs of several topics: the topic follows in brackets.
+_CREATED = gettext_lazy("created %(what)s")
+_CHANGED = gettext_lazy("changed %(what)s")
+_REMOVED = gettext_lazy("removed %(what)s")
+_ARCHIVED = gettext_lazy("archived %(what)s")
+_RESTORED = gettext_lazy("restored %(what)s")
+_PAUSED = gettext_lazy("paused %(what)s")
+_RESUMED = gettext_lazy("resumed %(what)s")
+_WITHDREW = gettext_lazy("withdrew %(what)s")
+_FETCH = gettext_lazy("requested a fetch of %(what)s")
+_BEGAN = gettext_lazy("started publishing %(what)s")
+_STOPPED = gettext_lazy("stopped publishing %(what)s")
+_OF_A_TOPIC = (
+    _CREATED,
+    _CHANGED,
+    _REMOVED,
+    _ARCHIVED,
+    _RESTORED,
+    _PAUSED,
+    _RESUMED,
+    _WITHDREW,
+    _FETCH,
+    _BEGAN,
+    _STOPPED,
+)
+SENTENCES = {
+    "policy.published": gettext_lazy("published %(what)s"),
+    "policy.automatic": gettext_lazy("changed %(what)s by a membership rule"),
+    "policy.file_kept": gettext_lazy("kept the imported file of %(what)s"),
+    "changeset.drafted": _CREATED,
+    "changeset.edited": _CHANGED,
+    "changeset.proposed": gettext_lazy("requested review of %(what)s"),
+    "changeset.approved": gettext_lazy("approved %(what)s"),
+    "changeset.sent_back": gettext_lazy("requested changes of %(what)s"),
+    "changeset.scheduled": gettext_lazy("scheduled %(what)s"),
+    "changeset.held": gettext_lazy("could not publish %(what)s when it was due"),
+    "changeset.rebased": gettext_lazy("rebased %(what)s"),
+    "changeset.withdrawn": _WITHDREW,
+    "changeset.declined": gettext_lazy("declined %(what)s"),
+    "changeset.counter_offered": gettext_lazy("offered another share for %(what)s"),
+    "changeset.commented": gettext_lazy("commented on %(what)s"),
+    "grant.given": gettext_lazy("assigned %(what)s the role %(role)s"),
+    "grant.changed": gettext_lazy("changed the role of %(what)s to %(role)s"),
+    "grant.extended": gettext_lazy("extended the role %(role)s of %(what)s"),
+    "grant.ended": gettext_lazy("ended the role %(role)s of %(what)s"),
+    "grant.adopted": gettext_lazy("took over the role %(role)s of %(what)s"),
+    "allocation.given": gettext_lazy("allocated core-hours to %(what)s"),
+    "allocation.changed": _CHANGED,
+    "allocation.withdrawn": _WITHDREW,
+    "pack.shared": gettext_lazy("shared a committee pack of %(what)s by a link"),
+    "pack.link_revoked": gettext_lazy("revoked a link to a committee pack of %(what)s"),
+    "policy.sam_rules_set": gettext_lazy("set the rules of the SAM ledger of %(what)s"),
+    "capacity.stated": gettext_lazy("added capacity of %(what)s"),
+    "capacity.changed": _CHANGED,
+    "capacity.removed": _REMOVED,
+    "mapping.changed": _CHANGED,
+    "mapping.assigned": gettext_lazy("attached accounts in %(what)s"),
+    "mapping.detached": gettext_lazy("detached accounts in %(what)s"),
+    "mapping.restored": _RESTORED,
+    "account.attached": gettext_lazy("attached the account %(what)s"),
+    "account.detached": gettext_lazy("detached the account %(what)s"),
+    "account.claimed": gettext_lazy("claimed the account %(what)s"),
+    "account.claim_withdrawn": gettext_lazy("withdrew the claim of %(what)s"),
+    "account.claim_refused": gettext_lazy("refused the claim of %(what)s"),
+    "account.owned": gettext_lazy("named the owner of an account: %(what)s"),
+    "accounts.pseudonymised": gettext_lazy("replaced account names in %(what)s by pseudonyms"),
+    "admin.added": _CREATED,
+    "admin.changed": _CHANGED,
+    "admin.deleted": _REMOVED,
+    "setup.tree_read": gettext_lazy("read a scheduler’s tree for a first policy: %(what)s"),
+    "setup.accounts_decided": gettext_lazy("mapped accounts for a first policy: %(what)s"),
+    "setup.given_up": gettext_lazy("discarded a first policy: %(what)s"),
+    "token.made": gettext_lazy("created the token %(what)s"),
+    "token.rotated": gettext_lazy("rotated the token %(what)s"),
+    "token.revoked": gettext_lazy("revoked the token %(what)s"),
+    "user.made": _CREATED,
+    "user.linked": gettext_lazy("first signed in as %(what)s"),
+    "user.groups": gettext_lazy("updated sign-in groups: %(what)s"),
+    "user.password_changed": gettext_lazy("changed the password of %(what)s"),
+    "user.password_reset": gettext_lazy("set a new password of %(what)s by mail"),
+    "user.password_set": gettext_lazy("changed the password of %(what)s"),
+    "user.unlocked": gettext_lazy("unlocked sign-in of %(what)s"),
+    "user.sessions_ended": gettext_lazy("ended sessions of %(what)s"),
+    "user.second_factor_added": gettext_lazy("turned two-factor authentication on for %(what)s"),
+    "user.second_factor_removed": gettext_lazy("turned two-factor authentication off for %(what)s"),
+    "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
+    "user.recovery_codes_renewed": gettext_lazy("created new recovery codes for %(what)s"),
+    "user.recovery_code_used": gettext_lazy("used a recovery code of %(what)s"),
+    "source.made": _CREATED,
+    "source.changed": _CHANGED,
+    "source.forgotten": gettext_lazy("deleted another site’s usage of %(what)s"),
+    "source.removed": _REMOVED,
+    "policy.removed": _REMOVED,
+    "policy.archived": _ARCHIVED,
+    "policy.restored": _RESTORED,
+    "source.archived": _ARCHIVED,
+    "source.restored": _RESTORED,
+    "source.paused": _PAUSED,
+    "source.resumed": _RESUMED,
+    "source.collect_asked": _FETCH,
+    "scheduler.connected": _CREATED,
+    "scheduler.changed": _CHANGED,
+    "scheduler.paused": _PAUSED,
+    "scheduler.resumed": _RESUMED,
+    "scheduler.reset_requested": gettext_lazy("requested to reset every value that the agent of %(what)s set"),
+    "scheduler.shares_ordered": gettext_lazy("ordered shares for %(what)s"),
+    "scheduler.share_order_cancelled": gettext_lazy("cancelled an order of shares for %(what)s"),
+    "scheduler.shares_restored": gettext_lazy("restored former shares in %(what)s"),
+    "scheduler.shares_set": gettext_lazy("reported an order of shares for %(what)s"),
+    "scheduler.removed": _REMOVED,
+    "scheduler.agent_began": gettext_lazy("started the agent of %(what)s"),
+    "scheduler.agent_frozen": gettext_lazy("reported that the agent of %(what)s froze"),
+    "scheduler.agent_went_on": gettext_lazy("reported that the agent of %(what)s continues"),
+    "usage.pushed": gettext_lazy("sent usage of %(what)s"),
+    "usage.import_asked": gettext_lazy("uploaded usage of %(what)s"),
+    "usage.imported": gettext_lazy("imported usage of %(what)s"),
+    "usage.undo_asked": gettext_lazy("requested to undo an import of %(what)s"),
+    "usage.import_undone": gettext_lazy("undid an import of %(what)s"),
+    "usage.sources_merged": gettext_lazy("merged %(what)s into another source"),
+    "usage.overlap_decided": gettext_lazy("resolved overlapping hours of %(what)s and another source"),
+    "usage.repaired": gettext_lazy("rebuilt totals of %(what)s from its records"),
+    "usage.open_jobs_closed": gettext_lazy("closed open jobs of the silent source %(what)s"),
+    "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
+    "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
+    "changeset.people_notified": gettext_lazy("notified people of their ranks: %(what)s"),
+    "notice_rule.set": _CHANGED,
+    "notice_rule.removed": _REMOVED,
+    "webhook.made": _CREATED,
+    "webhook.changed": _CHANGED,
+    "webhook.removed": _REMOVED,
+    "webhook.secret_renewed": gettext_lazy("gave the webhook %(what)s a new secret"),
+    "webhook.turned_on": gettext_lazy("turned the webhook %(what)s on"),
+    "webhook.turned_off": gettext_lazy("turned the webhook %(what)s off"),
+    "webhook.tested": gettext_lazy("sent a test to the webhook %(what)s"),
+    "webhook.gave_up": gettext_lazy("turned the webhook %(what)s off"),
+    "statement.closed": gettext_lazy("closed the statements of %(what)s"),
+    "fallback.begun": gettext_lazy("switched to local-only usage, as peers are unreachable: %(what)s"),
+    "fallback.ended": gettext_lazy("switched back to global usage: %(what)s"),
+    "recompute.requested": gettext_lazy("requested a recompute of %(what)s"),
+    "federation.published": _BEGAN,
+    "federation.publication_changed": _CHANGED,
+    "federation.unpublished": _STOPPED,
+    "federation.feed_made": _BEGAN,
+    "federation.feed_changed": _CHANGED,
+    "federation.feed_dropped": _STOPPED,
+    "federation.mounted": gettext_lazy("mounted %(what)s"),
+    "federation.unmounted": gettext_lazy("unmounted %(what)s"),
+    "federation.blocked": gettext_lazy("blocked %(what)s"),
+    "federation.frozen": gettext_lazy("froze %(what)s"),
+    "federation.unfrozen": gettext_lazy("unfroze %(what)s"),
+    "federation.paused": _PAUSED,
+    "federation.resumed": _RESUMED,
+    "federation.fetch_asked": _FETCH,
+    "federation.settings_changed": _CHANGED,
+    "federation.key_followed": gettext_lazy("accepted the new key of %(what)s"),
+    "federation.key_trusted": gettext_lazy("trusted another key of %(what)s"),
+    "federation.begun_anew": gettext_lazy("reset the document history of %(what)s"),
+    "federation.subscribed": gettext_lazy("subscribed to usage of %(what)s"),
+    "federation.unsubscribed": gettext_lazy("unsubscribed from usage of %(what)s"),
+    "federation.usage_held": gettext_lazy("held usage above the site’s capacity: %(what)s"),
+    "federation.out_of_scope_dropped": gettext_lazy("dropped usage of %(what)s for entries outside its scope"),
+    "federation.capacity_agreed": gettext_lazy("approved the capacity of %(what)s"),
+    "federation.key_rotated": gettext_lazy("replaced the signing key %(what)s"),
+}
+_NAMED_IN_SUBJECT = ("changeset", "mapping")
+# Recorded as failed, so that they are found, although the action itself succeeded.
+_SUCCEEDED = ("federation.usage_held", "federation.out_of_scope_dropped", "federation.blocked")
+# First parts of verbs, as options of the filter.
+TOPICS = {
+    "policy": gettext_lazy("Policies"),
+    "changeset": gettext_lazy("Change sets"),
+    "grant": gettext_lazy("Roles"),
+    "account": gettext_lazy("Accounts"),
+    "accounts": gettext_lazy("Pseudonyms"),
+    "mapping": gettext_lazy("Mapping"),
+    "allocation": gettext_lazy("Allocations"),
+    "capacity": gettext_lazy("Capacity"),
+    "pack": gettext_lazy("Committee pack"),
+    "usage": gettext_lazy("Usage"),
+    "source": gettext_lazy("Usage sources"),
+    "scheduler": gettext_lazy("Schedulers"),
+    "setup": gettext_lazy("First steps"),
+    "token": gettext_lazy("Tokens"),
+    "user": gettext_lazy("People"),
+    "notice_rule": gettext_lazy("Notice rules"),
+    "webhook": gettext_lazy("Webhooks"),
+    "statement": gettext_lazy("Statements"),
+    "recompute": gettext_lazy("Recompute"),
+    "federation": gettext_lazy("Federation"),
+    "fallback": gettext_lazy("Local-only fallback"),
+    "admin": gettext_lazy("Administration"),
+    "request": gettext_lazy("Refused requests"),
+}
+VIAS = {
+    "page": gettext_lazy("Web"),
+    "api": gettext_lazy("API"),
+    "command": gettext_lazy("Command"),
+    "worker": gettext_lazy("Worker"),
+    "admin": gettext_lazy("Administration"),
+}
+OUTCOMES = {
+    "done": gettext_lazy("done"),
+    "refused": gettext_lazy("refused"),
+    "failed": gettext_lazy("failed"),
+}
+# Details left to REST and CSV; operations are shown as changes.
+_NOT_SHOWN = ("operations", "n_closed", "n_opened", "tree_digest")
+# Details that are shown together with their entry.
+AT_AN_ENTRY = ("grant.", "account.attached", "account.detached")
+_DETAILS = {
+    "base": gettext_lazy("Drafted on revision"),
+    "before": gettext_lazy("Before"),
+    "change_set": gettext_lazy("Change set"),
+    "expires_at": gettext_lazy("Expires"),
+    "grant": gettext_lazy("Grant"),
+    "n_operations": gettext_lazy("Changes"),
+    "revision": gettext_lazy("Revision"),
+    "role": gettext_lazy("Role"),
+    "verbs": gettext_lazy("Rights"),
+}
+_ROLES = dict(Grant.Role.choices)
+_VERBS = dict(Grant.Verb.choices)
+_UNKNOWN = re.compile(r"[._]")
+
+
+def sentence_of(event: AuditEvent, *, what: str) -> str:
+    """Sentence after the actor's name, with `what` as its subject."""
+    known = SENTENCES.get(event.verb)
+    topic = event.verb.partition(".")[0]
+    sentence = str(known) if known else _UNKNOWN.sub(" ", event.verb).replace("%", "%%") + ": %(what)s"
+    if event.verb == "request.refused":
+        sentence = "%(what)s"
+    elif known in _OF_A_TOPIC and topic not in _NAMED_IN_SUBJECT:
+        sentence += f" ({TOPICS[topic]})"
+    given = event.details.get("role") if isinstance(event.details, dict) else None
+    action = sentence % {"what": what, "role": str(_ROLES.get(str(given), given or "–"))}
+    if event.outcome == AuditEvent.Outcome.REFUSED:
+        return _("was refused: %(action)s") % {"action": action}
+    if event.outcome == AuditEvent.Outcome.FAILED and event.verb not in _SUCCEEDED:
+        return _("failed: %(action)s") % {"action": action}
+    return action
+
+
+def revision_of(event: AuditEvent) -> int:
+    """Number of the revision that the row published; 0 for other rows."""
+    given = event.details.get("revision") if isinstance(event.details, dict) else None
+    return given if isinstance(given, int) and event.verb == "policy.published" else 0
+
+
+def facts(event: AuditEvent, *, shows_all: bool, is_own: bool) -> list[tuple[str, str]]:
+    """Further details of a row: addresses for administrators; requests and tokens also for the actor."""
+    found = [(_("Action"), event.verb), (_("Outcome"), str(OUTCOMES[event.outcome])), (_("Policy"), event.policy_slug)]
+    if shows_all or is_own:
+        found += [(_("Request"), event.request_id), (_("Token"), event.token_prefix)]
+    if shows_all:
+        found.append((_("Address"), event.address or ""))
+        found.append((_("Hash"), bytes(event.hash).hex()[:16]))
+    return [(name, value) for name, value in found if value]
+
+
+def details(event: AuditEvent) -> list[tuple[str, str]]:
+    """Recorded details for a page."""
+    given: dict[str, Any] = event.details if isinstance(event.details, dict) else {}
+    return [(_label(key), value_text(value)[:300]) for key, value in given.items() if key not in _NOT_SHOWN]
+
+
+def value_text(value: Any) -> str:
+    """A JSON value as text."""
+    if value is None or value == "" or value == []:
+        return "–"
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {value_text(each)}" for key, each in value.items() if each not in (None, ""))
+    if isinstance(value, list):
+        return ", ".join(value_text(each) for each in value)
+    text = str(value)
+    return str(_ROLES.get(text) or _VERBS.get(text) or text)
+
+
+def _label(key: str) -> str:
+    return str(_DETAILS.get(key) or key.replace("_", " "))
+
+
+def count_text(found: AuditCount) -> str:
+    """Summary such as 41 events in the last 7 days, 1 refused."""
+    shown = presentation.count(found.n) if found.is_all else _("Over %(n)s") % {"n": presentation.count(found.n)}
+    text = ngettext(
+        "%(n)s event in the last 7 days, %(refused)s refused",
+        "%(n)s events in the last 7 days, %(refused)s refused",
+        found.n,
+    )
+    return text % {"n": shown, "refused": presentation.count(found.n_refused)}

@@ -1,0 +1,82 @@
+"""Follow-up of a publication: the recompute that activates it, and the ranks that it changed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.core import clock
+from apps.core.errors import NotFound
+from apps.pages.changes.api.views import READ_WRITE, found_for
+from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.web.rest.authentication import Scopes, actor_of
+from apps.web.rest.records import record_serializer
+from apps.web.rest.shapes import UtcTimeField
+from apps.web.rest.views import APIView
+
+MOST_MOVES = 1_000
+
+
+RankMoveSerializer = record_serializer(
+    RankMove,
+    only=("entry", "path", "rank_before", "rank_after", "rank_expected", "reason"),
+    renamed={
+        "entry": "uid",
+        "rank_before": "before",
+        "rank_after": "after",
+        "rank_expected": "expected",
+        "reason": "sentence",
+    },
+    texts={"rank_expected": "Rank in the preview; null until the recompute", "reason": "The reason in words"},
+)
+
+
+class FollowupSerializer(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(["waiting", "running", "slow", "failed", "done"])
+    revision = serializers.IntegerField()
+    published_at = UtcTimeField()
+    due_at = UtcTimeField(help_text="Expected time of the recompute")
+    served_snapshot = serializers.IntegerField(
+        allow_null=True, help_text="First snapshot of this revision; null: not yet, and ranks are predicted"
+    )
+    n_ranked = serializers.IntegerField()
+    n_compared = serializers.IntegerField(help_text="Number of visible leaves with a rank before and after")
+    n_moved = serializers.IntegerField()
+    moves = RankMoveSerializer(many=True, help_text="The 1,000 leaves that move furthest")
+
+
+class FollowupView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_followup_of_change_set", responses=FollowupSerializer)
+    def get(self, request: Request, policy: str, change_set: int) -> Response:
+        """State of the recompute after a publication, and leaves whose rank changed, for 14 days."""
+        found = _followup(request, policy, change_set)
+        if found.now > found.revision.published_at + FOLLOWED_FOR:
+            raise NotFound(f"The follow-up of change set {change_set} has ended.")
+        after = found.after
+        return Response(
+            FollowupSerializer(
+                {
+                    "state": found.state,
+                    "revision": found.revision.number,
+                    "published_at": found.revision.published_at,
+                    "due_at": found.due_at,
+                    "served_snapshot": None if after is None else after.snapshot_id,
+                    "n_ranked": found.n_ranked,
+                    "n_compared": found.n_compared,
+                    "n_moved": len(found.moves),
+                    "moves": found.moves[:MOST_MOVES],
+                }
+            ).data
+        )
+
+
+def _followup(request: Request, policy: str, change_set: int) -> Followup:
+    found = found_for(request, policy, change_set)
+    return followup_of(get_review_page(id=found.pk, actor=actor_of(request), at=clock.now()))

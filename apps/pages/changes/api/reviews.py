@@ -1,0 +1,289 @@
+"""Review of a change set: checks, effect on ranks, comments; and its steps from proposal to revert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.core import clock
+from apps.pages.changes.api.views import READ_WRITE, ChangeSetDetailSerializer, answer, found_for
+from apps.pages.changes.review.evidence import LeafLine, ReviewPage, get_review_page
+from apps.pages.priorities.api import AskedRunSerializer
+from apps.policies import services
+from apps.policies.changesets import lifecycle
+from apps.policies.changesets.checks import Check
+from apps.policies.changesets.conflicts import Side
+from apps.policies.models import ChangeSet, Revision
+from apps.policies.operations.apply import MOST_OPERATIONS
+from apps.policies.publishing import revert
+from apps.priorities import change_effect_runs
+from apps.web.rest.authentication import Scopes, actor_of
+from apps.web.rest.bounded_fields import BoundedListField
+from apps.web.rest.if_match import if_match_header, read_version
+from apps.web.rest.inputs import read_body
+from apps.web.rest.records import record_serializer, serializer_of
+from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
+from apps.web.rest.views import APIView
+
+MOST_LEAVES = 1_000
+_STATES = ("ready", "stale", "asked", "failed", "absent", "no_snapshot", "conflict", "decided")
+
+
+CheckSerializer = serializer_of(Check)
+
+
+LeafEffectSerializer = record_serializer(
+    LeafLine,
+    component="LeafEffect",
+    only=("entry", "path", "ranks_without", "ranks_with", "factor_before", "factor_after", "reason"),
+    renamed={"entry": "uid", "ranks_without": "without", "ranks_with": "with_it", "reason": "reason_text"},
+    texts={
+        "ranks_without": "Rank at each horizon without the change",
+        "ranks_with": "Rank at each horizon with the change",
+    },
+)
+
+
+class AheadSerializer(serializers.Serializer[Any]):
+    """Ranks now and later if demand stays as in the last 14 days."""
+
+    state = serializers.ChoiceField(_STATES, help_text="absent: not computed; request it by POST")
+    problem = serializers.CharField()
+    as_of = UtcTimeField(allow_null=True)
+    head_revision = serializers.IntegerField(allow_null=True)
+    horizons_days = serializers.ListField(child=serializers.IntegerField())
+    n_moving = serializers.IntegerField(help_text="Number of visible leaves that move at any horizon")
+    leaves = LeafEffectSerializer(many=True, help_text="The 1,000 leaves that move furthest")
+
+
+class CommentSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    operation = serializers.IntegerField(
+        allow_null=True, help_text="Index of the operation, from 0; null: the whole change set"
+    )
+    author = serializers.CharField(source="author_name")
+    text = serializers.CharField()
+    created_at = UtcTimeField()
+
+
+class NewCommentSerializer(serializers.Serializer[Any]):
+    text = serializers.CharField(max_length=4000)
+    operation = serializers.IntegerField(min_value=0, max_value=100_000, required=False, default=None, allow_null=True)
+
+
+class ChangeSetCheckListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="list_checks_of_change_set", responses=list_schema(CheckSerializer))
+    def get(self, request: Request, policy: str, change_set: int) -> Response:
+        """Checks of the change set for the caller: passed, warning or blocking."""
+        return list_response(CheckSerializer(_page(request, policy, change_set).checks, many=True).data)
+
+
+class ChangeSetEffectView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="get_effect_of_change_set", responses=AheadSerializer)
+    def get(self, request: Request, policy: str, change_set: int) -> Response:
+        """Ranks with and without the change, now and after 1, 7 and 30 days. Empty for decided change sets."""
+        page = _page(request, policy, change_set)
+        effect = page.effect if page.review.is_open else change_effect_runs.Effect("decided")
+        found = effect.projection
+        return Response(
+            AheadSerializer(
+                {
+                    "state": effect.state,
+                    "problem": effect.problem,
+                    "as_of": effect.as_of,
+                    "head_revision": effect.head_number or None,
+                    "horizons_days": list(found.horizons_days) if found is not None else [],
+                    "n_moving": page.n_moving if found is not None else 0,
+                    "leaves": page.leaves(MOST_LEAVES) if found is not None else [],
+                }
+            ).data
+        )
+
+    @extend_schema(operation_id="compute_effect_of_change_set", request=None, responses={202: AskedRunSerializer})
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Compute the effect in the background, as necessary for large policies."""
+        found = found_for(request, policy, change_set)
+        run = change_effect_runs.request_effect(change_set_id=found.pk, at=clock.now(), actor=actor_of(request))
+        return Response({"run": run.pk}, status=202)
+
+
+class ChangeSetCommentListView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="list_comments_of_change_set", responses=list_schema(CommentSerializer))
+    def get(self, request: Request, policy: str, change_set: int) -> Response:
+        """Comments, oldest first."""
+        return list_response(CommentSerializer(found_for(request, policy, change_set).comments.all(), many=True).data)
+
+    @extend_schema(
+        operation_id="comment_on_change_set", request=NewCommentSerializer, responses={201: CommentSerializer}
+    )
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Comment on the change set or on one operation, in plain text. A rebase keeps comments in place."""
+        found, given = found_for(request, policy, change_set), read_body(NewCommentSerializer, request)
+        comment = lifecycle.comment_on(id=found.pk, **given, at=clock.now(), actor=actor_of(request))
+        return Response(CommentSerializer(comment).data, status=201)
+
+
+def _page(request: Request, policy: str, change_set: int) -> ReviewPage:
+    found = found_for(request, policy, change_set)
+    return get_review_page(id=found.pk, actor=actor_of(request), at=clock.now())
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=4000, required=False, allow_blank=True)
+
+
+class PublicationSerializer(ReasonSerializer):
+    effective_at = UtcTimeField(
+        required=False,
+        allow_null=True,
+        help_text="When it takes effect; null: now. Default: `effective_at` of the change set",
+    )
+
+
+class ChoiceSerializer(serializers.Serializer[Any]):
+    entry = serializers.UUIDField(allow_null=True, help_text="`entry` of the conflict; null for settings")
+    field = serializers.CharField(max_length=64)
+    take = serializers.ChoiceField(["mine", "theirs"])
+
+
+class RebaseSerializer(serializers.Serializer[Any]):
+    choices = BoundedListField(
+        child=ChoiceSerializer(),
+        max_length=MOST_OPERATIONS,
+        required=False,
+        help_text="One choice for each conflict; not needed without conflicts",
+    )
+
+
+class EmptySerializer(serializers.Serializer[Any]):
+    """No members."""
+
+
+def _step(request: Any = ReasonSerializer) -> Any:
+    header = if_match_header("the change set", is_required=False)
+    return {"parameters": [header], "request": request, "responses": ChangeSetDetailSerializer}
+
+
+class ProposalView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="propose_change_set", **_step())
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Propose a draft to the people who may publish it."""
+        return _run_step(services.propose_change_set, request, policy, change_set)
+
+
+class ApprovalView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="approve_change_set", **_step(EmptySerializer))
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Approve this version as a second person. Authors can't approve their own change sets."""
+        return _run_step(lifecycle.approve_change_set, request, policy, change_set, EmptySerializer)
+
+
+class ReturnView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="request_changes", **_step())
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Return a proposal to its author as a draft. `reason` becomes a comment."""
+
+        def send_back(*, reason: str = "", **more: Any) -> ChangeSet:
+            return lifecycle.request_changes(text=reason, **more)
+
+        return _run_step(send_back, request, policy, change_set)
+
+
+class PublicationView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="publish_change_set", **_step(PublicationSerializer))
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Publish the change set on the current head, or schedule it.
+
+        409 lists conflicts with revisions published since its base, or requires a second person (`needs_approval`).
+        """
+        planned = found_for(request, policy, change_set).effective_at
+
+        def publish(*, at: datetime, effective_at: datetime | None = planned, **more: Any) -> ChangeSet | Revision:
+            if effective_at is not None and effective_at > at:
+                return lifecycle.schedule_change_set(effective_at=effective_at, at=at, **more)
+            return services.publish_change_set(at_once=True, at=at, **more)
+
+        return _run_step(publish, request, policy, change_set, PublicationSerializer)
+
+
+class WithdrawalView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(operation_id="withdraw_change_set", **_step())
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Withdraw the change set. It stays readable."""
+        return _run_step(services.withdraw_change_set, request, policy, change_set)
+
+
+class RebaseView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    def before_body(self, request: Request, *, policy: str, change_set: int) -> None:
+        found_for(request, policy, change_set)
+
+    @extend_schema(operation_id="rebase_change_set", **_step(RebaseSerializer))
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Rebase the change set onto the head.
+
+        409 lists conflicts that need a choice: `theirs` drops the operation, `mine` keeps it.
+        """
+
+        def rebase(*, choices: list[dict[str, Any]] | None = None, **more: Any) -> ChangeSet:
+            chosen: dict[str, Side] = {
+                f"{each['entry'] or 'policy'}:{each['field']}": each["take"] for each in choices or ()
+            }
+            return lifecycle.rebase_change_set(choices=chosen, **more)
+
+        return _run_step(rebase, request, policy, change_set, RebaseSerializer)
+
+
+class RevertView(APIView):
+    scopes: ClassVar[Scopes] = READ_WRITE
+
+    @extend_schema(
+        operation_id="revert_change_set", request=ReasonSerializer, responses={201: ChangeSetDetailSerializer}
+    )
+    def post(self, request: Request, policy: str, change_set: int) -> Response:
+        """Make a draft that reverts the published change set. Later changes of the same fields are conflicts."""
+        number = revert.current_number(found_for(request, policy, change_set))
+        given = read_body(ReasonSerializer, request) if request.data else {}
+        draft = revert.revert_revision(
+            policy_slug=policy, number=number, **given, at=clock.now(), actor=actor_of(request)
+        )
+        return answer(request, draft, 201)
+
+
+def _run_step(
+    step: Callable[..., ChangeSet | Revision],
+    request: Request,
+    policy: str,
+    change_set: int,
+    kind: type[serializers.Serializer[Any]] = ReasonSerializer,
+) -> Response:
+    """Run a step on the version in If-Match, or on the current version without the header."""
+    found, version = found_for(request, policy, change_set), read_version(request)
+    given = read_body(kind, request) if request.data else {}
+    seen = found.version if version is None else version
+    done = step(id=found.pk, version=seen, **given, at=clock.now(), actor=actor_of(request))
+    # The returned object is used: after a return to its author, the caller may no longer read the change set.
+    return answer(request, done.change_set if isinstance(done, Revision) else done)

@@ -1,0 +1,176 @@
+"""Entries and differences of revisions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.core import clock
+from apps.mapping.rules.rule_set import member_rules
+from apps.pages.policies.api.views import READ
+from apps.pages.tree.api import EntrySerializer, entry_of
+from apps.policies.models import ChangeSet
+from apps.policies.selectors import get_policy
+from apps.policies.tree.revision_diff import EntryDifference
+from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
+from apps.priorities.selectors.revision_differences import Correction
+from apps.priorities.selectors.rows import PolicyView
+from apps.web.rest.authentication import Scopes, actor_of
+from apps.web.rest.cursors import encode_cursor, read_cursor
+from apps.web.rest.inputs import moment_of, read_query
+from apps.web.rest.records import record_serializer, serializer_of
+from apps.web.rest.shapes import UtcTimeField, reach_json
+from apps.web.rest.views import APIView
+
+
+class FieldChangeSerializer(serializers.Serializer[Any]):
+    """One changed field, from a tuple (field, before, after)."""
+
+    field = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+    def to_representation(self, instance: tuple[str, Any, Any]) -> dict[str, Any]:
+        return dict(zip(("field", "before", "after"), instance, strict=True))
+
+
+EntryDifferenceSerializer = record_serializer(
+    EntryDifference,
+    renamed={"entry": "uid", "changes": "fields"},
+    texts={
+        "path": "Empty: the entry was removed",
+        "path_before": "Empty: the entry was added",
+        "n_below": "Number of entries that were added or removed together with it",
+    },
+    changes=FieldChangeSerializer(source="fields", many=True),
+)
+
+
+class DiffSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    to = serializers.IntegerField()
+    settings = FieldChangeSerializer(many=True)
+    entries = EntryDifferenceSerializer(many=True)
+    n_entries = serializers.IntegerField(
+        help_text="Number on all pages; a subtree that was added or removed counts once"
+    )
+    next = serializers.CharField(allow_null=True)
+    effective = EntryDifferenceSerializer(
+        many=True, help_text="Entries that were not edited but have another target: the 100 largest changes"
+    )
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Entries by kind of change")
+    corrections = serializer_of(Correction)(many=True)
+    n_outside_view = serializers.IntegerField(help_text="Number of changes that the caller may not see")
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "from": serializers.IntegerField()}  # a keyword of Python
+
+
+class DiffFilterSerializer(serializers.Serializer[Any]):
+    to = serializers.IntegerField(
+        min_value=1, max_value=2**31 - 1, required=False, help_text="Default: the head revision"
+    )
+    cursor = serializers.CharField(required=False, max_length=200)
+
+
+class RevisionDiffView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="diff_revisions", parameters=[DiffFilterSerializer], responses=DiffSerializer)
+    def get(self, request: Request, policy: str, revision: int) -> Response:
+        """Differences between two revisions. Changes that the caller may not see are only counted."""
+        given, actor = read_query(DiffFilterSerializer, request), actor_of(request)
+        position = read_cursor(given)
+        cursor = None if position is None else str(position)
+        to = given.get("to") or get_policy(slug=policy, actor=actor, is_past=True).head_number
+        found = diff_revisions(
+            policy_slug=policy, before=revision, after=to, cursor=cursor, at=clock.now(), actor=actor
+        )
+        return Response(
+            {
+                "policy": found.policy.slug,
+                "from": found.before.number,
+                "to": found.after.number,
+                "settings": FieldChangeSerializer(found.settings, many=True).data,
+                "entries": EntryDifferenceSerializer(found.rows, many=True).data,
+                "n_entries": found.n_rows,
+                "next": None if found.next_cursor is None else encode_cursor(int(found.next_cursor)),
+                "effective": EntryDifferenceSerializer(found.kept, many=True).data,
+                "counts": found.counts,
+                "corrections": serializer_of(Correction)(found.corrections, many=True).data,
+                "n_outside_view": found.n_outside + found.n_kept_outside,
+            }
+        )
+
+
+HistoryLineSerializer = record_serializer(
+    HistoryLine,
+    exclude=("may_see_change_set",),
+    renamed={"changes": "fields"},
+    texts={"reverted_by": "Revision that reverted it; null: none"},
+    origin=serializers.ChoiceField(ChangeSet.Origin.choices),
+    changes=FieldChangeSerializer(source="fields", many=True),
+)
+
+
+class MemberRuleSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField(help_text="Slug of a usage source")  # type: ignore[assignment]
+    group = serializers.CharField()
+    fqan = serializers.CharField()
+    people = serializers.CharField(help_text="Group of the identity provider")
+    shares = serializers.FloatField()
+    kind = serializers.CharField()
+    archive_after_days = serializers.IntegerField(allow_null=True)
+    reach = serializers.UUIDField(
+        allow_null=True, help_text="Entry below which the rule may move accounts; null: the whole policy"
+    )
+    reach_path = serializers.CharField(allow_null=True)
+
+
+class EntryDetailSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    as_of = UtcTimeField(allow_null=True)
+    entry = EntrySerializer(allow_null=True, help_text="null: the entry is archived")
+    member_rules = MemberRuleSerializer(many=True, help_text="Rules by which accounts become children of the entry")
+    history = HistoryLineSerializer(many=True, help_text="Newest first; a move lists the names of both parents")
+    next = serializers.CharField(allow_null=True)
+
+
+class EntryFilterSerializer(serializers.Serializer[Any]):
+    at = serializers.CharField(max_length=40, required=False, help_text="Revision number or instant")
+    cursor = serializers.CharField(required=False, max_length=200, help_text="`next` of the history's previous page")
+
+
+class EntryDetailView(APIView):
+    scopes: ClassVar[Scopes] = READ
+
+    @extend_schema(operation_id="get_entry", parameters=[EntryFilterSerializer], responses=EntryDetailSerializer)
+    def get(self, request: Request, policy: str, entry: UUID) -> Response:
+        """One entry, also an archived one, with its numbers and its history: who changed which field, when and why."""
+        given, actor = read_query(EntryFilterSerializer, request), actor_of(request)
+        at = moment_of(given.get("at"))
+        history = get_entry_history(policy_slug=policy, uid=entry, before=read_cursor(given), actor=actor)
+        view = open_view(policy_slug=policy, actor=actor, at=at, is_past=True)
+        i = None if history.is_archived and at is None else view.require(entry)
+        return Response(
+            {
+                "policy": view.policy.slug,
+                "revision": view.revision,
+                "as_of": view.as_of,
+                "entry": None if i is None else entry_of(view, i),
+                "member_rules": [] if i is None else _member_rules(view, i),
+                "history": HistoryLineSerializer(history.lines, many=True).data,
+                "next": None if history.next_before is None else encode_cursor(history.next_before),
+            }
+        )
+
+
+def _member_rules(view: PolicyView, i: int) -> list[dict[str, Any]]:
+    found = member_rules(view.tree, i)
+    return [{**rule.to_json(), **reach_json(view.tree, reach)} for rule, reach in found]

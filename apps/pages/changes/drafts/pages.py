@@ -1,0 +1,330 @@
+"""Template contexts of the draft editor's page and fragments, and the state that its URL carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from apps.accounts.selectors import display_name
+from apps.core import clock
+from apps.core.errors import FieldProblem, Invalid
+from apps.pages.changes.drafts import presenters as draft_text
+from apps.pages.changes.drafts.presenters import PERCENT, SHARES, DraftLine, draw_draft, percent_value, sum_text
+from apps.policies.changesets import drafts
+from apps.policies.changesets.change_sets import ChangeSetAccess
+from apps.policies.models import ChangeSet
+from apps.policies.selectors import get_change_set
+from apps.policies.tree.columns import Node
+from apps.priorities.selectors.draft import (
+    DraftPage,
+    DraftRow,
+    DraftView,
+    find_entries,
+    get_draft_page,
+    open_draft_view,
+)
+from apps.web.marks import bars
+from apps.web.shell import lines, presentation
+from apps.web.shell.requests import actor_of
+
+ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
+MAX_QUERY = 128
+# Parameters that a URL may carry; other form fields, such as the CSRF token, must not reach histories and logs.
+_STATE = ("open", "entry", "q", "mode", "group")
+_NEIGHBOURS_FOR = timedelta(days=14)
+_MOST_GOALS = 20
+_STRIP = 12
+
+
+def draft_url(change_set_id: int, back: str = "") -> str:
+    """URL of the editor's page. back: query with its state; `group` in it selects the view of one group's shares."""
+    state = QueryDict(back)
+    name = "dashboard:draft-shares" if "group" in state else "dashboard:draft"
+    url = reverse(name, kwargs={"change_set": change_set_id})
+    return f"{url}?{state.urlencode()}" if state else url
+
+
+def review_url(change_set_id: int) -> str:
+    return reverse("dashboard:change", kwargs={"change_set": change_set_id})
+
+
+@dataclass(frozen=True, slots=True)
+class EditorState:
+    """State of the editor that its URL carries.
+
+    entry: the chosen entry. query: filter of the tree. mode: shares or percent. opened: expanded entries. back: the
+    state as a query. group: the entry whose children are shown as a bar. Not of the page but of its dialog are action,
+    the form that is shown for the entry, and goal, the search text for the new parent of a move.
+    """
+
+    entry: UUID | None
+    action: str
+    query: str
+    goal: str
+    mode: str
+    opened: tuple[UUID, ...]
+    back: str
+    group: UUID | None = None
+
+    @classmethod
+    def of(cls, data: QueryDict) -> EditorState:
+        """Read the state from a query, or from the field `back` of a form."""
+        if "back" in data:
+            state = QueryDict(data.get("back", ""), mutable=True)
+            if data.get("entry") and not state.get("entry"):
+                state["entry"] = data.get("entry", "")
+            return cls.of(state)
+        state = QueryDict(mutable=True)
+        for name in _STATE:
+            if name in data:
+                state.setlist(name, data.getlist(name))
+        action = data.get("do", "")
+        return cls(
+            entry=uid_of(data.get("entry", "")) if data.get("entry") else None,
+            action=action if action in ACTIONS else "",
+            query=data.get("q", "").strip().replace("\0", "")[:MAX_QUERY],
+            goal=data.get("to", "").strip().replace("\0", "")[:MAX_QUERY],
+            mode=PERCENT if data.get("mode") == PERCENT else SHARES,
+            opened=tuple(uid_of(text) for text in data.getlist("open")[:2_000] if text),
+            back=state.urlencode(),
+            group=uid_of(data.get("group", "")) if data.get("group") else None,
+        )
+
+
+def uid_of(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        message = _("No such entry.")
+        raise Invalid(message, fields=[FieldProblem("address", text[:64])]) from None
+
+
+def open_view(request: HttpRequest, change_set_id: int, *, more: Sequence[dict[str, Any]] = ()) -> DraftView:
+    return open_draft_view(change_set_id=change_set_id, at=clock.now(), actor=actor_of(request), more=more)
+
+
+def draft_of(request: HttpRequest, change_set_id: int) -> ChangeSet:
+    return get_change_set(id=change_set_id, actor=actor_of(request), at=clock.now())
+
+
+def page_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
+    """Context of the whole page."""
+    page = get_draft_page(view, open_uids=editor.opened, query=editor.query)
+    return {
+        **bar_context(view),
+        **rows_context(view, page, editor),
+        **panel_context(view, editor),
+        "editor": editor,
+        "neighbours": neighbours(view),
+        "crumbs": [
+            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
+            {"label": _("Changes"), "url": reverse("dashboard:changes", kwargs={"policy": view.policy.slug})},
+            {"label": presentation.title_of(view.draft)},
+        ],
+    }
+
+
+def bar_context(view: DraftView) -> dict[str, Any]:
+    """Context of the bar at the top: title, number of edits, state, and possible actions."""
+    draft = view.draft
+    return {
+        "draft": draft,
+        "policy": view.policy,
+        "title": presentation.title_of(draft),
+        "n_edits": len(draft.operations),
+        "n_moved": max(0, view.policy.head_number - draft.base_number),
+        "may_publish": view.may_publish,
+        "is_mine": view.actor.user is not None and draft.author_id == view.actor.user.pk,
+        "is_open": draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
+        "review_url": review_url(draft.pk),
+    }
+
+
+def rows_context(view: DraftView, page: DraftPage, editor: EditorState) -> dict[str, Any]:
+    drawn = draw_draft(page.rows, tolerance=lines.tolerance_of(page.settings), mode=editor.mode)
+    return {
+        "page": page,
+        "lines": list(_with_more(drawn, page)),
+        "n_lines": len(drawn) + 1,
+        "focus_uid": drawn[0].row.node.uid if drawn else None,
+        "mode": editor.mode,
+        "chosen_uid": editor.entry,
+        "draft": view.draft,
+        "back": editor.back,
+    }
+
+
+def some_rows_context(view: DraftView, rows: Sequence[DraftRow], editor: EditorState) -> dict[str, Any]:
+    """Context for rows that replace the rows of the same entries on the page."""
+    opened = set(editor.opened)
+    settings = view.outcome.settings
+    drawn = draw_draft(rows, tolerance=lines.tolerance_of(settings), mode=editor.mode)
+    return {
+        "lines": drawn,
+        "opened": opened,
+        "mode": editor.mode,
+        "chosen_uid": editor.entry,
+        "draft": view.draft,
+        "back": editor.back,
+        "is_part": True,
+    }
+
+
+def panel_context(view: DraftView, editor: EditorState) -> dict[str, Any]:
+    """Context of the panel: the chosen entry's siblings before and after, its actions, and the log of edits."""
+    node = view.tree.get(editor.entry) if editor.entry else None
+    node = node if node is not None and view.sees(node) else None
+    found: dict[str, Any] = {
+        "chosen": None,
+        "draft": view.draft,
+        "edits": draft_text.edit_lines(view.draft.operations, view.tree),
+        "n_edits": len(view.draft.operations),
+        "archived": archived_lines(view),
+        "editor": editor,
+        "back": editor.back,
+        "is_open": view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN),
+        "may_publish": view.may_publish,
+    }
+    return found if node is None else found | siblings_context(view, node, editor)
+
+
+def siblings_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
+    """Context of the entry and its siblings; of many siblings, those whose targets change most."""
+    rows = view.siblings(node)
+    shown = {row.node.uid for row in sorted(rows, key=lambda row: (row.node.uid != node.uid, -_change(row)))[:_STRIP]}
+    drawn = draw_draft(
+        [row for row in rows if row.node.uid in shown],
+        tolerance=lines.tolerance_of(view.outcome.settings),
+        mode=editor.mode,
+        width=bars.PANEL_WIDTH,
+    )
+    size = rows[0].set_size if rows else 0
+    return {
+        "chosen": next((line for line in drawn if line.row.node.uid == node.uid), None),
+        "chosen_parent": view.tree.get(node.parent_uid) if node.parent_uid else None,
+        "strip": drawn,
+        "n_left_out": max(size - len(drawn), 0),
+        "strip_sum": sum_text(rows) if size <= len(rows) else "",
+        "draft": view.draft,
+    }
+
+
+def action_context(view: DraftView, node: Node, editor: EditorState) -> dict[str, Any]:
+    """Context of the form for one action on an entry, or of the menu of actions."""
+    row = view.row(node)
+    found: dict[str, Any] = {
+        "action": editor.action,
+        "node": node,
+        "row": row,
+        "path": view.tree.path(node),
+        "back": editor.back,
+        "draft": view.draft,
+        "goal": editor.goal,
+    }
+    if editor.action == "move":
+        found["goals"] = move_goals(view, node, editor.goal)
+    if editor.action == "shares" and node.parent_uid is not None:
+        siblings = [each for each in view.siblings(node) if each.node.uid != node.uid]
+        found["givers"] = [each for each in siblings if each.may_change and each.node.shares is not None]
+        found["has_reserve"] = any(each.node.kind == "reserve" for each in siblings)
+        found["percent_now"] = "" if row.target is None else percent_value(row.target)
+    if editor.action == "restore":
+        gone = drafts.list_archived(view.draft, node.uid)
+        found["gone"] = [each for each in gone if view.tree.get(each.uid) is None]
+    if editor.action == "archive":
+        found["n_below"] = view.tree.n_children(node.uid)
+    return found
+
+
+def move_goals(view: DraftView, node: Node, query: str) -> list[dict[str, Any]]:
+    """Possible new parents of an entry that match the query, each with the reason if it is not allowed."""
+    nodes = find_entries(view, query, most=_MOST_GOALS * 3) if query else _usual_goals(view, node)
+    found = []
+    for goal in nodes[:_MOST_GOALS]:
+        lineage = view.tree.lineage(goal)
+        found.append(
+            {
+                "node": goal,
+                "path": "/" + "/".join(step.name for step in lineage[1:]),
+                "refused": _why_not(view, node, goal, lineage),
+                "is_current": goal.uid == node.parent_uid,
+            }
+        )
+    return found
+
+
+def _usual_goals(view: DraftView, node: Node) -> list[Node]:
+    """Possible new parents before a query is typed: the entry's ancestors, and groups beside it and its parent."""
+    ancestors = view.tree.lineage(node)[:-1]
+    near = [view.tree.node_at(child) for step in ancestors[-2:] for child in view.places(step.uid)[:_MOST_GOALS]]
+    goals = {each.uid: each for each in [*ancestors[::-1], *near] if each.uid != node.uid and each.is_group}
+    return list(goals.values())
+
+
+def _why_not(view: DraftView, node: Node, goal: Node, lineage: Sequence[Node]) -> str:
+    """Why the entry can't be moved to `goal`; empty if it can."""
+    if goal.uid == node.parent_uid:
+        return _("it is there now")
+    if any(step.uid == node.uid for step in lineage):
+        return _("is inside it")
+    if goal.kind == "reserve":
+        return _("a reserve has no children")
+    if not view.may_divide(goal):
+        return _("outside your rights")
+    return ""
+
+
+def archived_lines(view: DraftView) -> list[dict[str, Any]]:
+    """Topmost entries that this draft archives; each can be restored."""
+    gone = {uid: before for uid, (before, after) in view.tree.changes.items() if before and after is None}
+    tops = [before for before in gone.values() if before.parent_uid not in gone]
+    return [{"uid": node.uid, "name": node.name} for node in tops if view.sees_before(node)][:20]
+
+
+def neighbours(view: DraftView) -> list[str]:
+    """Sentences on other open drafts that edit the same entries."""
+    mine = drafts.named_uids(view.draft.operations)
+    access = ChangeSetAccess(view.policy, view.actor, view.at)
+    found = []
+    for other in drafts.list_neighbours(view.draft, since=view.at - _NEIGHBOURS_FOR)[:3]:
+        shared = [view.tree.get(UUID(uid)) for uid in sorted(mine & drafts.named_uids(other.operations))]
+        names = [node.name for node in shared if node is not None and view.sees(node)]
+        if not names:
+            continue
+        what = f"{names[0]} (“{presentation.title_of(other)}”)" if access.may_see(other) else names[0]
+        words = {"who": display_name(other.author_name), "entry": what}
+        found.append(_("%(who)s is also changing %(entry)s.") % words)
+    return found
+
+
+def _change(row: DraftRow) -> float:
+    return abs((row.target or 0.0) - (row.target_before or 0.0))
+
+
+def _with_more(drawn: Sequence[DraftLine], page: DraftPage) -> Any:
+    """Yield the rows, with a "load more" row after the last shown descendant of each group that has more."""
+    waiting = {row.parent_uid: row for row in page.more}
+    groups: list[tuple[int, Any]] = []
+
+    for line in drawn:
+        while groups and line.row.level <= groups[-1][0]:
+            yield _more_row(groups.pop()[1])
+        yield line
+        found = waiting.pop(line.row.node.uid, None)
+        if found is not None:
+            groups.append((line.row.level, found))
+    while groups:
+        yield _more_row(groups.pop()[1])
+    for more in waiting.values():
+        yield _more_row(more)
+
+
+def _more_row(more: Any) -> dict[str, Any]:
+    return {"more": more, "guides": more.level - 1}

@@ -1,0 +1,194 @@
+"""Pages and fragments that show a draft in the editor, and the endpoint that undoes the last publication."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.forms import ValidationError
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
+from apps.core.typed_numbers import read_whole
+from apps.pages.changes.drafts import pages
+from apps.pages.changes.drafts.forms import OWN, message_of, read_typed_shares
+from apps.pages.changes.drafts.pages import EditorState, draft_url
+from apps.policies import services
+from apps.policies.changesets import drafts
+from apps.policies.models import Policy, Revision
+from apps.policies.publishing import revert
+from apps.policies.selectors import get_policy
+from apps.priorities.selectors.draft import DraftView, get_draft_page, trial
+from apps.web.shell import presentation
+from apps.web.shell.requests import SeeOther, actor_of, fragment
+
+_OFFERED_FOR = timedelta(days=1)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def undo(request: HttpRequest, policy: str) -> HttpResponse:
+    """Publish the inverse of the current revision; if that is not possible at once, it remains a draft."""
+    tree = reverse("dashboard:policy", kwargs={"policy": policy})
+    if request.method != "POST":
+        return SeeOther(tree)
+    at, actor = clock.now(), actor_of(request)
+    number = read_whole(request.POST.get("number", ""), 9)
+    if number is None:
+        raise NotFound("There is no such revision.")
+    reason = _("Undoes revision %(n)s.") % {"n": number}
+    draft = revert.revert_revision(policy_slug=policy, number=number, reason=reason, at=at, actor=actor)
+    try:
+        revision = services.publish_change_set(id=draft.pk, version=draft.version, reason=reason, at=at, actor=actor)
+    except (Conflict, Invalid, NotAllowed) as error:
+        messages.warning(
+            request, _("Not undone yet: %(why)s It is now a draft.") % {"why": error.message}, extra_tags=error.code
+        )
+        return SeeOther(draft_url(draft.pk))
+    words = {"undone": number, "n": revision.number}
+    messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % words)
+    return SeeOther(tree)
+
+
+def revision_to_undo(policy: Policy, user_id: int | None, *, at: datetime) -> int | None:
+    """Number of the current revision if this user published it within a day and it is not the first; else None."""
+    mine = Revision.objects.filter(policy=policy, number=policy.head_number, author_id=user_id)
+    recent = user_id is not None and mine.filter(number__gt=1, published_at__gt=at - _OFFERED_FOR).exists()
+    return policy.head_number if recent else None
+
+
+def page_url(change_set: int, **_kwargs: Any) -> str:
+    return draft_url(change_set)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: HttpRequest, policy: str) -> HttpResponse:
+    """Open the actor's draft of this policy; POST creates one if there is none, or another one with `new`.
+
+    A draft with edits on an older revision isn't opened at once: the page lists it beside *Create draft*.
+    """
+    actor, at = actor_of(request), clock.now()
+    found = get_policy(slug=policy, actor=actor)
+    mine = drafts.list_drafts(policy=found, at=at, actor=actor)
+    current = next((draft for draft in mine if draft.state == "draft"), None)
+    entry = request.POST.get("entry") or request.GET.get("entry", "")
+    back = QueryDict(mutable=True)
+    if entry:
+        back["entry"] = str(pages.uid_of(entry))
+    is_behind = current is not None and current.base_number < found.head_number
+    if request.method == "POST" and (current is None or request.POST.get("new")):
+        current = drafts.open_draft(policy_slug=policy, reason=request.POST.get("reason", ""), at=at, actor=actor)
+        return SeeOther(draft_url(current.pk, back.urlencode()))
+    if current is not None and not request.GET.get("list"):
+        if is_behind and current.operations:
+            back["list"] = "1"
+            return SeeOther(f"{request.path}?{back.urlencode()}")
+        if is_behind and request.method == "POST":
+            drafts.update_draft(id=current.pk, version=current.version, at=at, actor=actor)
+        return SeeOther(draft_url(current.pk, back.urlencode()))
+    context = {
+        "found": found,
+        "drafts": [{"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in mine],
+        "may_edit": drafts.may_edit(found, actor, at),
+        "entry": entry,
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("Edit")},
+        ],
+    }
+    return render(request, "pages/changes/drafts/begin.html", context)
+
+
+@require_safe
+def draft(request: HttpRequest, change_set: int) -> HttpResponse:
+    """The editor; its URL carries the whole state (`open`, `entry`, `q`, `mode`)."""
+    return show(request, pages.open_view(request, change_set), EditorState.of(request.GET))
+
+
+def show(request: HttpRequest, view: DraftView, editor: EditorState, *, status: int = 200, **more: Any) -> HttpResponse:
+    """Render the editor. more: further context, such as a refusal."""
+    # Links to the same view with shares and with percentages.
+    links = {}
+    for mode in ("shares", "percent"):
+        state = request.GET.copy()
+        state["mode"] = mode
+        links[mode] = f"?{state.urlencode()}"
+    context = pages.page_context(view, editor) | {"links": links, **more}
+    return render(request, "pages/changes/drafts/draft.html", context, status=status)
+
+
+@require_safe
+@fragment(page_url)
+def rows(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Fragment with the children of one entry, a hundred at a time, or with the entries that match `q`."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    parent = request.GET.get("parent")
+    page = get_draft_page(
+        view,
+        open_uids=editor.opened,
+        query="" if parent else editor.query,
+        parent_uid=pages.uid_of(parent) if parent else None,
+        cursor=request.GET.get("cursor"),
+    )
+    response = render(request, "pages/changes/drafts/_rows.html", pages.rows_context(view, page, editor))
+    if not parent and editor.query:
+        found = ngettext("%(n)s entry found", "%(n)s entries found", page.n_matches) % {"n": page.n_matches}
+        response["HX-Trigger"] = json.dumps({"announce": found})
+    return response
+
+
+@require_safe
+@fragment(page_url)
+def panel(request: HttpRequest, change_set: int) -> HttpResponse:
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    return render(request, "pages/changes/drafts/_panel.html", pages.panel_context(view, editor))
+
+
+@require_safe
+@fragment(page_url)
+def siblings(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Fragment with the targets of an entry and its siblings for the shares that are being typed."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    node = view.require(_entry(editor))
+    typed = request.GET.get("typed", "").strip()
+    context: dict[str, Any] = {"typed": typed}
+    if typed:
+        source: Any = request.GET.get("from", OWN)
+        source = request.GET.getlist("giver") if source == "chosen" else source
+        try:
+            amount = read_typed_shares(typed, mode=editor.mode, source=source)
+            view = trial(view, {"op": "set_shares", "entry": str(node.uid), "shares": amount})
+            node = view.require(node.uid)
+        except ValidationError as error:
+            context["problem"], context["problem_code"] = error.messages[0], error.error_list[0].code
+        except Invalid as error:
+            context["problem"], context["problem_code"] = message_of(error), error.code
+    context |= pages.siblings_context(view, node, editor)
+    return render(request, "pages/changes/drafts/_siblings.html", context, status=422 if "problem" in context else 200)
+
+
+@require_safe
+@fragment(page_url)
+def action(request: HttpRequest, change_set: int) -> HttpResponse:
+    """Fragment with the form of one action on an entry, for a dialog."""
+    view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
+    node = view.require(_entry(editor))
+    return render(request, "pages/changes/drafts/_action.html", pages.action_context(view, node, editor))
+
+
+def words_of_refusal(error: DomainError) -> str:
+    return message_of(error) if isinstance(error, Invalid | NotFound) else error.message
+
+
+def _entry(editor: EditorState) -> UUID:
+    if editor.entry is None:
+        raise NotFound("There is no such entry in this draft.")
+    return editor.entry

@@ -1,0 +1,259 @@
+"""History of a policy: published revisions with their reasons, comparison of any two, revert and restore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.core import clock
+from apps.core.errors import DomainError, Invalid, NotFound
+from apps.pages.changes.history import presenters
+from apps.policies.models import ChangeSet, Policy
+from apps.policies.publishing import revert
+from apps.policies.revision_reading import hide_outside
+from apps.policies.selectors import get_policy, get_revision
+from apps.priorities.selectors import RevisionDiff, diff_revisions, get_entry_history
+from apps.web.shell import lines, presentation
+from apps.web.shell.requests import SeeOther, actor_of, fragment
+
+_MOST_QUERY = 128
+
+
+def page_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:history", kwargs={"policy": policy})
+
+
+def diff_url(policy: str, **_kwargs: Any) -> str:
+    return reverse("dashboard:diff", kwargs={"policy": policy})
+
+
+@require_safe
+def history(request: HttpRequest, policy: str) -> HttpResponse:
+    """Published revisions, newest first, and the changes of the newest."""
+    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
+    (head,) = hide_outside([get_revision(policy=found)], presenters.sees_of(request, found))
+    context = {
+        **_rows(request, found),
+        "head": head,
+        "may_remove": actor_of(request).is_admin,
+        "chosen": (max(found.head_number - 1, 1), found.head_number),
+        "options": presenters.options(request, found),
+        "crumbs": [
+            {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": _("History")},
+        ],
+    }
+    return render(request, "pages/changes/history/history.html", context)
+
+
+@require_safe
+@fragment(page_url)
+def rows(request: HttpRequest, policy: str) -> HttpResponse:
+    """The list, filtered or continued."""
+    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
+    return render(request, "pages/changes/history/_rows.html", _rows(request, found))
+
+
+@require_safe
+def diff(request: HttpRequest, policy: str) -> HttpResponse:
+    """Compare `?from=` and `?to=`, in either order; by default the newest revision with the one before."""
+    found = get_policy(slug=policy, actor=actor_of(request), is_past=True)
+    return render(
+        request,
+        "pages/changes/history/diff.html",
+        {
+            **_diff_context(request, found),
+            "options": presenters.options(request, found),
+            "may_draft": presenters.may_draft(request, found),
+            "crumbs": [
+                {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+                {"label": _("History"), "url": page_url(policy)},
+                {"label": _("Compare")},
+            ],
+        },
+    )
+
+
+@require_safe
+@fragment(diff_url)
+def diff_part(request: HttpRequest, policy: str) -> HttpResponse:
+    """The comparison as a fragment."""
+    context = _diff_context(request, get_policy(slug=policy, actor=actor_of(request), is_past=True))
+    response = render(request, "pages/changes/history/_diff.html", context)
+    response["HX-Push-Url"] = (
+        f"{diff_url(policy)}?from={context['diff'].before.number}&to={context['diff'].after.number}"
+    )
+    return response
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def undo(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
+    """Preview of reverting a revision; POST creates the change set."""
+
+    def draft(reason: str) -> ChangeSet:
+        return revert.revert_revision(
+            policy_slug=policy, number=revision, reason=reason, at=clock.now(), actor=actor_of(request)
+        )
+
+    found = get_policy(slug=policy, actor=actor_of(request))
+    if revision < 2:
+        raise NotFound(f"Policy {found.slug} has no revision that could be undone by that number.")
+    context = {"goes_back_to": revision - 1, "is_undo": True, "title": _("Undo revision %(n)s") % {"n": revision}}
+    return _way_back(request, found, (revision, revision - 1), draft, context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def restore(request: HttpRequest, policy: str, revision: int) -> HttpResponse:
+    """Preview of restoring the tree of a revision; POST creates the change set."""
+
+    def draft(reason: str) -> ChangeSet:
+        return revert.restore_revision(
+            policy_slug=policy,
+            number=revision,
+            with_settings="tree_only" not in request.POST,
+            reason=reason,
+            at=clock.now(),
+            actor=actor_of(request),
+        )
+
+    found = get_policy(slug=policy, actor=actor_of(request))
+    title = _("Restore the tree of revision %(n)s?") % {"n": revision}
+    context = {"goes_back_to": revision, "is_undo": False, "title": title}
+    return _way_back(request, found, (found.head_number, revision), draft, context)
+
+
+@require_safe
+def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
+    """Changes of one entry: by whom, when and why."""
+    found = get_entry_history(
+        policy_slug=policy, uid=uid, before=presenters.read_revision_number(request, "before"), actor=actor_of(request)
+    )
+    url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
+    context = {
+        "found": found,
+        "rows": [presenters.history_row(line) for line in found.lines],
+        "may_draft": presenters.may_draft(request, found.policy),
+        "policy": policy,
+        "entry_url": url,
+        "crumbs": [
+            {"label": found.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
+            {"label": found.name, "url": url},
+            {"label": _("History")},
+        ],
+    }
+    return render(request, "pages/changes/history/entry.html", context)
+
+
+def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
+    query = request.GET.get("q", "").strip().replace("\0", "")[:_MOST_QUERY]
+    before = presenters.read_revision_number(request, "before")
+    shown, older = presenters.revision_rows(request, found, before=before, query=query)
+    return {
+        "policy": found.slug,
+        "found": found,
+        "days": presenters.by_day(shown),
+        "older": older,
+        "query": query,
+        "before": before,
+        "may_draft": presenters.may_draft(request, found),
+    }
+
+
+def _diff_context(request: HttpRequest, found: Policy) -> dict[str, Any]:
+    before = presenters.read_revision_number(request, "from")
+    after = presenters.read_revision_number(request, "to")
+    after = found.head_number if after is None else after
+    before = max(after - 1, 1) if before is None else before
+    if request.GET.get("swap"):
+        before, after = after, before
+    return _compared(request, found, before, after)
+
+
+def _compared(request: HttpRequest, found: Policy, before: int, after: int) -> dict[str, Any]:
+    compared = diff_revisions(
+        policy_slug=found.slug,
+        before=before,
+        after=after,
+        cursor=request.GET.get("cursor"),
+        at=clock.now(),
+        actor=actor_of(request),
+    )
+    return {"policy": found.slug, "found": found, "chosen": (before, after), **compared_context(compared)}
+
+
+def compared_context(compared: RevisionDiff) -> dict[str, Any]:
+    """Template context of a comparison."""
+    head, between = compared.policy.head_number, abs(compared.after.number - compared.before.number)
+    moment = "" if compared.after.number == head else f"?at={compared.after.number}"
+    kept = [
+        {
+            "row": row,
+            "before": presentation.percent(row.target_before),
+            "effect": presenters.effect(row),
+            "after": presentation.percent(row.target_after),
+            "url": lines.entry_url(compared.policy.slug, row.uid, row.name, moment),
+        }
+        for row in compared.kept
+    ]
+    return {
+        "diff": compared,
+        "verdict": presenters.verdict(compared),
+        "before_title": _("Rev %(n)s") % {"n": compared.before.number},
+        "after_title": _("Rev %(n)s") % {"n": compared.after.number},
+        "between": ngettext("%(n)s revision", "%(n)s revisions", between) % {"n": presentation.count(between)},
+        "lines": list(presenters.diff_lines(compared, compared.rows, now=head)),
+        "settings_rows": presenters.settings_rows(compared),
+        "corrections": [(each, presenters.correction_text(each)) for each in compared.corrections],
+        "kept": kept,
+    }
+
+
+def _way_back(
+    request: HttpRequest,
+    found: Policy,
+    way: tuple[int, int],
+    draft: Callable[[str], ChangeSet],
+    context: dict[str, Any],
+) -> HttpResponse:
+    status, problem, code = 200, "", ""
+    if request.method == "POST":
+        try:
+            made = draft(request.POST.get("reason", ""))
+        except NotFound:
+            raise
+        except DomainError as error:
+            problem, code = error.message, error.code
+            status = 422 if isinstance(error, Invalid) else 403 if code == "partial_view" else 409
+        else:
+            messages.success(request, _("Added to the draft."))
+            return SeeOther(reverse("dashboard:change", kwargs={"change_set": made.pk}))
+    chosen = get_revision(policy=found, at=way[0] if context["is_undo"] else way[1])
+    (shown,) = hide_outside([chosen], presenters.sees_of(request, found))
+    return render(
+        request,
+        "pages/changes/history/way_back.html",
+        {
+            **_compared(request, found, *way),
+            **context,
+            "revision": shown,
+            "problem": problem,
+            "code": code,
+            "typed_reason": request.POST.get("reason", ""),
+            "n_later": found.head_number - way[0],
+            "crumbs": [
+                {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": found.slug})},
+                {"label": _("History"), "url": page_url(found.slug)},
+                {"label": context["title"]},
+            ],
+        },
+        status=status,
+    )

@@ -1,0 +1,192 @@
+"""Texts and rows of the strip that follows a publication, and of the list of people whose rank changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core.errors import NotFound
+from apps.pages.changes.review.evidence import ReviewPage
+from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.web.shell import lines, presentation
+
+SHOWN = 8  # groups before "show all"
+MOST_PEOPLE = 100  # people listed in one group
+_TRACK = (4.0, 128.0)  # x of the first and the last rank, in pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One state of the strip. left_s: seconds until the recompute is due, while a script counts them down."""
+
+    state: str
+    heading: str
+    text: str
+    icon: str
+    left_s: int | None = None
+
+
+def context_of(page: ReviewPage, *, show_all: bool = False) -> dict[str, Any]:
+    """Context of the strip; empty for change sets that are not published or were published long ago."""
+    try:
+        found = followup_of(page)
+    except NotFound:
+        return {}
+    if found.now > found.revision.published_at + FOLLOWED_FOR or found.revision.number < 2:
+        return {}
+    return {
+        "followup": found,
+        "strip": strip_of(found),
+        "followup_tag": tag_of(found),
+        "followup_url": reverse("dashboard:change-followup", kwargs={"change_set": page.review.change_set.pk}),
+        "may_undo": page.review.why_not_publish(page.actor) is None,
+        **_rank_changes(found, show_all=show_all),
+    }
+
+
+def tag_of(found: Followup) -> str:
+    """ETag of the strip: it changes exactly when the content of the strip or of the list changes."""
+    run = None if found.run is None else (found.run.pk, found.run.state, found.run.error)
+    snapshots = [None if one is None else one.snapshot_id for one in (found.served, found.before, found.after)]
+    content = (found.state, run, snapshots if found.state != "done" else snapshots[1:])
+    return sha256(repr(content).encode()).hexdigest()[:32]
+
+
+def strip_of(found: Followup) -> Strip:
+    number = found.revision.number
+    if found.after is not None:
+        at = presentation.clock_time(found.after.computed_at, found.now)
+        heading = _("Priorities follow revision %(n)s since %(at)s.") % {"n": number, "at": at}
+        return Strip("done", heading, _result(found), "circle-check")
+    meanwhile = _served(found)
+    if found.state == "failed" and found.run is not None:
+        at = presentation.clock_time(found.run.finished_at or found.now, found.now)
+        text = _("Attempt %(n)s failed: %(error)s") % {"n": found.run.attempts, "error": found.run.error[:200]}
+        return Strip(
+            "failed", _("The recompute failed at %(at)s.") % {"at": at}, f"{text} {meanwhile}", "alert-octagon"
+        )
+    if found.state == "slow":
+        usual = presentation.age(found.expected_duration_s)
+        text = _("Usually %(usual)s.") % {"usual": usual}
+        return Strip("slow", _("The recompute is taking longer than usual."), f"{text} {meanwhile}", "clock")
+    if found.state == "running":
+        n = len(found.page.review.after)
+        heading = ngettext("Recomputing %(n)s entry.", "Recomputing %(n)s entries.", n) % {"n": presentation.count(n)}
+        text = _("Usually %(usual)s.") % {"usual": presentation.age(found.expected_duration_s)}
+        return Strip("running", heading, f"{text} {meanwhile}", "refresh")
+    left_s = max(round((found.due_at - found.now).total_seconds()), 0)
+    heading = _("Revision %(n)s is published. Priorities follow in") % {"n": number}
+    return Strip("waiting", heading, meanwhile, "clock", left_s)
+
+
+def _served(found: Followup) -> str:
+    """Sentence on the revision whose priorities schedulers use until the recompute is done."""
+    if found.served is None:
+        return _("Schedulers get no priorities yet.")
+    return _("Schedulers get the priorities of revision %(n)s from %(at)s until then.") % {
+        "n": found.served.revision,
+        "at": presentation.clock_time(found.served.computed_at, found.now),
+    }
+
+
+def _result(found: Followup) -> str:
+    n = len(found.moves)
+    if not n:
+        return _("No rank changed.")
+    up = sum(move.places > 0 for move in found.moves)
+    text = ngettext(
+        "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
+        "%(n)s of %(all)s people changed rank: %(up)s up, %(down)s down.",
+        n,
+    ) % {"n": presentation.count(n), "all": presentation.count(found.n_compared), "up": up, "down": n - up}
+    differ = found.n_differ
+    if not differ:
+        return text
+    more = ngettext(
+        "%(n)s differs from the preview, because usage arrived in between.",
+        "%(n)s differ from the preview, because usage arrived in between.",
+        differ,
+    )
+    return f"{text} {more % {'n': presentation.count(differ)}}"
+
+
+def _rank_changes(found: Followup, *, show_all: bool) -> dict[str, Any]:
+    groups = list(_groups(found))
+    shown = groups if show_all else groups[:SHOWN]
+    n = len(found.moves)
+    is_expected = found.after is None
+    if is_expected:
+        title = ngettext("%(n)s person will move", "%(n)s people will move", n)
+    else:
+        title = ngettext("%(n)s person moved", "%(n)s people moved", n)
+    return {
+        "moved_title": title % {"n": presentation.count(n)} if n else _("No rank changes"),
+        "moved_is_expected": is_expected,
+        "moved_is_known": found.computed is not None,
+        "moved_groups": shown,
+        "n_more_groups": len(groups) - len(shown),
+    }
+
+
+def _groups(found: Followup) -> Iterator[dict[str, Any]]:
+    """Groups below the root with their people, sorted by largest rank change."""
+    by_group = sorted(found.moves, key=lambda move: str(move.group))
+    grouped = [list(moves) for _group, moves in groupby(by_group, key=lambda move: move.group)]
+    for moves in sorted(grouped, key=lambda moves: (-abs(moves[0].places), -len(moves), moves[0].group_name)):
+        first = moves[0]
+        yield {
+            "name": first.group_name,
+            "url": lines.entry_url(found.revision.policy.slug, first.group, first.group_name),
+            "n": len(moves),
+            "before": _span([move.before for move in moves]),
+            "after": _span([move.after for move in moves]),
+            "places": places_text(first.places),
+            "is_up": first.places > 0,
+            "slope": _slope(moves, found.n_ranked),
+            "why": first.sentence,
+            "people": [_person(found, move) for move in moves[:MOST_PEOPLE]],
+            "n_more": max(0, len(moves) - MOST_PEOPLE),
+        }
+
+
+def _person(found: Followup, move: RankMove) -> dict[str, Any]:
+    return {
+        "name": move.name,
+        "above": move.path.rpartition("/")[0],
+        "url": lines.entry_url(found.revision.policy.slug, move.uid, move.name),
+        "before": presentation.count(move.before),
+        "after": presentation.count(move.after),
+        "expected": "" if move.expected in (None, move.after) else presentation.count(move.expected or 0),
+        "places": places_text(move.places),
+        "is_up": move.places > 0,
+        "why": move.sentence,
+    }
+
+
+def places_text(moved: int) -> str:
+    if moved > 0:
+        return ngettext("%(n)s up", "%(n)s up", moved) % {"n": presentation.count(moved)}
+    return ngettext("%(n)s down", "%(n)s down", -moved) % {"n": presentation.count(-moved)}
+
+
+def _span(ranks: Sequence[int]) -> str:
+    low, high = min(ranks), max(ranks)
+    return presentation.count(low) if low == high else f"{presentation.count(low)}–{presentation.count(high)}"
+
+
+def _slope(moves: Sequence[RankMove], n_ranked: int) -> dict[str, str]:
+    """X positions of a group's mean rank before and after, on a line from the first rank to the last."""
+    low, high = _TRACK
+    scale = (high - low) / max(n_ranked - 1, 1)
+
+    def x(ranks: Sequence[int]) -> str:
+        return f"{low + (sum(ranks) / len(ranks) - 1) * scale:.1f}"
+
+    return {"before": x([move.before for move in moves]), "after": x([move.after for move in moves])}

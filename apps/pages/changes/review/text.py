@@ -1,0 +1,338 @@
+"""Operations of a change set as one-line sentences with their values before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.pages.changes.review.evidence import LeafLine, ReviewedEdit, ReviewPage
+from apps.priorities.sentences import unit_of
+from apps.web.shell import field_labels, presentation
+
+# By operation: CSS class, icon, and text for screen readers.
+MARKS = {
+    "set_shares": ("chg", "pencil", gettext_lazy("Changed")),
+    "add": ("add", "plus", gettext_lazy("Added")),
+    "rename": ("chg", "pencil", gettext_lazy("Changed")),
+    "move": ("mov", "arrows-move", gettext_lazy("Moved")),
+    "archive": ("del", "archive", gettext_lazy("Archived")),
+    "restore": ("add", "arrow-back-up", gettext_lazy("Restored")),
+    "set_scope": ("chg", "stack-2", gettext_lazy("Changed")),
+    "lock": ("chg", "lock", gettext_lazy("Changed")),
+    "set_kind": ("chg", "pencil", gettext_lazy("Changed")),
+    "set_dates": ("chg", "calendar", gettext_lazy("Changed")),
+    "set_members": ("chg", "user-plus", gettext_lazy("Changed")),
+    "mount": ("chg", "world-share", gettext_lazy("Changed")),
+    "adjust_usage": ("chg", "history", gettext_lazy("Changed")),
+    "set_policy": ("chg", "adjustments-horizontal", gettext_lazy("Changed")),
+    "document": ("chg", "list-tree", gettext_lazy("Changed")),
+}
+_FACTORS = ("class_factors", "site_factors")
+_DEFAULT_MARK = ("chg", "pencil", gettext_lazy("Changed"))
+
+
+@dataclass(frozen=True, slots=True)
+class EditLine:
+    """One operation, or one changed setting: a sentence, the value before and after, and its effect on the total."""
+
+    index: int
+    key: str
+    css: str
+    icon: str
+    label: str
+    sentence: str
+    where: str
+    before: str
+    after: str
+    of_total: str
+    uid: UUID | None
+
+
+def edit_lines(page: ReviewPage) -> list[EditLine]:
+    """Lines of the edits that the reader may see."""
+    stated = [each for edit in page.edits for each in (edit, *page.rewritten.get(edit.index, ()))]
+    return [line for edit in stated if not edit.is_hidden for line in _lines(page, edit)]
+
+
+def sentence_of(page: ReviewPage, index: int) -> str:
+    """Sentence of the edit at an index, on which a comment was made; empty if it is hidden or missing."""
+    found = page.edits[index] if 0 <= index < len(page.edits) else None
+    return "" if found is None or found.is_hidden else _sentence(page, found)
+
+
+def settings_lines(
+    before: Mapping[str, Any], after: Mapping[str, Any], parts: Sequence[str]
+) -> list[tuple[str, str, str]]:
+    """(setting, before, after) for each value that differs."""
+    found = []
+    for part in parts:
+        old, new = before[part], after[part]
+        keys = sorted({*old, *new}) if isinstance(old, dict) and isinstance(new, dict) else [""]
+        for key in keys:
+            was, is_now = (old.get(key), new.get(key)) if key else (old, new)
+            if was != is_now:
+                name = f"{field_labels.setting(part)}: {_key_text(key)}" if key else field_labels.setting(part)
+                found.append((name, value_text(was, key), value_text(is_now, key)))
+    return found
+
+
+def _key_text(key: str) -> str:
+    """Words for a settings key, without its unit: “half life” for half_life_s."""
+    return key.removesuffix("_s").replace("_", " ")
+
+
+def value_text(value: Any, key: str = "") -> str:
+    """A setting, or one side of a conflict, as text; the value of a key that ends in `_s` is a time in seconds."""
+    if key.endswith("_s") and isinstance(value, int | float) and not isinstance(value, bool):
+        return presentation.duration(value)
+    if value is None:
+        return _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, int | float):
+        return presentation.shares(float(value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_key_text(key)} {value_text(each, key)}" for key, each in value.items()) or _("none")
+    if key in _FACTORS and isinstance(value, list | tuple):
+        return "; ".join(map(_factor_text, value)) or _("none")
+    if isinstance(value, list | tuple):
+        return ", ".join(value_text(each) for each in value) or _("none")
+    return str(value)
+
+
+def _factor_text(given: Mapping[str, Any]) -> str:
+    """A factor with the jobs that it applies to, such as “Queue gpu, QOS debug × 0.5”."""
+    names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
+    conditions = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
+    words = {"jobs": ", ".join(conditions), "factor": presentation.shares(float(given["factor"]))}
+    return (_("%(jobs)s × %(factor)s") if conditions else _("all × %(factor)s")) % words
+
+
+def key_of(operation: Mapping[str, Any]) -> str:
+    """Key of the sentence for an operation: its kind, or a variant such as unlock or set_percent."""
+    op, shares = str(operation["op"]), operation.get("shares")
+    if op == "lock" and not operation.get("locked", True):
+        return "unlock"
+    if op != "set_shares" or isinstance(shares, int | float):
+        return op
+    if not isinstance(shares, Mapping):
+        return "pass_shares_on"
+    source = shares.get("from")
+    if source is None:
+        return "set_percent"
+    return f"take_from_{source if isinstance(source, str) else 'chosen'}"
+
+
+def _lines(page: ReviewPage, edit: ReviewedEdit) -> Iterator[EditLine]:
+    css, icon, label = MARKS.get(str(edit.operation["op"]), _DEFAULT_MARK)
+    common: dict[str, Any] = {
+        "index": edit.index,
+        "key": key_of(edit.operation),
+        "css": css,
+        "icon": icon,
+        "label": str(label),
+        "uid": edit.uid,
+    }
+    if edit.operation["op"] == "set_policy":
+        review = page.review
+        parts = [part for part in edit.operation["settings"] if part in review.changed_settings]
+        for name, before, after in settings_lines(review.settings.to_json(), review.wanted.to_json(), parts):
+            yield EditLine(
+                **common,
+                sentence=name,
+                where=_("the policy"),
+                before=before,
+                after=after,
+                of_total="",
+            )
+        return
+    before, after = _sides(page, edit)
+    of_total = "" if edit.of_total is None else _("%(n)s points") % {"n": presentation.change(0.0, edit.of_total)}
+    where = edit.path.rpartition("/")[0] or page.review.after.name[0]
+    yield EditLine(
+        **common,
+        sentence=_sentence(page, edit),
+        where=where if edit.uid else "",
+        before=before,
+        after=after,
+        of_total=of_total,
+    )
+
+
+def _sides(page: ReviewPage, edit: ReviewedEdit) -> tuple[str, str]:
+    """Texts of the value that the operation changes, before and after."""
+    op, before, after = edit.operation["op"], edit.before, edit.after
+    if op in ("add", "restore"):
+        return _("none"), amount(None if after is None else after.shares, after is not None)
+    if op == "archive":
+        return _("active"), _("archived")
+    if op == "adjust_usage" or before is None or after is None:
+        return "", ""
+    texts: dict[str, Callable[[Any], str]] = {
+        "set_shares": lambda node: presentation.shares_short(node.shares),
+        "rename": lambda node: str(node.name),
+        "move": lambda node: _name(page, node.parent_uid),
+        "set_scope": lambda node: node.scope or _("as above"),
+        "lock": lambda node: _("locked") if node.locked else _("open"),
+        "set_kind": lambda node: str(node.kind),
+        "set_dates": lambda node: date_text(node.dates.to_json() if node.dates else None),
+        "set_members": lambda node: _rules(len(node.members)),
+        "mount": lambda node: node.mount.issuer if node.mount else _("this site"),
+    }
+    text = texts.get(op)
+    return (text(before), text(after)) if text else ("", "")
+
+
+def _sentence(page: ReviewPage, edit: ReviewedEdit) -> str:
+    op, operation = edit.operation["op"], edit.operation
+    name = edit.before.name if op == "rename" and edit.before else edit.name
+    if op == "set_shares":
+        return _shares(page, name, operation["shares"])
+    if op == "set_policy":
+        parts = ", ".join(map(field_labels.setting, operation["settings"]))
+        return _("Settings: %(parts)s") % {"parts": parts}
+    if op == "document":
+        n = int(operation["n_entries"])
+        text = ngettext("The whole tree is replaced: %(n)s entry", "The whole tree is replaced: %(n)s entries", n)
+        return text % {"n": presentation.count(n)}
+    if op == "adjust_usage":
+        return _adjusted(name, operation)
+    words = {
+        "name": name,
+        "parent": _name(page, edit.after.parent_uid if edit.after else None),
+        "new": operation.get("name", ""),
+        "kind": operation.get("kind", ""),
+        "scope": operation.get("scope") or _("as above"),
+        "dates": date_text(operation.get("dates")),
+    }
+    return _text_of(op, operation) % words
+
+
+def _text_of(op: str, operation: Mapping[str, Any]) -> str:
+    return {
+        "add": _("%(name)s added to %(parent)s"),
+        "rename": _("%(name)s renamed to %(new)s"),
+        "move": _("%(name)s moves to %(parent)s"),
+        "archive": _("%(name)s is archived"),
+        "restore": _("%(name)s restored in %(parent)s"),
+        "set_scope": _("%(name)s: its children are compared by usage %(scope)s"),
+        "lock": _("%(name)s is locked") if operation.get("locked", True) else _("%(name)s is unlocked"),
+        "set_kind": _("%(name)s becomes a %(kind)s"),
+        "set_dates": "%(name)s: %(dates)s",
+        "set_members": _("%(name)s: membership rules"),
+        "mount": _("%(name)s: maintainer of the entries below"),
+    }.get(op, "%(name)s")
+
+
+def _shares(page: ReviewPage, name: str, shares: Any) -> str:
+    if not isinstance(shares, Mapping):
+        if not isinstance(shares, int | float):
+            return _("%(name)s inherits its parent’s shares") % {"name": name}
+        return _("%(name)s gets %(shares)s") % {"name": name, "shares": amount(float(shares))}
+    return percent_sentence(name, shares, lambda uid: _name(page, UUID(str(uid))))
+
+
+def percent_sentence(name: str, shares: Mapping[str, Any], name_of_uid: Callable[[Any], str]) -> str:
+    """Sentence on an entry that gets a percentage of its parent's shares: from whom, unless it is its own shares."""
+    words = {"name": name, "percent": presentation.percent(float(shares["percent"]) / 100, 2)}
+    source = shares.get("from")
+    if source is None:
+        return _("%(name)s gets %(percent)s of its parent") % words
+    if source == "reserve":
+        return _("%(name)s gets %(percent)s of its parent, from the reserve") % words
+    if isinstance(source, str):
+        return _("%(name)s gets %(percent)s of its parent, from its siblings in proportion") % words
+    givers, n_more = ", ".join(map(name_of_uid, source[:3])), len(source[3:])
+    if n_more:
+        text = _("%(name)s gets %(percent)s of its parent, from %(givers)s and %(n)s more")
+    else:
+        text = _("%(name)s gets %(percent)s of its parent, from %(givers)s")
+    return text % {**words, "givers": givers, "n": n_more}
+
+
+def _adjusted(name: str, operation: Mapping[str, Any]) -> str:
+    if operation.get("revokes"):
+        return _("A usage adjustment of %(name)s is revoked") % {"name": name}
+    seconds = float(operation["amount_s"])
+    words = {
+        "name": name,
+        "unit": unit_of(str(operation["resource"])),
+        "amount": ("+" if seconds > 0 else presentation.MINUS) + presentation.core_hours(abs(seconds)),
+    }
+    return _("Usage of %(name)s is corrected by %(amount)s %(unit)s") % words
+
+
+def reason_text(line: LeafLine) -> str:
+    """Main reason for the change of a leaf's rank."""
+    words = {
+        "new": _("new"),
+        "archived": _("archived"),
+        "moved": _("moved with %(name)s") if line.reason_name else _("moved"),
+        "own_shares": _("own shares changed"),
+        "above_rises": _("target of %(name)s rises"),
+        "above_falls": _("target of %(name)s falls"),
+        "diluted": _("smaller share of %(name)s"),
+        "enlarged": _("larger share of %(name)s"),
+        "settings": _("other settings"),
+        "others": _("other entries moved"),
+    }
+    return words[line.reason] % {"name": line.reason_name}
+
+
+def amount(shares: float | None, is_there: bool = True) -> str:
+    """An amount such as “35 shares”, or the word for inherited shares."""
+    if not is_there:
+        return _("none")
+    if shares is None:
+        return presentation.shares(None)
+    return ngettext("%(n)s share", "%(n)s shares", 1 if shares == 1 else 2) % {"n": presentation.shares_short(shares)}
+
+
+def date_text(dates: Mapping[str, Any] | None) -> str:
+    """First day, shares and last day of an entry's dates."""
+    if not dates:
+        return _("none")
+    stated = bool(dates.get("starts_on")), dates.get("shares") is not None, bool(dates.get("ends_on"))
+    text = {
+        (True, True, True): _("from %(first)s %(shares)s until %(last)s"),
+        (True, True, False): _("from %(first)s %(shares)s"),
+        (True, False, True): _("from %(first)s until %(last)s"),
+        (True, False, False): _("from %(first)s"),
+        (False, True, True): _("%(shares)s until %(last)s"),
+        (False, True, False): "%(shares)s",
+        (False, False, True): _("until %(last)s"),
+        (False, False, False): "",
+    }[stated]
+    return text % {
+        "first": presentation.calendar_day(dates["starts_on"]) if stated[0] else "",
+        "shares": amount(float(dates["shares"])) if stated[1] else "",
+        "last": presentation.calendar_day(dates["ends_on"]) if stated[2] else "",
+    }
+
+
+def _rules(n: int) -> str:
+    return ngettext("%(n)s rule", "%(n)s rules", n) % {"n": n}
+
+
+def name_of(page: ReviewPage, uid: str) -> str:
+    """Name of an entry whose uid a conflict contains."""
+    try:
+        return _name(page, UUID(uid))
+    except ValueError:
+        return uid
+
+
+def _name(page: ReviewPage, uid: UUID | None) -> str:
+    """Name of an entry after the change, or before it; a placeholder if the reader may not see the entry."""
+    if uid is None:
+        return ""
+    for tree, sees in ((page.review.after, page.sees), (page.review.before, page.sees_before)):
+        i = tree.index_of_uid(uid)
+        if i is not None:
+            return tree.name[i] if sees[i] else _("an entry outside your view")
+    return _("an entry outside your view")

@@ -1,0 +1,236 @@
+"""Convergence by day, week or hour: actual shares beside targets, states, figures of merit, and the verdict."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.core import clock
+from apps.pages.priorities.api import NumberField
+from apps.series.convergence.numbers import get_hourly_convergence
+from apps.series.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_period, read_share_method, today_of
+from apps.series.convergence.records import ChildrenQuery, Convergence, MeritFigures, Published, sample_weekly
+from apps.series.convergence.selectors import get_convergence, get_series_state
+from apps.series.daily_series import SeriesState
+from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.web.rest.cursors import encode_cursor, read_cursor
+from apps.web.rest.inputs import entry_uid, read_query
+from apps.web.rest.records import record_serializer
+from apps.web.rest.shapes import SentenceSerializer, UtcTimeField
+from apps.web.rest.views import APIView
+
+PAGE = 24
+HOUR = "hour"
+STEPS = ("day", "week", HOUR)
+STATES = ("on", "over", "starved", "met", "no_demand", "inferred", "before_entry", "")
+MEASURES = ("then", "today")
+
+
+class ConvergenceFilterSerializer(serializers.Serializer[Any]):
+    entry = serializers.CharField(max_length=8_400, required=False, help_text="uid or path; default: the root")
+    view = serializers.ChoiceField(
+        VIEWS, required=False, default="decayed", help_text="Which usage is compared with targets"
+    )
+    window_s = serializers.FloatField(
+        min_value=1, max_value=3_660 * DAY_S, required=False, help_text="For view=windowed; rounded to whole days"
+    )
+    of = serializers.ChoiceField(
+        OFS, required=False, default="parent", help_text="Shares as fractions of the parent, or of the total"
+    )
+    measure = serializers.ChoiceField(
+        MEASURES,
+        required=False,
+        default="then",
+        help_text="then: each day against its own targets. today: all days against the current revision, at most 100 "
+        "days, for callers who may see names",
+    )
+    step = serializers.ChoiceField(
+        STEPS,
+        required=False,
+        help_text="Default: day, and week for periods of over 400 days. hour: always the last seven days",
+    )
+    cursor = serializers.CharField(max_length=200, required=False)
+
+    def get_fields(self) -> dict[str, Any]:
+        """Add `from` and `to`: `from` is a keyword of Python."""
+        text = "{} day, such as 2026-03-31; at most 3,660 days"
+        days = {
+            name: serializers.CharField(max_length=40, required=False, help_text=text.format(which))
+            for name, which in (("from", "First"), ("to", "Last"))
+        }
+        return {**super().get_fields(), **days}
+
+
+ConvergenceFiguresSerializer = record_serializer(
+    MeritFigures,
+    component="ConvergenceFigures",
+    only=(
+        "mean_deviation_points",
+        "inside",
+        "half_time_days",
+        "half_time_revision",
+        "idle_redistributed",
+        "demand_error_points",
+        "n_days",
+    ),
+    texts={
+        "mean_deviation_points": "Mean |actual − target| in percentage points, weighted by target",
+        "inside": "Fraction of the time within the tolerance, 0 to 1",
+        "half_time_revision": "Revision whose change of targets is measured",
+        "idle_redistributed": "Fraction of the total that entries without demand left to others",
+        "demand_error_points": "The mean deviation of entries with demand only",
+    },
+    half_time_days=NumberField(
+        allow_null=True,
+        help_text="Half-life of the deviation after that change; null: nothing changed; Infinity: not yet halved",
+    ),
+)
+
+
+class MemberSeriesSerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    name = serializers.CharField()
+    kind = serializers.CharField(allow_blank=True)
+    in_tree = serializers.BooleanField(help_text="The entry exists in the current tree")
+    suppressed = serializers.BooleanField(help_text="Usage is hidden: fewer than five active members")
+    target = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    actual = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    deviation_points = serializers.ListField(child=serializers.FloatField(allow_null=True))
+    state = serializers.ListField(child=serializers.ChoiceField(STATES, allow_blank=True))
+    suppressed_days = serializers.ListField(child=serializers.BooleanField())
+
+
+SeriesBuiltSerializer = record_serializer(SeriesState, component="SeriesBuilt", exclude=("missing", "local_since"))
+PublishedSerializer = record_serializer(Published, exclude=("day",))
+
+
+class MissingDaySerializer(serializers.Serializer[Any]):
+    on = serializers.DateField()
+    sources = serializers.ListField(child=serializers.CharField())
+
+
+class ConvergenceSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    entry = serializers.UUIDField()
+    name = serializers.CharField()
+    itself = serializers.BooleanField(help_text="The entry is a leaf: `results` has the entry itself, not its children")
+    view = serializers.ChoiceField(VIEWS)
+    window_s = serializers.IntegerField(allow_null=True)
+    of = serializers.ChoiceField(OFS)
+    step = serializers.ChoiceField(STEPS)
+    measured_against = serializers.IntegerField(
+        allow_null=True,
+        help_text="Revision against which all days are measured (measure=today); null: each day's own revision",
+    )
+    to = serializers.DateField()
+    built = SeriesBuiltSerializer()
+    verdict = SentenceSerializer(many=True)
+    figures = ConvergenceFiguresSerializer()
+    days = serializers.ListField(child=serializers.DateField(), help_text="Empty with step=hour")
+    hours = serializers.ListField(child=UtcTimeField(), help_text="With step=hour: start of each hour")
+    revisions = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Revision that was current at the end of each day"
+    )
+    before_first = serializers.ListField(
+        child=serializers.BooleanField(), help_text="true: the policy had no revision yet"
+    )
+    missing = MissingDaySerializer(many=True)
+    local_only = SentenceSerializer(
+        many=True, help_text="Days that are compared by local usage because usage of other sites was missing"
+    )
+    published = PublishedSerializer(many=True)
+    n_all = serializers.IntegerField(
+        help_text="Number of all entries; of very many, only those with the largest targets are listed"
+    )
+    results = MemberSeriesSerializer(many=True)
+    next = serializers.CharField(allow_null=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        """Add `from`, a keyword of Python."""
+        return {**super().get_fields(), "from": serializers.DateField()}
+
+
+class ConvergenceView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, SELF_READ})}
+
+    @extend_schema(
+        operation_id="get_convergence", parameters=[ConvergenceFilterSerializer], responses=ConvergenceSerializer
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """Actual shares of an entry's children beside their targets, by day, week or hour.
+
+        Figures and verdict are computed from days, also if the results are by week. Days outside the stored range,
+        which `built` gives, are left out.
+        """
+        given, actor = read_query(ConvergenceFilterSerializer, request), actor_of(request)
+        scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
+        uid = entry_uid(request, policy, given["entry"]) if "entry" in given else None
+        method = read_share_method(given["view"], given["of"], given.get("window_s"))
+        if given.get("step") == HOUR:
+            found = get_hourly_convergence(policy_slug=policy, actor=actor, uid=uid, method=method, scope=scope)
+        else:
+            state = get_series_state(policy_slug=policy, actor=actor, scope=scope)
+            today = today_of(clock.now())
+            period = read_period(given.get("from", ""), given.get("to", ""), state=state, today=today)
+            query = ChildrenQuery(period=period, method=method, against_today=given["measure"] == "today")
+            found = get_convergence(query, policy_slug=policy, actor=actor, uid=uid, scope=scope)
+        step = given.get("step", STEPS[found.period.n_days > DAILY_UP_TO])
+        return Response(_answer(found, step, max(read_cursor(given) or 0, 0)))
+
+
+def _answer(found: Convergence, step: str, start: int) -> dict[str, Any]:
+    shown = sample_weekly(found) if step == "week" else found
+    rows = found.order()[start : start + PAGE]
+    next_start = start + PAGE if start + PAGE < len(found.members) else None
+    method = found.method
+    return {
+        "policy": found.policy_slug,
+        "entry": found.entry.uid,
+        "name": found.entry.name,
+        "itself": found.itself,
+        "view": method.view,
+        "of": method.of,
+        "step": step,
+        "measured_against": found.measured_against,
+        "window_s": method.window_days * DAY_S if method.view == "windowed" else None,
+        "from": found.period.from_on,
+        "to": found.period.to_on,
+        "built": SeriesBuiltSerializer(found.state).data,
+        "verdict": [sentence.json() for sentence in found.verdict],
+        "figures": ConvergenceFiguresSerializer(found.figures).data,
+        "days": [] if shown.is_by_hour else list(shown.on),
+        "hours": list(shown.on) if shown.is_by_hour else [],
+        "revisions": shown.days.revision.tolist(),
+        "before_first": shown.days.is_before_first.tolist(),
+        "missing": [{"on": day, "sources": list(sources)} for day, sources in sorted(found.gaps.items())],
+        "local_only": [sentence.json() for sentence in found.local_only],
+        "published": PublishedSerializer(found.published, many=True).data,
+        "n_all": found.n_all,
+        "results": [_member(shown, row) for row in rows],
+        "next": None if next_start is None else encode_cursor(next_start),
+    }
+
+
+def _member(found: Convergence, row: int) -> dict[str, Any]:
+    member, visible = found.members[row], found.visible[row]
+    return {
+        "uid": member.uid,
+        "name": member.name,
+        "kind": member.kind,
+        "in_tree": member.is_here,
+        "suppressed": bool(len(visible)) and not visible.any(),
+        "target": _finite_or_none(found.target[row]),
+        "actual": _finite_or_none(found.actual[row]),
+        "deviation_points": _finite_or_none(found.deviation[row] * 100),
+        "state": found.states[row].tolist(),
+        "suppressed_days": (~visible).tolist(),
+    }
+
+
+def _finite_or_none(values: Any) -> list[float | None]:
+    return [value if isfinite(value) else None for value in values.tolist()]

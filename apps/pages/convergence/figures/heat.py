@@ -1,0 +1,188 @@
+"""Heat map of every subgroup by day: points over or under target, in steps of balance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from math import isfinite
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.pages.convergence.figures.labels import (
+    Links,
+    caption,
+    day_text,
+    file_name,
+    moment_url,
+    short_balance,
+    used_words_of,
+)
+from apps.pages.convergence.figures.panels import balance_text
+from apps.series.convergence.records import Convergence
+from apps.web.figures import axes, traces
+from apps.web.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
+from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
+
+LEAST_ENTRIES = 12  # fewer are easier to read as lines
+MOST_ROWS = 32  # of the picture, limited by the names beside it
+_MOST_DAYS, _NARROW_DAYS = 60, 28
+_MOST_LETTERS, _FEW_LETTERS = 22, 12  # characters of a name in wide and in narrow windows
+_TEXT_COLORS = {"over": "$over", "under": "$under"}
+
+
+def heat_figure(found: Convergence, links: Links) -> Figure:
+    """Draw at most the last sixty points, subgroups farthest from target first; unknown values have no cell."""
+    title = _("Every subgroup, every hour") if found.is_by_hour else _("Every subgroup, every day")
+    rows = found.order()
+    n_points = min(len(found.on), _MOST_DAYS)
+    if not n_points or not rows:
+        message = _("There are no days in this period.")
+        return Figure("heat", title, message, (), {}, Table((), (), ()), empty=message, reads=False)
+    points = slice(len(found.on) - n_points, len(found.on))
+    on = found.on[points]
+    names = _unique([found.members[row].name for row in rows])
+    shown, row_names = rows[:MOST_ROWS], names[:MOST_ROWS]
+    return Figure(
+        name="heat",
+        title=title,
+        note=_note(found, len(shown), len(rows), n_points),
+        sentence=_sentence(found, rows, names),
+        traces=_traces(found, shown, row_names, points),
+        layout={
+            "margin": axes.margin(156, 96, 4, 24),
+            "hovermode": "closest",
+            "xaxis": axes.day_axis(on[0], on[-1])
+            | {"range": _edges(on), "showspikes": False, "fixedrange": True, "showline": False},
+            "yaxis": {
+                "type": "category",
+                "showgrid": False,
+                "tickfont": {"size": 12},
+                "tickvals": row_names[::-1],
+                "ticktext": [_short(name) for name in row_names[::-1]],
+                "fixedrange": True,
+                "range": [-0.5, len(row_names) - 0.5],
+                "ticklabelstandoff": 6,
+            },
+        },
+        table=_table(found, rows, names, points),
+        size="xl" if len(shown) > LEAST_ENTRIES * 2 else "l",
+        file=file_name(found, "heat"),
+        caption=caption(found),
+        labels=_balances(found, shown),
+        legend=[*balance_legend(), Swatch("$line-strong", _("no demand"), is_dot=True)],
+        moment_url=moment_url(found, links),
+        reads=False,
+        extra={"narrow": _narrow(found, row_names, len(rows), on)},
+    )
+
+
+def _traces(found: Convergence, rows: list[int], names: list[str], points: slice) -> list[Trace]:
+    """Cells in steps of balance; cells without demand have a hollow dot, as they are neither over nor under."""
+    x = [axes.moment(one) for one in found.on[points]]
+    steps = [[_step(*cell) for cell in _cells(found, row, points)] for row in rows]
+    words = [
+        used_words_of(found.actual[row, points], found.target[row, points], found.states[row, points].tolist())
+        for row in rows
+    ]
+    idle = [
+        (moment, name)
+        for row, name in zip(rows, names, strict=True)
+        for moment, state in zip(x, found.states[row, points].tolist(), strict=True)
+        if state == "no_demand"
+    ]
+    cells = traces.steps(x, names[::-1], steps[::-1], words[::-1], BALANCE)
+    return [cells, *([traces.hollow_dots(idle)] if idle else [])]
+
+
+def _sentence(found: Convergence, rows: list[int], names: list[str]) -> str:
+    n_off = sum(str(found.states[row, -1]) in {"over", "starved", "inferred"} for row in rows)
+    text = ngettext("%(off)s of %(n)s subgroup is off target.", "%(off)s of %(n)s subgroups are off target.", len(rows))
+    return text % {"off": n_off, "n": len(rows)}
+
+
+def _note(found: Convergence, n_shown: int, n_rows: int, n_points: int) -> str:
+    if found.is_by_hour:
+        text = ngettext("Points from target, %(n)s hour", "Points from target, %(n)s hours", n_points)
+    else:
+        text = ngettext("Points from target, %(n)s day", "Points from target, %(n)s days", n_points)
+    note = text % {"n": n_points}
+    if n_shown == n_rows:
+        return note
+    return _("%(note)s; %(n)s of %(all)s") % {"note": note, "n": n_shown, "all": n_rows}
+
+
+def _edges(on: Sequence[date]) -> list[str]:
+    """Return the range of the axis: half a step before the first and after the last point."""
+    half = timedelta(minutes=30) if isinstance(on[-1], datetime) else timedelta(hours=12)
+    first, last = (one if isinstance(one, datetime) else datetime.combine(one, time()) for one in (on[0], on[-1]))
+    return [axes.moment(first - half), axes.moment(last + half)]
+
+
+def _narrow(found: Convergence, names: list[str], n_rows: int, on: Sequence[date]) -> dict[str, Any]:
+    """Variant for narrow windows: fewer days and shorter names."""
+    few = on[-_NARROW_DAYS:]
+    short = [_short(name, _FEW_LETTERS) for name in names[::-1]]
+    return {"range": _edges(few), "note": _note(found, len(names), n_rows, len(few)), "ticktext": short}
+
+
+def _balances(found: Convergence, rows: list[int]) -> list[EndLabel]:
+    """Labels with the balance at the end of each row, as in the table."""
+    last = slice(len(found.on) - 1, len(found.on))
+    labels = []
+    for index, row in enumerate(reversed(rows)):
+        for actual, target, state in _cells(found, row, last):
+            color = _TEXT_COLORS.get(balance_text(state, actual, target)[0], "$ink-2")
+            labels.append(EndLabel(index, short_balance(actual, target, state), color=color))
+    return labels
+
+
+def _cells(found: Convergence, row: int, days: slice) -> Any:
+    return zip(
+        found.actual[row, days].tolist(),
+        found.target[row, days].tolist(),
+        found.states[row, days].tolist(),
+        strict=True,
+    )
+
+
+def _step(actual: float, target: float, state: str) -> int | None:
+    """Return the index of the balance step; without demand counts as on target."""
+    if not isfinite(actual) or not isfinite(target) or not state or state == "before_entry":
+        return None
+    if state in {"on", "no_demand"}:
+        return ON_TARGET
+    return balance_step((actual - target) * 100)
+
+
+def _short(name: str, n_letters: int = _MOST_LETTERS) -> str:
+    """Shorten a name to fit beside the rows."""
+    return name if len(name) <= n_letters else f"{name[: n_letters - 1]}…"
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Make row names unique with invisible characters, because a category axis merges equal names."""
+    row_names: dict[str, int] = {}
+    found = []
+    for name in names:
+        row_names[name] = row_names.get(name, -1) + 1
+        found.append(name + "\u200b" * row_names[name])
+    return found
+
+
+def _table(found: Convergence, rows: list[int], names: list[str], days: slice) -> Table:
+    """One row per subgroup with its latest balance; the CSV has every day."""
+    on = [axes.moment(one) for one in found.on[days]]
+    off = found.deviation[:, days] * 100
+    last_day = slice(len(found.on) - 1, len(found.on))
+    shown = [
+        [name, *(short_balance(*cell) for cell in _cells(found, row, last_day))]
+        for name, row in zip(names, rows, strict=True)
+    ]
+    raw = [
+        [names[at], *(round(one, 4) if isfinite(one) else "" for one in off[row].tolist())]
+        for at, row in enumerate(rows)
+    ]
+    last = day_text(found.on[-1])
+    return Table((Column(_("Entry"), is_number=False), Column(last)), shown, raw, header=("entry", *on))

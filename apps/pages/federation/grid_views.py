@@ -1,0 +1,221 @@
+"""Pages of the grid view of an entry that several sites share, and of its state without the usage of one peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_safe
+
+from apps.contrib.forecast.what_if.without_sources import Difference, WithoutSources, compare_without_sources
+from apps.core import clock
+from apps.core.errors import NotFound, TooLarge, Unavailable
+from apps.core.typed_numbers import read_whole
+from apps.federation.grid.peers import may_federate
+from apps.federation.grid.totals import Grid, GridChoice, list_grid_entries, load_grid
+from apps.federation.usage_feeds.subscriptions import get_subscription, list_subscriptions
+from apps.pages.federation import grid_presenters as grid_lines
+from apps.pages.federation import subscription_presenters as subscription_lines
+from apps.pages.federation.figures import grid_flow
+from apps.web.marks import moves
+from apps.web.shell import lines, presentation
+from apps.web.shell.figure_frames import answer_figure, framed
+from apps.web.shell.navigation import current_policy_slug
+from apps.web.shell.presentation import KeyedText
+from apps.web.shell.requests import actor_of, csv_response
+
+_DRAWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceLine:
+    """Difference of one entry."""
+
+    one: Difference
+    url: str
+    above: str
+    target: str
+    before: str
+    after: str
+    change: str
+    priority_before: str
+    priority_after: str
+    rank_before: str
+    rank_after: str
+
+
+def difference_context(found: WithoutSources, site: str) -> dict[str, Any]:
+    drawn = [row for row in found.rows if row.before.actual is not None and abs(row.change) >= 5e-4][:_DRAWN]
+    pairs = [
+        (row.name if len(row.name) <= 26 else row.name[:25] + "…", _change(row), row.before.actual, row.after.actual)
+        for row in drawn
+    ]
+    return {
+        "headline": headline(found, site),
+        "lines": [_line(found, row) for row in found.rows],
+        "wide": moves.draw_dumbbell(pairs, width=720) if pairs else None,
+        "narrow": moves.draw_dumbbell(pairs, width=340, narrow=True) if pairs else None,
+        "moved": _moved(found),
+    }
+
+
+def headline(found: WithoutSources, site: str) -> KeyedText:
+    if not found.rows:
+        return KeyedText("nothing", _("Without %(site)s nothing visible to you would differ") % {"site": site})
+    first = found.rows[0]
+    if abs(first.change) < 5e-4:
+        text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
+        return KeyedText("ranks", text)
+    words = {
+        "site": site,
+        "name": first.name,
+        "before": presentation.percent(first.before.actual),
+        "after": presentation.percent(first.after.actual),
+    }
+    return KeyedText("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
+
+
+def _moved(found: WithoutSources) -> str:
+    if not found.n_moved:
+        return _("No visible entry would change rank.")
+    text = ngettext("%(n)s entry would change rank.", "%(n)s entries would change rank.", found.n_moved)
+    return text % {"n": presentation.count(found.n_moved)}
+
+
+def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
+    return DifferenceLine(
+        one=row,
+        url=lines.entry_url(found.policy_slug, row.uid, row.name),
+        above=row.path.rpartition("/")[0] or "/",
+        target=presentation.percent(row.target),
+        before=presentation.percent(row.before.actual),
+        after=presentation.percent(row.after.actual),
+        change=_change(row),
+        priority_before=presentation.signed(row.before.priority),
+        priority_after=presentation.signed(row.after.priority),
+        rank_before=_rank(row.before.rank),
+        rank_after=_rank(row.after.rank),
+    )
+
+
+def _change(row: Difference) -> str:
+    return presentation.change(row.before.actual or 0.0, row.after.actual or 0.0)
+
+
+def _rank(rank: int | None) -> str:
+    return presentation.UNKNOWN if rank is None else presentation.count(rank)
+
+
+LEVELS = (1, 2, 3)
+
+
+@require_safe
+def grid(request: HttpRequest) -> HttpResponse:
+    """Grid view of `?policy=&entry=&levels=`; without an entry, of the first mount, else of the first publication."""
+    choices = list_grid_entries(actor=actor_of(request), at=clock.now())
+    found = _asked(request, choices)
+    context: dict[str, Any] = {
+        "choices": [(f"{one.policy_slug}:{one.path}", one) for one in choices],
+        "many_policies": len({one.policy_slug for one in choices}) > 1,
+        "is_admin": actor_of(request).is_admin,
+        "has_tabs": may_federate(at=clock.now(), actor=actor_of(request)),
+        "crumbs": [{"label": _("Federation"), "url": reverse("dashboard:federation")}, {"label": _("Grid")}],
+    }
+    return render(request, "pages/federation/grid.html", context | (_shown(request, found) if found else {}))
+
+
+@require_safe
+def grid_csv(request: HttpRequest) -> HttpResponseBase:
+    found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
+    if found is None:
+        raise NotFound(_("Nothing is shared between sites."))
+    name = f"{found.policy_slug}-{lines.name_slug(found.name)}-grid.csv"
+    return csv_response(name, grid_lines.csv_header(found), grid_lines.csv_rows(found))
+
+
+@require_safe
+def flow(request: HttpRequest, form: str = "json") -> HttpResponseBase:
+    """Figure of the usage flow, for the page's query."""
+    found = _asked(request, list_grid_entries(actor=actor_of(request), at=clock.now()))
+    if found is None:
+        raise NotFound(_("Nothing is shared between sites."))
+    return answer_figure(request, grid_flow(found), form)
+
+
+def _asked(request: HttpRequest, choices: list[GridChoice]) -> Grid | None:
+    policy, entry = request.GET.get("policy", ""), request.GET.get("entry", "")
+    if not entry:
+        of_policy = [one for one in choices if one.policy_slug == policy] or choices
+        if not of_policy:
+            return None
+        first = min(of_policy, key=lambda one: one.why != "mounted")  # a mount comes before publications
+        policy, entry = first.policy_slug, first.path
+    elif ":/" in entry:  # the page's list of choices submits policy:path
+        policy, _colon, entry = entry.partition(":")
+    policy = policy or current_policy_slug(request) or ""
+    request.policy_slug = policy  # type: ignore[attr-defined]  # the policy that the navigation shows
+    return load_grid(
+        policy_slug=policy,
+        entry=entry,
+        actor=actor_of(request),
+        at=clock.now(),
+        levels=read_whole(request.GET.get("levels", ""), 2) or 1,
+    )
+
+
+def _shown(request: HttpRequest, found: Grid) -> dict[str, Any]:
+    opens = frozenset(one.pk for one in list_subscriptions(actor=actor_of(request), at=clock.now()))
+    return {
+        "grid": found,
+        "chosen": f"{found.policy_slug}:{found.path}",
+        "headline": grid_lines.headline(found),
+        "sentences": grid_lines.sentences(found),
+        "warnings": grid_lines.warnings(found),
+        "lines": grid_lines.grid_lines(found),
+        "sites": grid_lines.site_lines(found, may_open=opens),
+        "depths": [
+            (n, grid_lines.grid_url(found.policy_slug, found.path, n)) for n in LEVELS if n <= max(found.deepest, 1)
+        ],
+        "csv_url": grid_lines.grid_url(found.policy_slug, found.path, found.levels).replace(
+            reverse("dashboard:federation-grid"), reverse("dashboard:federation-grid-csv"), 1
+        ),
+        "flow": framed(request, reverse("dashboard:federation-grid-flow"), lambda: grid_flow(found)),
+        "entry_url": lines.entry_url(found.policy_slug, found.uid, found.name),
+    }
+
+
+@require_safe
+def without(request: HttpRequest, subscription_id: int) -> HttpResponse:
+    """Priorities without the usage of one peer, computed during the request and not stored."""
+    actor, at = actor_of(request), clock.now()
+    row = get_subscription(subscription_id=subscription_id, actor=actor, at=at)
+    request.policy_slug = row.policy.slug  # type: ignore[attr-defined]  # the policy that the navigation shows
+    site, found, problem = subscription_lines.site_name(row), None, ""
+    try:
+        found = compare_without_sources(policy_slug=row.policy.slug, sources=[row.source.slug], actor=actor, at=at)
+    except (TooLarge, Unavailable, NotFound) as refusal:
+        problem = refusal.message
+    context = {
+        "row": row,
+        "site": site,
+        "found": found,
+        "problem": problem,
+        "back": subscription_lines.subscription_url(row),
+        "crumbs": [
+            {"label": _("Federation"), "url": reverse("dashboard:federation")},
+            {"label": f"{site}, {row.feed}", "url": subscription_lines.subscription_url(row)},
+            {"label": _("Priorities without %(site)s") % {"site": site}},
+        ],
+        **(
+            difference_context(found, site)
+            if found is not None
+            else {"headline": KeyedText("problem", _("Priorities without %(site)s") % {"site": site})}
+        ),
+    }
+    return render(request, "pages/federation/without.html", context)

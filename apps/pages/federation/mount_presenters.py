@@ -1,0 +1,112 @@
+"""The state of a mount, and the shares of its document beside ours, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.federation.models import Mount
+from apps.federation.mounts.selectors import ComparedEntry, Differences
+from apps.federation.staleness import Condition, age_of, is_stale
+from apps.pages.federation import presenters as federation_presenters
+from apps.web.shell import lines, presentation
+from apps.web.shell.presentation import KeyedText, joined
+
+
+@dataclass(frozen=True, slots=True)
+class StatedLine:
+    """Shares of one entry in the document and in our tree."""
+
+    row: ComparedEntry
+    url: str
+    stated: str
+    inside: str
+    asked: str
+    here: str
+    mark: str
+
+
+def title(mount: Mount, at: datetime) -> KeyedText:
+    """Headline with the active version, its issuer, and its age."""
+    if not mount.applied_version:
+        return KeyedText("nothing_yet", _("No version of %(name)s is active yet") % {"name": mount.issuer})
+    age_s = age_of(mount, at)
+    words = {"n": presentation.count(mount.applied_version), "name": mount.issuer}
+    if age_s is None:
+        return KeyedText("active", _("Version %(n)s of %(name)s is active") % words)
+    words["age"] = presentation.age(age_s)
+    return KeyedText("confirmed", _("Version %(n)s of %(name)s is active, confirmed %(age)s ago") % words)
+
+
+def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
+    """Sentences on the mount's condition, its effect, and the next fetch."""
+    alone = {
+        Condition.BLOCKED: _(
+            "Blocked: its key changed or its history was forked. It isn’t fetched until an administrator "
+            "decides. The current version stays."
+        ),
+        Condition.PAUSED: _("Paused: it isn’t fetched until you resume it."),
+        Condition.FROZEN: _("Frozen: it is fetched, but not applied."),
+    }
+    if condition in alone:
+        return KeyedText(condition, alone[condition])
+    found = []
+    if condition is Condition.EXPIRED:
+        found.append(KeyedText(condition, _("The document has expired, and no newer one was published.")))
+    elif condition is Condition.STALE:
+        allowed = {"allowed": federation_presenters.allowed_text(mount.max_age_s)}
+        found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
+    elif condition is Condition.LATE:
+        found.append(federation_presenters.late_text(mount, federation_presenters.meanwhile(mount.stale_action)))
+    if condition in (Condition.EXPIRED, Condition.STALE):
+        action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
+        found.append(federation_presenters.meanwhile(action))
+        if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
+            text = _("Frozen: it is fetched, but not applied.")
+            found.append(KeyedText("frozen_too", text))
+    if mount.due_at is not None:
+        if mount.due_at > at:
+            time = {"time": presentation.clock_time(mount.due_at, at)}
+            found.append(KeyedText("due_later", _("The next fetch is at %(time)s.") % time))
+        else:
+            found.append(KeyedText("due_now", _("The next fetch is due now.")))
+    return joined(found)
+
+
+def stated_lines(found: Differences, rows: Iterable[ComparedEntry]) -> list[StatedLine]:
+    slug = found.mount.policy.slug
+    return [_stated(row, slug) for row in rows]
+
+
+def stated_verdict(found: Differences) -> str:
+    """Sentence on how many entries of our tree match the document."""
+    n, n_differing = len(found.stated), found.n_differing
+    if not n_differing:
+        return ngettext("Its %(n)s entry matches the document", "All %(n)s entries match the document", n) % {
+            "n": presentation.count(n)
+        }
+    return ngettext("%(differing)s of %(n)s entry differs", "%(differing)s of %(n)s entries differ", n) % {
+        "differing": presentation.count(n_differing),
+        "n": presentation.count(n),
+    }
+
+
+def _stated(row: ComparedEntry, slug: str) -> StatedLine:
+    mark = ""
+    if not row.in_tree:
+        mark = _("not in our tree yet")
+    elif not row.in_document:
+        mark = _("no longer in the document")
+    return StatedLine(
+        row=row,
+        url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
+        stated=presentation.shares_short(row.shares_stated) if row.in_document else presentation.UNKNOWN,
+        inside=presentation.percent(row.inside),
+        asked=presentation.percent(row.asked),
+        here=presentation.percent(row.here),
+        mark=mark,
+    )

@@ -1,0 +1,270 @@
+"""Requests for shares: the forms to send and to answer one, and its card with evidence and state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from apps.pages.changes.drafts.pages import review_url
+from apps.pages.entry.views import read_shares
+from apps.pages.group.presenters import long_day
+from apps.policies.models import ChangeSet, Comment
+from apps.policies.requests.share_requests import RequestedShares, RequestState
+from apps.priorities.request_evidence import Giver, RequestEvidence, Week
+from apps.web.marks.bars import Tolerance
+from apps.web.shell import lines, presentation
+from apps.web.shell.presentation import Balance
+
+_STATES = {
+    RequestState.DRAFT: ("", "pencil"),
+    RequestState.OPEN: ("warn", "clock"),
+    RequestState.GRANTED: ("ok", "check"),
+    RequestState.GRANTED_OTHER: ("ok", "check"),
+    RequestState.DECLINED: ("bad", "x"),
+    RequestState.WITHDRAWN: ("", "x"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WeekLine:
+    """Actual share and target of a group in one past week."""
+
+    at: datetime
+    numbers: str
+    balance: Balance
+
+
+@dataclass(frozen=True)
+class RequestCard:
+    """A request as the inbox and the group's page show it.
+
+    offered: what was granted instead; empty if it is what was requested. asked_until: ISO date for a date field.
+    """
+
+    change_set: ChangeSet
+    title: str
+    entry_name: str
+    entry_url: str
+    parent_name: str
+    state: RequestState
+    decision: str
+    state_css: str
+    state_icon: str
+    target: str
+    target_after: str
+    used: str
+    balance: Balance | None
+    balance_after: Balance | None
+    givers: str
+    weeks: Sequence[WeekLine]
+    weeks_key: str
+    weeks_sentence: str
+    offered: str
+    asked_shares: str
+    asked_until: str
+    review_url: str
+    group_url: str
+    problem: str
+    revision: int | None
+    comments: Sequence[Comment]
+
+
+def draw_request(story: RequestEvidence, comments: Sequence[Comment], weeks: Sequence[Week]) -> RequestCard:
+    change_set, entry = story.change_set, story.entry
+    slug, tolerance = change_set.policy.slug, lines.tolerance_of(story.settings)
+    css, icon = _STATES[story.state]
+    name = entry.name if entry else _("an entry that is archived")
+    offer = story.offer
+    used = entry.actual if entry else None
+    compared = [presentation.compare_shares(used, one) for one in (entry.target if entry else None, story.target_after)]
+    decimals = max(one.decimals for one in compared)
+    weeks_key, weeks_sentence = _weeks_sentence(weeks)
+    return RequestCard(
+        change_set=change_set,
+        title=_title(story, name),
+        entry_name=name,
+        entry_url=lines.entry_url(slug, entry.uid, entry.name) if entry else "",
+        parent_name=story.parent_name,
+        state=story.state,
+        decision=_decision(story.state),
+        state_css=css,
+        state_icon=icon,
+        target=presentation.percent(entry.target, decimals) if entry else "",
+        target_after=presentation.percent(story.target_after, decimals) if story.target_after is not None else "",
+        used=presentation.percent(entry.actual, decimals) if entry else "",
+        balance=_balance(entry.actual, entry.target, entry.state, tolerance) if entry else None,
+        balance_after=_balance(entry.actual, story.target_after, story.state_after, tolerance) if entry else None,
+        givers=_givers(story),
+        weeks=[_week(week, tolerance) for week in weeks],
+        weeks_key=weeks_key,
+        weeks_sentence=weeks_sentence,
+        offered=wish_text(offer) if story.state is RequestState.GRANTED_OTHER else "",
+        asked_shares=shares_text(offer.shares),
+        asked_until=offer.until.isoformat() if offer.until else "",
+        review_url=review_url(change_set.pk),
+        group_url=group_url(slug, change_set.asks_entry_uid),
+        problem=story.problem,
+        revision=story.revision,
+        comments=comments,
+    )
+
+
+def _decision(state: RequestState) -> str:
+    """Heading of a decided request's last step; empty while it is open."""
+    return {
+        RequestState.GRANTED: _("Granted"),
+        RequestState.GRANTED_OTHER: _("Granted"),
+        RequestState.DECLINED: _("Declined"),
+        RequestState.WITHDRAWN: _("Withdrawn"),
+    }.get(state, "")
+
+
+def state_label(state: RequestState) -> str:
+    return {
+        RequestState.DRAFT: _("not sent"),
+        RequestState.OPEN: _("waiting"),
+        RequestState.GRANTED: _("granted"),
+        RequestState.GRANTED_OTHER: _("granted"),
+        RequestState.DECLINED: _("declined"),
+        RequestState.WITHDRAWN: _("withdrawn"),
+    }[state]
+
+
+def wish_text(wish: RequestedShares) -> str:
+    """Requested shares and end, such as “36 shares until 30 June 2027”."""
+    amount = shares_text(wish.shares)
+    if not amount:
+        return _("until %(day)s") % {"day": long_day(wish.until)} if wish.until else ""
+    words = amount if amount.endswith("%") else ngettext("%(n)s share", "%(n)s shares", 2) % {"n": amount}
+    return _("%(shares)s until %(day)s") % {"shares": words, "day": long_day(wish.until)} if wish.until else words
+
+
+def shares_text(shares: Any) -> str:
+    if isinstance(shares, dict):
+        return presentation.percent(float(shares.get("percent", 0)) / 100)
+    return presentation.shares(float(shares)) if isinstance(shares, int | float) else ""
+
+
+def group_url(slug: str, uid: Any) -> str:
+    return reverse("dashboard:group", kwargs={"policy": slug, "uid": uid}) if uid else ""
+
+
+def ranks_text(story: RequestEvidence) -> tuple[str, str]:
+    """Key and text with the numbers of visible entries whose rank would rise and fall."""
+    if story.n_sooner is None or story.n_later is None:
+        return "too_large", _("The policy is large: the review shows the rank changes.")
+    if not story.n_sooner and not story.n_later:
+        return "unmoved", _("No rank changes")
+    sooner = ngettext("%(n)s up", "%(n)s up", story.n_sooner) % {"n": story.n_sooner}
+    later = ngettext("%(n)s down", "%(n)s down", story.n_later) % {"n": story.n_later}
+    return "moved", f"{sooner}, {later}"
+
+
+def _title(story: RequestEvidence, name: str) -> str:
+    now = story.entry.shares if story.entry else None
+    words = {"name": name, "wish": wish_text(story.wish)}
+    if story.state is RequestState.OPEN and now is not None and shares_text(story.wish.shares):
+        return _("%(name)s requests %(wish)s (now: %(now)s)") % {**words, "now": presentation.shares(now)}
+    return _("%(name)s requests %(wish)s") % words
+
+
+def _points(giver: Giver) -> str:
+    return _("%(n)s points") % {"n": presentation.change(giver.before, giver.after)}
+
+
+def _givers(story: RequestEvidence) -> str:
+    givers = [f"{each.name} {_points(each)}" for each in story.givers]
+    names = ", ".join(givers)
+    if story.n_more_givers:
+        return _("%(names)s and %(n)s more") % {"names": names, "n": story.n_more_givers}
+    return names
+
+
+def _week(week: Week, tolerance: Tolerance) -> WeekLine:
+    shares = presentation.compare_shares(week.actual, week.target)
+    numbers = _("%(actual)s, target %(target)s") % {"actual": shares.actual, "target": shares.target}
+    return WeekLine(week.as_of, numbers, _balance(week.actual, week.target, week.state, tolerance))
+
+
+def _weeks_sentence(weeks: Sequence[Week]) -> tuple[str, str]:
+    """Key and sentence: the most frequent state of the group, and in how many of the known weeks it had it."""
+    if not weeks:
+        return "unknown", _("No usage data.")
+    if len(weeks) == 1:
+        now = {"over": _("Over now"), "under": _("Under now"), "on": _("On target now"), "idle": _("No demand now")}
+        return f"now.{weeks[0].state}", now.get(weeks[0].state, _("No data now"))
+    texts = {
+        "over": _("Over in %(n)s of the last %(all)s weeks."),
+        "under": _("Under in %(n)s of the last %(all)s weeks."),
+        "on": _("On target in %(n)s of the last %(all)s weeks."),
+        "idle": _("No demand in %(n)s of the last %(all)s weeks."),
+    }
+    counts = {state: sum(week.state == state for week in weeks) for state in texts}
+    state = max(counts, key=lambda each: (counts[each], each == weeks[-1].state))
+    return f"weeks.{state}", texts[state] % {"n": counts[state], "all": len(weeks)}
+
+
+def _balance(actual: float | None, target: float | None, state: str, tolerance: Tolerance) -> Balance:
+    if state in ("over", "under") and actual is not None and target is not None:
+        return presentation.off_target("over" if state == "over" else "under", actual, target)
+    known = None if state == "unknown" else actual
+    return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
+
+
+SHARES, PERCENT = "shares", "percent"
+
+
+def _amount(text: str) -> float:
+    value = read_shares(text.strip().removesuffix("%"))
+    if isinstance(value, str):
+        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5."), code="number")
+    return value
+
+
+class AskForm(forms.Form):
+    """A request for a number of shares or a percentage of the parent, with an end and a reason."""
+
+    amount = forms.CharField(
+        max_length=40, error_messages={"required": gettext_lazy("Enter a number, such as 20 or 0.5.")}
+    )
+    unit = forms.ChoiceField(
+        choices=[(SHARES, gettext_lazy("Shares")), (PERCENT, gettext_lazy("Percent"))], required=False
+    )
+    until = forms.DateField(
+        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
+    )
+    reason = forms.CharField(
+        max_length=4_000,
+        error_messages={"required": gettext_lazy("Enter a reason.")},
+    )
+
+    def clean_amount(self) -> float:
+        return _amount(str(self.cleaned_data["amount"]))
+
+    @property
+    def wish(self) -> dict[str, Any]:
+        """The requested amount and end in the form of the service."""
+        key = PERCENT if self.cleaned_data["unit"] == PERCENT else SHARES
+        return {key: self.cleaned_data["amount"], "until": self.cleaned_data["until"]}
+
+
+class AnswerForm(forms.Form):
+    """Answer to a request: another amount or end, and a comment; `step` of the POST says which answer it is."""
+
+    version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
+    shares = forms.CharField(max_length=40, required=False)
+    until = forms.DateField(
+        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
+    )
+    text = forms.CharField(max_length=4_000, required=False)
+
+    def clean_shares(self) -> float | None:
+        text = str(self.cleaned_data["shares"])
+        return _amount(text) if text.strip() else None

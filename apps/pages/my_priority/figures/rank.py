@@ -1,0 +1,331 @@
+"""Figures of one's own account: its position among the factors of all ranked accounts, and its rank or factor over
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import QueryDict
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.core.errors import FieldProblem, Invalid
+from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, RankHistory, RankOnDay
+from apps.priorities.sentences.numbers import UNKNOWN, count, number
+from apps.priorities.sentences.numbers import factor as factor_text
+from apps.web.figures import axes, traces
+from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Mark, Table, period_choices, with_changes
+
+
+def places_figure(found: MyPosition) -> Figure:
+    """Draw bars with the number of users per twentieth of the factor as height, so that a wide bar of few
+    users is low.
+    """
+    title = _("Distribution of factors")
+    note = _("users per twentieth of the factor")
+    sentence, table = _distribution_sentence(found), _distribution_table(found)
+    if not found.bins:
+        nothing = axes.empty_layout()
+        return Figure("places", title, sentence, (), nothing, table, size="s", empty=_why_empty(found), reads=False)
+    heights = [one.n / (N_BINS * (one.high - one.low)) for one in found.bins]
+    return Figure(
+        name="places",
+        title=title,
+        note=note,
+        sentence=sentence,
+        traces=[_bars(found, heights)],
+        layout={
+            "margin": axes.margin(44, 12, 26, 40),
+            "hovermode": "closest",
+            "xaxis": {
+                **axes.number_axis(0.0, 1.0),
+                "showspikes": False,
+                "title": {"text": _("factor: higher is served earlier")},
+            },
+            "yaxis": axes.amount_axis(heights, most=4),
+            "annotations": [_you(found, heights)],
+        },
+        table=table,
+        size="m",
+        file=f"fairshare_{found.policy_slug}_places_rev{found.revision}",
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+    )
+
+
+def _bars(found: MyPosition, heights: list[float]) -> dict[str, Any]:
+    middles = [round((one.low + one.high) / 2, 4) for one in found.bins]
+    drawn = traces.bars(
+        middles, [round(one, 4) for one in heights], name="", color="", words=[_bin_text(one) for one in found.bins]
+    )
+    colors = ["$accent" if one.is_mine else "$level-mark/0.6" for one in found.bins]
+    return drawn | {
+        "width": [round((one.high - one.low) * 0.94, 4) for one in found.bins],
+        "marker": {"color": colors},
+    }
+
+
+_LABEL_WIDTH = 0.3  # fraction of the picture on a phone
+
+
+def _you(found: MyPosition, heights: list[float]) -> dict[str, Any]:
+    """The label above one's own bar and the bars it would cover; it stays within the picture."""
+    factor = found.factor or 0.0
+    anchor, left = "center", factor - _LABEL_WIDTH / 2
+    if factor < 0.15:
+        anchor, left = "left", factor
+    elif factor > 0.85:
+        anchor, left = "right", factor - _LABEL_WIDTH
+    covered = [
+        height
+        for one, height in zip(found.bins, heights, strict=True)
+        if one.is_mine or (one.low < left + _LABEL_WIDTH and one.high > left)
+    ]
+    return {
+        "x": factor,
+        "y": max(covered),
+        "yanchor": "bottom",
+        "yshift": 4,
+        "showarrow": False,
+        "xanchor": anchor,
+        "text": _("you, %(factor)s") % {"factor": factor_text(found.factor)},
+        "font": {"size": 12, "weight": 600, "color": "$accent"},
+    }
+
+
+def _range(one: Bin) -> str:
+    return _("%(first)s to %(last)s") % {"first": number(one.low, 2), "last": number(one.high, 2)}
+
+
+def _bin_text(one: Bin) -> str:
+    values = ngettext("%(n)s user, factor %(range)s", "%(n)s users, factor %(range)s", one.n)
+    text = values % {"n": count(one.n), "range": _range(one)}
+    return _("%(text)s, including you") % {"text": text} if one.is_mine else text
+
+
+def _distribution_sentence(found: MyPosition) -> str:
+    if found.rank is None:
+        return _("%(account)s has no rank of its own.") % {"account": found.account}
+    values = {
+        "ahead": count(found.rank - 1),
+        "others": count(found.of - 1),
+        "behind": count(found.n_behind),
+        "same": count(found.n_same),
+    }
+    if found.of == 1:
+        return _("You are the only one with a rank.")
+    text = ngettext(
+        "%(others)s other: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
+        "%(others)s others: %(ahead)s ahead of you, %(same)s of the same rank, %(behind)s behind.",
+        found.of - 1,
+    )
+    return text % values
+
+
+def _why_empty(found: MyPosition) -> str:
+    if found.rank is None:
+        return _distribution_sentence(found)
+    text = _("Too few ranked users: each bar must cover at least about %(n)s others.")
+    return text % {"n": count(found.smallest)}
+
+
+def _distribution_table(found: MyPosition) -> Table:
+    """Highest factor first."""
+    bins = found.bins[::-1]
+    return Table(
+        columns=(Column(_("Factor")), Column(_("Users")), Column(_("You"), is_number=False)),
+        rows=[[_range(one), count(one.n), _("here") if one.is_mine else ""] for one in bins],
+        raw=[[one.low, one.high, one.n, one.is_mine] for one in bins],
+        header=("factor_from", "factor_to", "people", "is_mine"),
+    )
+
+
+PERIODS_DAYS = (14, 30, 90, 365)
+DEFAULT_DAYS = 30
+MEASURES = ("rank", "factor")
+DAYS, BY = "rank_days", "rank_by"  # query parameters of the page
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RankOptions:
+    """days: length of the period; by: `rank` or `factor`."""
+
+    days: int
+    by: str
+
+
+def read_rank(query: QueryDict) -> RankOptions:
+    """Parse `?rank_days=30&rank_by=factor`. Raises Invalid, with the parameter's name, for unknown values."""
+    days, by = query.get(DAYS, str(DEFAULT_DAYS)), query.get(BY, MEASURES[0])
+    if days not in {str(one) for one in PERIODS_DAYS}:
+        message = _("“%(text)s” is not one of %(known)s.")
+        _reject(DAYS, message % {"text": days[:40], "known": ", ".join(map(str, PERIODS_DAYS))})
+    if by not in MEASURES:
+        _reject(BY, _("“%(text)s” is not available over time; rank and factor are.") % {"text": by[:40]})
+    return RankOptions(int(days), by)
+
+
+def _reject(where: str, message: str) -> None:
+    raise Invalid(message, fields=[FieldProblem(where, message)])
+
+
+def rank_figure(
+    found: RankHistory,
+    options: RankOptions,
+    query: QueryDict,
+    *,
+    moment_url: str = "",
+    mark_url: Callable[[int], str] = lambda _number: "",
+) -> Figure:
+    """Draw rank or factor over time. mark_url: page of a revision, opened from its mark. moment_url: see Figure."""
+    is_rank = options.by == "rank"
+    known = [day for day in found.days if _value(day, is_rank) is not None]
+    title = _("Rank over time") if is_rank else _("Factor over time")
+    controls = _controls(options, query)
+    if not known:
+        message = ngettext(
+            "No stored rank of %(account)s for the last day.",
+            "No stored rank of %(account)s for the last %(n)s days.",
+            options.days,
+        ) % {"account": found.account, "n": options.days}
+        layout = axes.empty_layout()
+        empty = Table(_columns(), (), ())
+        return Figure(
+            "rank", title, message, (), layout, empty, size="m", controls=controls, empty=message, reads=False
+        )
+    last = known[-1]
+    at = [_axis_moment(day.as_of) for day in found.days]
+    values = [_value(day, is_rank) for day in found.days]
+    drawn = traces.line(
+        at, values, name=found.account, color="$accent", words=[_words(day) for day in found.days], width=2.25
+    )
+    end = float(_value(last, is_rank) or 0.0)
+    label = _("rank %(n)s") % {"n": count(int(end))} if is_rank else factor_text(end)
+    first_at, last_at = (timezone.localtime(one.as_of) for one in (found.days[0], found.days[-1]))
+    if last_at - first_at < timedelta(hours=1):
+        first_at -= timedelta(hours=1)  # so that a single point is clear of the axis
+    return Figure(
+        name="rank",
+        title=title,
+        note=_("1 is served first") if is_rank else _("1 is served first, 0 last"),
+        sentence=_sentence(known, options),
+        traces=[drawn, traces.end_dot(_axis_moment(last.as_of), end, color="$accent")],
+        layout={
+            "margin": axes.margin(58 if is_rank else 44, 96, 26, 24),
+            "xaxis": axes.day_axis(first_at, max(last_at, first_at + timedelta(hours=1))),
+            "yaxis": _rank_axis(known) if is_rank else axes.number_axis(0.0, 1.04),
+        },
+        table=_table(found.days),
+        size="m",
+        labels=[EndLabel(end, label, color="$accent")],
+        marks=[
+            Mark(
+                _axis_moment(one.at),
+                _("Rev %(n)s") % {"n": one.number},
+                _("Revision %(n)s") % {"n": one.number},
+                mark_url(one.number),
+            )
+            for one in found.published
+        ],
+        controls=controls,
+        file=f"fairshare_{found.policy_slug}_{options.by}_{options.days}d_rev{found.revision}",
+        caption=_("%(policy)s, %(account)s, revision %(n)s")
+        % {"policy": found.policy_name, "account": found.account, "n": found.revision},
+        moment_url=moment_url,
+    )
+
+
+def _value(day: RankOnDay, is_rank: bool) -> float | None:
+    return day.rank if is_rank else None if day.factor is None else round(day.factor, 6)
+
+
+def _axis_moment(at: datetime) -> str:
+    """Round an instant up to a minute in the site's zone, so that the page of that minute shows its numbers."""
+    local = timezone.localtime(at)
+    return axes.moment(local if local == local.replace(second=0, microsecond=0) else local + _MINUTE)
+
+
+def _words(day: RankOnDay) -> str:
+    if day.rank is None:
+        return _("no rank")
+    values = {"rank": count(day.rank), "of": count(day.of), "factor": factor_text(day.factor)}
+    return _("rank %(rank)s of %(of)s, factor %(factor)s") % values
+
+
+def _day(day: RankOnDay) -> str:
+    return formats.date_format(timezone.localtime(day.as_of), "j F")
+
+
+def _sentence(known: Sequence[RankOnDay], options: RankOptions) -> str:
+    """Describe the present value, the first one, and the range."""
+    is_rank = options.by == "rank"
+    first, last = known[0], known[-1]
+    shown: Callable[[RankOnDay], str] = (
+        (lambda day: count(day.rank or 0)) if is_rank else (lambda day: factor_text(day.factor))
+    )
+    now = _("%(n)s of %(all)s") % {"n": shown(last), "all": count(last.of)} if is_rank else shown(last)
+    words = {"now": now, "day": _day(first), "then": shown(first)}
+    if len(known) == 1:
+        only = (
+            _("Rank: %(now)s. Earlier days are not stored.")
+            if is_rank
+            else _("Factor: %(now)s. Earlier days are not stored.")
+        )
+        return only % words
+    text = (_("Rank: %(now)s; %(day)s: %(then)s.") if is_rank else _("Factor: %(now)s; %(day)s: %(then)s.")) % words
+    ordered = sorted(known, key=lambda day: _value(day, is_rank) or 0.0)
+    low, high = shown(ordered[0]), shown(ordered[-1])
+    if low == high:
+        return text
+    between = _("It was between %(low)s and %(high)s.")
+    return f"{text} {between % {'low': low, 'high': high}}"
+
+
+def _rank_axis(known: Sequence[RankOnDay]) -> dict[str, Any]:
+    """Rank 1 on top, down to the largest number of ranks."""
+    most = max([max(day.of, day.rank or 1) for day in known])
+    marks = [1, *(int(one) for one in axes.ticks(1, most, 4) if 1 < one < most * 0.92 and one == int(one))]
+    texts = [count(one) for one in marks]
+    if most > 1:
+        marks, texts = [*marks, most], [*texts, count(most)]
+    pad = max(most * 0.04, 0.3)
+    return {"range": [most + pad, 1 - pad], "tickvals": marks, "ticktext": texts}
+
+
+def _columns() -> tuple[Column, ...]:
+    return (Column(_("Day")), Column(_("Rank")), Column(_("Of")), Column(_("Factor")), Column(_("Revision")))
+
+
+def _table(days: Sequence[RankOnDay]) -> Table:
+    """One row per day, newest first."""
+    newest = days[::-1]
+    return Table(
+        columns=_columns(),
+        rows=[
+            [
+                formats.date_format(timezone.localtime(day.as_of), "j M Y, H:i"),
+                UNKNOWN if day.rank is None else count(day.rank),
+                count(day.of),
+                factor_text(day.factor),
+                str(day.revision),
+            ]
+            for day in newest
+        ],
+        raw=[[day.as_of.isoformat(), day.rank, day.of, day.factor, day.revision] for day in newest],
+        header=("as_of", "rank", "of", "factor", "revision"),
+    )
+
+
+def _controls(options: RankOptions, query: QueryDict) -> list[Control]:
+    periods = period_choices(query, DAYS, "rank", PERIODS_DAYS, options.days)
+    labels = {"rank": _("Rank"), "factor": _("Factor")}
+    measures = [
+        Choice(f"rank-by-{by}", labels[by], with_changes(query, **{BY: by}), options.by == by) for by in MEASURES
+    ]
+    return [Control(_("Period"), periods), Control(_("Measure"), measures)]

@@ -1,0 +1,232 @@
+"""Coverage calendar of usage sources: one row per source, one cell per day (complete, incomplete, without usage, not
+due).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from django.http import QueryDict
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.usage.quality.coverage import Coverage, Day, SourceDays
+from apps.web.figures import axes
+from apps.web.figures.figure import Column, Control, EndLabel, Figure, Size, Swatch, Table, period_choices, read_days
+
+DAYS = "coverage_days"  # query parameter of the page
+PERIODS_DAYS = (60, 28, 180)
+MOST_ROWS = 25  # sources in the picture; table and CSV have all
+_DAY_MS = 86_400_000
+_WIDTH, _HEIGHT = 0.84, 0.72  # of a cell, in days and rows
+_NAME = 14
+_WITH_GAPS = (Coverage.HOLE, Coverage.PART)
+
+
+def coverage_figure(sources: Sequence[SourceDays], query: QueryDict) -> Figure:
+    """Draw the calendar, sources with most gaps first."""
+    n_days = read_days(query, DAYS, PERIODS_DAYS)
+    rows = sorted(sources, key=lambda one: -one.count(Coverage.HOLE) * 1000 - one.count(Coverage.PART))
+    drawn = rows[:MOST_ROWS]
+    empty = "" if rows else _("No usage sources yet")
+    return Figure(
+        name="coverage",
+        title=_("Coverage"),
+        note=_note(n_days, len(drawn), len(rows)),
+        sentence=_sentence(rows, n_days),
+        traces=_cells(drawn) if drawn else [],
+        layout=_layout(drawn),
+        table=_table(rows),
+        size=_size(len(drawn)),
+        labels=[EndLabel(_row(drawn, at), _complete(one)) for at, one in enumerate(drawn)],
+        legend=[
+            Swatch("$level-mark", _("Complete")),
+            Swatch("$warn-mark", _("Partial")),
+            Swatch("$bad", _("Missing"), is_outlined=True),
+            Swatch("$line-strong", _("Not due")),
+        ]
+        if rows
+        else (),
+        controls=[Control(_("Period"), period_choices(query, DAYS, "days", sorted(PERIODS_DAYS), n_days))],
+        file=f"fairshare_coverage_{n_days}d",
+        empty=empty,
+        reads=bool(rows),
+    )
+
+
+def _row(drawn: Sequence[SourceDays], at: int) -> int:
+    """Position on the y axis; the first source is on top."""
+    return len(drawn) - 1 - at
+
+
+def _cells(drawn: Sequence[SourceDays]) -> list[dict[str, Any]]:
+    """Draw cells as bars, because plotly.js draws heat maps as images, which the page's content policy blocks.
+    Invisible lines above them carry the hover texts.
+    """
+    boxes: list[tuple[str, float, float, str]] = []
+    for at, source in enumerate(drawn):
+        for day in source.days:
+            boxes += [(axes.moment(day.on), *box) for box in _boxes(day, _row(drawn, at))]
+    no_outline = "rgba(0,0,0,0)"
+    cells: dict[str, Any] = {
+        "type": "bar",
+        "x": [x for x, *_rest in boxes],
+        "base": [low for _x, low, _high, _color in boxes],
+        "y": [high for _x, _low, high, _color in boxes],
+        "width": _WIDTH * _DAY_MS,
+        "hoverinfo": "skip",
+        "marker": {
+            "color": [no_outline if color == "$bad" else color for *_box, color in boxes],
+            "line": {
+                "width": [1.5 if color == "$bad" else 0 for *_box, color in boxes],
+                "color": [color if color == "$bad" else no_outline for *_box, color in boxes],
+            },
+        },
+    }
+    return [cells, *(_hover_line(source, _row(drawn, at)) for at, source in enumerate(drawn))]
+
+
+def _boxes(day: Day, row: int) -> list[tuple[float, float, str]]:
+    """Return (base, height, colour): a half box for an incomplete day, a thin line if nothing is due."""
+    low = row - _HEIGHT / 2
+    match day.state:
+        case Coverage.FULL:
+            return [(low, _HEIGHT, "$level-mark")]
+        case Coverage.PART:
+            return [(low, _HEIGHT / 2, "$warn-mark"), (row, _HEIGHT / 2, "$surface-3")]
+        case Coverage.HOLE:
+            return [(low, _HEIGHT, "$bad")]
+        case Coverage.OFF:
+            return [(row - 0.03, 0.06, "$line-strong")]
+
+
+def _hover_line(source: SourceDays, row: int) -> dict[str, Any]:
+    """An invisible line with the text of each day, for hover and keyboard."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"width": 0},
+        "name": source.name,
+        "meta": {"read": True},
+        "x": [axes.moment(day.on) for day in source.days],
+        "y": [row] * len(source.days),
+        "customdata": [_words(day) for day in source.days],
+        "hovertemplate": f"{source.name} %{{customdata}}<extra></extra>",
+    }
+
+
+def _words(day: Day) -> str:
+    if day.state is Coverage.PART:
+        return ngettext("%(n)s hour missing", "%(n)s hours missing", day.n_missing) % {"n": day.n_missing}
+    return {
+        Coverage.FULL: _("Complete"),
+        Coverage.HOLE: _("no usage all day"),
+        Coverage.OFF: _("Not due"),
+    }[day.state]
+
+
+def _layout(drawn: Sequence[SourceDays]) -> dict[str, Any]:
+    n = max(len(drawn), 1)
+    days = [day.on for day in drawn[0].days] if drawn else []
+    x: dict[str, Any] = {"range": [0, 1]}
+    if days:
+        half_s = _DAY_MS / 2000
+        edges = [_instant(days[0], -half_s), _instant(days[-1], half_s)]
+        x = axes.day_axis(days[0], days[-1]) | {"range": edges, "showspikes": False}
+    return {
+        "margin": axes.margin(96, 96, 4, 24),
+        "barmode": "overlay",
+        "xaxis": x,
+        "yaxis": {
+            "range": [-0.5, n - 0.5],
+            "showgrid": False,
+            "tickvals": [_row(drawn, at) for at in range(len(drawn))],
+            "ticktext": [_short(one.name) for one in drawn],
+        },
+    }
+
+
+def _instant(day: date, seconds: float) -> str:
+    return axes.moment(datetime.combine(day, time()) + timedelta(seconds=seconds))
+
+
+def _short(name: str) -> str:
+    """Shorten a name in the middle, because names of one peer start alike."""
+    half = _NAME // 2
+    return name if len(name) <= _NAME else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def _size(n: int) -> Size:
+    return "xs" if n <= 3 else "s" if n <= 7 else "m" if n <= 11 else "l" if n <= 15 else "xl"
+
+
+def _complete(one: SourceDays) -> str:
+    full, expected = one.count(Coverage.FULL), (len(one.days) - one.count(Coverage.OFF))
+    if not expected:
+        return _("Not due")
+    return _("Complete") if full == expected else _("%(n)s of %(all)s") % {"n": full, "all": expected}
+
+
+def _note(n_days: int, n_drawn: int, n_all: int) -> str:
+    words = {"days": n_days, "n": n_drawn, "all": n_all}
+    if n_drawn == n_all:
+        return _("complete days of the last %(days)s") % words
+    return _("complete days of the last %(days)s, %(n)s of %(all)s sources") % words
+
+
+def _sentence(rows: Sequence[SourceDays], n_days: int) -> str:
+    if not rows:
+        return _("No usage sources yet")
+    worst = rows[0]
+    gaps, parts = worst.count(Coverage.HOLE), worst.count(Coverage.PART)
+    if not gaps + parts:
+        return ngettext(
+            "%(name)s has no gaps in the last %(days)s days.",
+            "None of the %(n)s sources has gaps in the last %(days)s days.",
+            len(rows),
+        ) % {"n": len(rows), "days": n_days, "name": worst.name}
+    last = max(day.on for day in worst.days if day.state in _WITH_GAPS)
+    text = ngettext(
+        "%(name)s has %(n)s day with a gap in the last %(days)s, the last on %(day)s.",
+        "%(name)s has %(n)s days with a gap in the last %(days)s, the last on %(day)s.",
+        gaps + parts,
+    ) % {"name": worst.name, "n": gaps + parts, "days": n_days, "day": formats.date_format(last, "j M")}
+    others = sum(one.count(*_WITH_GAPS) > 0 for one in rows[1:])
+    if not others:
+        return text
+    more = ngettext("%(n)s more source has gaps.", "%(n)s more sources have gaps.", others) % {"n": others}
+    return f"{text} {more}"
+
+
+def _table(rows: Sequence[SourceDays]) -> Table:
+    shown = []
+    for one in rows:
+        tally = Counter(day.state for day in one.days)
+        gaps = ", ".join(
+            f"{formats.date_format(day.on, 'j M')} {_words(day)}"
+            for day in reversed(one.days)
+            if day.state in _WITH_GAPS
+        )
+        counts = (tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], tally[Coverage.OFF])
+        shown.append([one.name, *map(str, counts), gaps or "\u2013"])
+    return Table(
+        columns=(
+            Column(_("Source"), is_number=False),
+            Column(_("Complete")),
+            Column(_("Incomplete")),
+            Column(_("Without usage")),
+            Column(_("Not due")),
+            Column(_("Gaps"), is_number=False),
+        ),
+        rows=shown,
+        raw=[
+            [one.name, day.on.isoformat(), day.n_hours, day.n_missing, day.state.value]
+            for one in rows
+            for day in one.days
+        ],
+        header=("source", "day", "hours_with_usage", "hours_missing", "state"),
+    )

@@ -1,0 +1,322 @@
+"""Usage sources as rows of a page: timeliness, lag, coverage by day, and headlines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.priorities import selectors as priorities
+from apps.usage import selectors
+from apps.usage.models import Source
+from apps.usage.quality import coverage
+from apps.usage.quality.coverage import Coverage, Day
+from apps.usage.timeliness import (
+    LATE_INTERVALS,
+    Timeliness,
+    interval_s,
+    is_behind,
+    last_contact_at,
+    lateness,
+    timeliness,
+)
+from apps.web.marks.strips import (
+    BESIDE,
+    NARROW,
+    NARROW_DAYS,
+    TICK_EVERY,
+    WIDE,
+    WIDE_DAYS,
+    CoverageFigure,
+    coverage_figure,
+)
+from apps.web.shell import presentation
+
+_METER, _TICK = 74.0, 48.0
+_INCOMPLETE_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """Bar for the age of the last contact; all bars have the tick for lateness at the same position."""
+
+    bar: str
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unmapped:
+    """Unmapped accounts of a source. core_s: their usage, None if the actor may not know it."""
+
+    n_accounts: int
+    core_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One row of the table of sources.
+
+    contact: time of the last contact, whose age is the lag and decides the state. newest: end of the newest record.
+    """
+
+    source: Source
+    state: Timeliness
+    badge: str
+    dot: str
+    state_text: str
+    note: str
+    contact: str
+    newest: str
+    lag: str
+    meter: Meter | None
+    n_rejected: int
+    unmapped: Unmapped | None
+
+    @property
+    def is_behind(self) -> bool:
+        return is_behind(self.state)
+
+
+def source_line(source: Source, now: datetime, *, n_rejected: int, unmapped: Unmapped | None) -> SourceLine:
+    state = timeliness(source, now)
+    badge, dot, words = {
+        Timeliness.ON_TIME: ("ok", "ok", _("on time")),
+        Timeliness.LATE: ("warn", "warn", _("late")),
+        Timeliness.NEVER_COLLECTED: ("bad", "bad", _("never collected")),
+        Timeliness.NO_CONTACT: ("", "off", _("no contact yet")),
+        Timeliness.BY_HAND: ("", "off", _("peer") if source.kind == Source.Kind.PEER else _("manual")),
+        Timeliness.PAUSED: ("", "off", _("paused")),
+    }[state]
+    return SourceLine(
+        source=source,
+        state=state,
+        badge=badge,
+        dot=dot,
+        state_text=words,
+        note=_note(source),
+        contact=_ago(last_contact_at(source), now),
+        newest=_ago(source.last_record_end_at, now),
+        lag=_lag(source, now),
+        meter=_meter(source, now),
+        n_rejected=n_rejected,
+        unmapped=unmapped,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Headline of the page: `n` of `of` sources are in the state that `key` names."""
+
+    key: str
+    n: int
+    of: int
+    text: str
+
+
+def headline(lines: Sequence[SourceLine]) -> Headline:
+    """Headline on whether the sources are on time."""
+    n, behind = len(lines), sum(line.is_behind for line in lines)
+    if not lines:
+        return Headline("none", 0, 0, _("No usage sources yet"))
+    if behind:
+        text = ngettext("%(behind)s of %(n)s sources is late", "%(behind)s of %(n)s sources are late", behind)
+        return Headline("late", behind, n, text % {"behind": behind, "n": n})
+    timed = sum(line.state is Timeliness.ON_TIME for line in lines)
+    if timed == n:
+        text = ngettext("The source is on time", "All %(n)s sources are on time", n) % {"n": n}
+        return Headline("on_time", n, n, text)
+    if timed:
+        text = ngettext(
+            "%(n)s source is on time, others irregular", "%(n)s sources are on time, others irregular", timed
+        )
+        return Headline("on_time_in_part", timed, n, text % {"n": timed})
+    text = ngettext("%(n)s irregular source", "%(n)s irregular sources", n) % {"n": n}
+    return Headline("by_hand", n, n, text)
+
+
+def what_is_late(lines: Sequence[SourceLine], now: datetime) -> list[str]:
+    """Sentences on the three sources that are late and have the oldest contacts."""
+    behind = sorted((line for line in lines if line.is_behind), key=lambda line: _contact_s(line, now), reverse=True)
+    sentences = []
+    for line in behind[:3]:
+        age = _span(_contact_s(line, now))
+        sentences.append(_("%(source)s: last contact %(age)s ago.") % {"source": line.source.name, "age": age})
+    return sentences
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """Coverage of one source as text: numbers of full, partial and missing days, and the incomplete days."""
+
+    name: str
+    full: int
+    part: int
+    hole: int
+    incomplete: str
+
+
+def day_table(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[DayRow]:
+    """Rows of the table beside the coverage figure."""
+    table = []
+    for name, days in rows:
+        tally = Counter(day.state for day in days)
+        incomplete = [_incomplete_day(day) for day in days if day.state in {Coverage.PART, Coverage.HOLE}]
+        shown = ", ".join(incomplete[-_INCOMPLETE_SHOWN:])
+        if len(incomplete) > _INCOMPLETE_SHOWN:
+            n_more = len(incomplete) - _INCOMPLETE_SHOWN
+            shown = _("%(names)s and %(n)s more") % {"names": shown, "n": n_more}
+        table.append(DayRow(name, tally[Coverage.FULL], tally[Coverage.PART], tally[Coverage.HOLE], shown))
+    return table
+
+
+def figures(
+    rows: Sequence[tuple[str, Sequence[Day]]], n_days: int = WIDE_DAYS, n_narrow: int = NARROW_DAYS
+) -> tuple[CoverageFigure, CoverageFigure]:
+    """Coverage figures for wide pages and, with fewer days, narrow ones; that of a single source is smaller."""
+    wide = WIDE if len(rows) > 1 else BESIDE
+    return _figure(rows, wide, n_days), _figure(rows, NARROW, n_narrow)
+
+
+def gaps(rows: Sequence[tuple[str, Sequence[Day]]]) -> list[str]:
+    """Days without expected usage by source, such as “nsc feed: 2 Nov, 3 Nov”."""
+    lines = []
+    for name, days in rows:
+        missing = [formats.date_format(day.on, "j M") for day in days if day.state is Coverage.HOLE]
+        if missing:
+            shown = ", ".join(missing[:5])
+            if len(missing) > 5:
+                shown = _("%(names)s and %(n)s more") % {"names": shown, "n": len(missing) - 5}
+            lines.append(f"{name}: {shown}")
+    return lines
+
+
+def coverage_label(rows: Sequence[tuple[str, Sequence[Day]]], n_days: int) -> str:
+    """Text alternative of the coverage figure."""
+    recent = [(name, days[-n_days:]) for name, days in rows]
+    missing = gaps(recent)
+    if not missing:
+        text = ngettext("Coverage, %(n)s day. No missing days.", "Coverage, %(n)s days. No missing days.", n_days)
+        return text % {"n": n_days}
+    text = ngettext(
+        "Coverage, %(n)s day. Missing days: %(days)s.", "Coverage, %(n)s days. Missing days: %(days)s.", n_days
+    )
+    return text % {"n": n_days, "days": "; ".join(missing)}
+
+
+def _incomplete_day(day: Day) -> str:
+    on = formats.date_format(day.on, "j M")
+    if day.state is Coverage.HOLE:
+        return _("%(day)s (none)") % {"day": on}
+    return _("%(day)s (%(n)s h missing)") % {"day": on, "n": day.n_missing}
+
+
+def _figure(rows: Sequence[tuple[str, Sequence[Day]]], width: int, n_days: int) -> CoverageFigure:
+    shown = rows[0][1][-n_days:] if rows else []
+    ticks = {index: formats.date_format(day.on, "j M") for index, day in enumerate(shown)}
+    every = {index: text for index, text in ticks.items() if index % TICK_EVERY == 0 and index <= n_days - 3}
+    return coverage_figure(rows, width=width, n_days=n_days, labels=every)
+
+
+def _contact_s(line: SourceLine, now: datetime) -> float:
+    """Seconds since the last contact; since the source was created if there was none."""
+    return presentation.seconds_between(last_contact_at(line.source) or line.source.created_at, now)
+
+
+def _note(source: Source) -> str:
+    if source.is_sample:
+        kind = _("sample data")
+    elif source.origin:
+        kind = _("from %(name)s") % {"name": source.origin}
+    else:
+        kind = source.cluster or source.site or source.namespace
+    every_s = interval_s(source)
+    if every_s is None:
+        return kind
+    return _("%(kind)s, every %(time)s") % {"kind": kind, "time": presentation.duration(every_s)}
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return _("never")
+    seconds = presentation.seconds_between(at, now)
+    if seconds < 3600:
+        return _("%(age)s ago") % {"age": presentation.age(seconds)}
+    return presentation.clock_time(at, now)
+
+
+def _lag(source: Source, now: datetime) -> str:
+    every_s, contact_at = interval_s(source), last_contact_at(source)
+    if contact_at is None:
+        return presentation.UNKNOWN
+    if every_s is None:
+        return _ago(contact_at, now)
+    lag = _span(presentation.seconds_between(contact_at, now))
+    return _("%(age)s ago (every %(time)s)") % {"age": lag, "time": presentation.duration(every_s)}
+
+
+def _span(seconds: float) -> str:
+    """An age, with minutes between one and ten hours, such as 1 h 13 min."""
+    hours, minutes = int(seconds) // 3600, int(seconds) % 3600 // 60
+    if not 1 <= hours < 10 or not minutes:
+        return presentation.age(seconds)
+    return f"{presentation.age(hours * 3600)} {presentation.age(minutes * 60)}"
+
+
+def _meter(source: Source, now: datetime) -> Meter | None:
+    part = lateness(source, now)
+    if part is None or last_contact_at(source) is None:
+        return None
+    allowed = part / LATE_INTERVALS
+    return Meter(f"{max(1.5, min(allowed * _TICK, _METER)):.1f}", is_late=allowed > 1)
+
+
+def lines_of(actor: Actor) -> list[SourceLine]:
+    """Rows of all sources that the actor may see."""
+    unmapped = _unmapped(actor)
+    return [_source_line(found, unmapped) for found in selectors.list_counted_sources(actor=actor)]
+
+
+def line_of(found: Source, actor: Actor) -> SourceLine:
+    return _source_line(found, _unmapped(actor))
+
+
+def _source_line(found: Source, unmapped: dict[str, Unmapped]) -> SourceLine:
+    n_rejected = int(getattr(found, "n_rejected", 0))
+    return source_line(found, clock.now(), n_rejected=n_rejected, unmapped=unmapped.get(found.slug))
+
+
+def _unmapped(actor: Actor) -> dict[str, Unmapped]:
+    counted = priorities.count_unmapped_by_source(actor=actor)
+    return {slug: Unmapped(n_accounts, core_s) for slug, (n_accounts, core_s) in counted.items()}
+
+
+def coverage_of(lines: list[SourceLine], actor: Actor, n_days: int = WIDE_DAYS) -> dict[str, Any]:
+    """Context of the coverage figures and their table."""
+    zone = ZoneInfo(settings.TIME_ZONE)
+    found = coverage.list_days(
+        sources=[line.source for line in lines], n_days=n_days, at=clock.now(), zone=zone, actor=actor
+    )
+    rows = [(line.source.name, found[line.source.pk]) for line in lines]
+    n_narrow = min(n_days, NARROW_DAYS)
+    wide, narrow = figures(rows, n_days, n_narrow)
+    return {
+        "rows": rows,
+        "wide": wide,
+        "narrow": narrow,
+        "wide_label": coverage_label(rows, n_days),
+        "narrow_label": coverage_label(rows, n_narrow),
+        "gaps": gaps(rows),
+        "n_days": n_days,
+        "n_narrow": n_narrow,
+        "day_table": day_table(rows),
+    }

@@ -1,0 +1,291 @@
+"""Page of data quality: issues of completeness and plausibility in received usage, most severe first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_safe
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.pages.sources.imports.reports import reason
+from apps.pages.sources.presenters import SourceLine, coverage_of, lines_of
+from apps.usage.quality import findings as quality
+from apps.usage.quality.coverage import Coverage
+from apps.usage.quality.findings import DataIssues
+from apps.usage.timeliness import Timeliness, interval_s, is_long_late
+from apps.web.shell import presentation
+from apps.web.shell.requests import actor_of, csv_response
+
+_BAD, _WARN, _INFO = "bad", "warn", "info"
+_ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One data issue, or an information, about a source. key: of the rule that found it."""
+
+    level: str
+    source: str
+    text: str
+    advice: str
+    url: str
+    key: str = ""
+
+    @property
+    def icon(self) -> str:
+        return {_BAD: "alert-octagon", _WARN: "alert-triangle"}.get(self.level, "info-circle")
+
+
+def findings_of(lines: Sequence[SourceLine], issues: Mapping[str, DataIssues]) -> list[Finding]:
+    """Findings about all sources, most severe first, then by source."""
+    found = [one for line in lines for one in _of_source(line, issues[line.source.slug])]
+    return sorted(found, key=lambda one: (_ORDER[one.level], one.source))
+
+
+def verdict(found: Sequence[Finding], n_sources: int) -> str:
+    """The page's heading."""
+    n = n_worth(found)
+    if not n_sources:
+        return _("No usage sources yet")
+    if not n:
+        return _("No data issues")
+    return ngettext("%(n)s data issue", "%(n)s data issues", n) % {"n": presentation.count(n)}
+
+
+def n_worth(found: Sequence[Finding]) -> int:
+    """Number of findings that need attention."""
+    return sum(one.level != _INFO for one in found)
+
+
+def _of_source(line: SourceLine, issues: DataIssues) -> list[Finding]:
+    """Findings about one source; each rule gives one or none."""
+    rules = {
+        "late": _late,
+        "not_collected": _not_collected,
+        "unreported": _unreported,
+        "holes": _holes,
+        "held": _held,
+        "ahead": _ahead,
+        "rejected": _rejected,
+        "unmapped": _unmapped,
+        "too_late": _too_late,
+        "changed": _changed,
+        "vanished": _vanished,
+        "no_processors": _no_processors,
+    }
+    return [replace(one, key=key) for key, rule in rules.items() if (one := rule(line, issues)) is not None]
+
+
+def _late(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not line.is_behind:
+        return None
+    is_bad = line.state is Timeliness.NEVER_COLLECTED or is_long_late(line.source, clock.now())
+    given = {"at": line.contact, "every": presentation.duration(interval_s(line.source) or 0)}
+    text = _("Last contact: %(at)s; expected every %(every)s.") % given
+    return _finding(
+        _BAD if is_bad else _WARN, line, text, _("Check whether its collector runs and its token is valid.")
+    )
+
+
+def _not_collected(line: SourceLine, issues: DataIssues) -> Finding | None:
+    """A source that is collected only manually would never be reported as late."""
+    if not line.source.is_collected or line.source.is_paused or line.source.collect_every_s:
+        return None
+    return _finding(_WARN, line, _("It is collected only by hand."), _("Set how often it is collected."))
+
+
+def _unreported(line: SourceLine, issues: DataIssues) -> Finding | None:
+    """Jobs that left the queue without a record; without them an old newest record is no finding."""
+    if not issues.n_unreported:
+        return None
+    text = ngettext(
+        "%(n)s job left the queue, and no record of its end has come; the newest record: %(newest)s.",
+        "%(n)s jobs left the queue, and no records of their ends have come; the newest record: %(newest)s.",
+        issues.n_unreported,
+    ) % {"n": presentation.count(issues.n_unreported), "newest": line.newest}
+    return _finding(_WARN, line, text, _("Check whether its collector runs and its token is valid."))
+
+
+def _holes(line: SourceLine, issues: DataIssues) -> Finding | None:
+    hours = sum(day.n_missing for day in issues.days)
+    if not hours:
+        return None
+    days = sum(day.state is not Coverage.FULL for day in issues.days if day.n_missing)
+    text = ngettext(
+        "%(n)s hour without expected usage, on %(days)s of the days shown.",
+        "%(n)s hours without expected usage, on %(days)s of the days shown.",
+        hours,
+    ) % {"n": presentation.count(hours), "days": days}
+    # If a collector has read everything since, no jobs ran in these hours: the system was idle.
+    is_read = line.source.is_collected and line.state is Timeliness.ON_TIME and not line.source.collect_error
+    level = _INFO if is_read and not issues.n_unreported else _WARN
+    return _finding(level, line, text, _("If the system was running, send that period again: duplicates don’t count."))
+
+
+def _held(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_held:
+        return None
+    text = ngettext(
+        "%(n)s stretch of hours also came from another source; it doesn’t count before a decision.",
+        "%(n)s stretches of hours also came from another source; they don’t count before a decision.",
+        issues.n_held,
+    ) % {"n": presentation.count(issues.n_held)}
+    finding = _finding(_BAD, line, text, _("Decide whether these are the same jobs."))
+    return replace(finding, url=reverse("dashboard:overlaps"))
+
+
+def _ahead(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.received.ahead:
+        return None
+    text = ngettext(
+        "%(n)s record ended in the future by our clock and was rejected.",
+        "%(n)s records ended in the future by our clock and were rejected.",
+        issues.received.ahead,
+    ) % {"n": presentation.count(issues.received.ahead)}
+    return _finding(_BAD, line, text, _("Set the clocks of both machines, or the source's time zone."))
+
+
+def _rejected(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n = issues.received.rejected - issues.received.ahead
+    if n <= 0:
+        return None
+    total = issues.received.new + issues.received.duplicate + issues.received.corrected + issues.received.rejected
+    level = _BAD if n > total * 0.05 else _WARN
+    text = ngettext("%(n)s line was rejected.", "%(n)s lines were rejected.", n) % {"n": presentation.count(n)}
+    return _finding(level, line, text, _("Correct and send them again."))
+
+
+def _unmapped(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if line.unmapped is None or not line.unmapped.n_accounts:
+        return None
+    n, core_s = line.unmapped.n_accounts, line.unmapped.core_s
+    text = ngettext("%(n)s unmapped account", "%(n)s unmapped accounts", n) % {"n": presentation.count(n)}
+    if core_s is not None:
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
+    return _finding(
+        _WARN, line, text, _("Add a mapping rule; it applies from the next recompute, without a new import.")
+    )
+
+
+def _too_late(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n, core_s = issues.too_late
+    if not n:
+        return None
+    text = ngettext(
+        "%(n)s record ended before the retention period, and doesn’t count",
+        "%(n)s records ended before the retention period, and don’t count",
+        n,
+    ) % {"n": presentation.count(n)}
+    if core_s is not None:
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.core_hours(core_s)}
+    return _finding(_WARN, line, text, _("If it matters, add a usage adjustment."))
+
+
+def _changed(line: SourceLine, issues: DataIssues) -> Finding | None:
+    n, core_s = issues.changed
+    if not n:
+        return None
+    text = ngettext("%(n)s job changed after it had ended", "%(n)s jobs changed after they had ended", n)
+    text = text % {"n": presentation.count(n)}
+    if core_s is not None:
+        text = _("%(finding)s: %(hours)s core-h") % {"finding": text, "hours": presentation.signed_hours(core_s)}
+    return _finding(_INFO, line, text, _("The newest version counts."))
+
+
+def _vanished(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_vanished:
+        return None
+    text = ngettext(
+        "%(n)s running job vanished from the listing and was closed at its last report.",
+        "%(n)s running jobs vanished from the listing and were closed at their last report.",
+        issues.n_vanished,
+    ) % {"n": presentation.count(issues.n_vanished)}
+    return _finding(_INFO, line, text, _("Their accounting records will replace this."))
+
+
+def _no_processors(line: SourceLine, issues: DataIssues) -> Finding | None:
+    if not issues.n_no_processors:
+        return None
+    text = ngettext(
+        "%(n)s job ran with 0 processors: no usage counts.",
+        "%(n)s jobs ran with 0 processors: no usage counts.",
+        issues.n_no_processors,
+    ) % {"n": presentation.count(issues.n_no_processors)}
+    return _finding(_WARN, line, text, _("Correct and send them again."))
+
+
+def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
+    url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
+    return Finding(level, line.source.name, text, advice, url)
+
+
+PERIODS_DAYS = (7, 28, 90)
+_LISTED = 50
+
+
+@require_safe
+def data_quality(request: HttpRequest) -> HttpResponse:
+    """Findings in words, then the counts they rest on."""
+    actor, now = actor_of(request), clock.now()
+    span = _span(request)
+    since_at = now - span
+    lines = lines_of(actor)
+    sources = [line.source for line in lines]
+    issues = quality.list_data_issues(
+        sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
+    )
+    found = findings_of(lines, issues)
+    context = {
+        "verdict": verdict(found, len(lines)),
+        "findings": found,
+        "n_worth": n_worth(found),
+        "lines": [(line, issues[line.source.slug]) for line in lines],
+        "total": quality.sum_received([one.received for one in issues.values()]),
+        "days": span.days,
+        "periods": PERIODS_DAYS,
+        "reasons": [(one, reason(one.code)) for one in quality.list_reasons(since_at=since_at, actor=actor)],
+        "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),
+        "n_changed": sum(one.changed[0] for one in issues.values()),
+        "too_late": quality.list_too_late(since_at=since_at, limit=_LISTED, actor=actor),
+        "idle_jobs": quality.list_without_processors(since_at=since_at, limit=_LISTED, actor=actor),
+        "reads_all": actor.is_admin,
+        "now": now,
+        "crumbs": [{"label": _("Data quality")}],
+        **coverage_of(lines, actor, span.days),
+    }
+    return render(request, "pages/sources/quality/quality.html", context)
+
+
+@require_safe
+def changed_csv(request: HttpRequest) -> HttpResponseBase:
+    """All jobs that changed after they had ended, as CSV."""
+    actor = actor_of(request)
+    header = ["source", "job", "account", "end", "changed", "before_core_s", "after_core_s"]
+    rows = _changed_rows(clock.now() - _span(request), actor)
+    return csv_response("changed-after-ending.csv", header, rows)
+
+
+def _span(request: HttpRequest) -> timedelta:
+    asked = request.GET.get("days", "")
+    return timedelta(days=int(asked) if asked in {str(days) for days in PERIODS_DAYS} else 28)
+
+
+def _changed_rows(since_at: datetime, actor: Actor) -> Iterator[tuple[Any, ...]]:
+    after = 0
+    while found := quality.list_changed(since_at=since_at, after=after, limit=quality.MOST_LISTED, actor=actor):
+        for one in found:
+            ended, changed = one.end_at.isoformat(), one.changed_at.isoformat()
+            yield one.source, one.job, one.account, ended, changed, one.before_core_s, one.after_core_s
+        after = found[-1].place

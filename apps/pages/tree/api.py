@@ -1,0 +1,294 @@
+"""A policy's tree, nested: shares of a revision with the numbers of its snapshot; or changes since a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.http import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.core.errors import NotFound, TooLarge
+from apps.explain.account_walk import moment_json
+from apps.federation.mounts.selectors import provenance_of_mount
+from apps.pages.priorities.api import NumberField
+from apps.priorities.entry_order import json_number
+from apps.priorities.metering import CORE_S, UNITS
+from apps.priorities.selectors import PolicyView, open_view
+from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
+from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of
+from apps.priorities.selectors.visible_snapshot import require_entry, require_path
+from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.web.rest.errors import Refusal
+from apps.web.rest.inputs import field_refusal, moment_of, read_query
+from apps.web.rest.shapes import (
+    TABLE_ANSWERS,
+    MomentSerializer,
+    ScopeSerializer,
+    TableFormatField,
+    UtcTimeField,
+    table_response,
+)
+from apps.web.rest.views import APIView
+
+MOST_CHANGED = 20_000
+
+
+class GoneEntrySerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    path = serializers.CharField(help_text="Its last path")
+
+
+class TreeChangesSerializer(serializers.Serializer[Any]):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True, help_text="Send it as `since` next time")
+    as_of = UtcTimeField(allow_null=True)
+    since = serializers.IntegerField()
+    entries = serializers.ListField(
+        child=serializers.DictField(),
+        help_text="Changed entries as in the tree, without children; parents before children",
+    )
+    gone = GoneEntrySerializer(many=True, help_text="Entries that are no longer in the tree or not visible")
+
+
+def changes_since(
+    view: PolicyView, top: int, since: int, to_json: Callable[[PolicyView, int], dict[str, Any]]
+) -> dict[str, Any]:
+    """Entries below `top` that differ from the snapshot `since`.
+
+    Raises:
+        Refusal: 410 if that snapshot is no longer stored.
+        TooLarge: too many entries differ.
+    """
+    try:
+        then = view_at(view, since)
+    except NotFound as error:
+        message = f"Snapshot {since} is no longer stored: repeat the request without since."
+        raise Refusal(message, code="snapshot_gone", status=410) from error
+    found, gone = changed(view, then, top, to_json)
+    if len(found) > MOST_CHANGED:
+        raise TooLarge(f"Over {MOST_CHANGED:,} entries have changed: request a path further down, or format=csv.")
+    return {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
+        "as_of": view.as_of,
+        "since": since,
+        "entries": [_without_children(to_json(view, i)) for i in found],
+        "gone": [{"uid": then.tree.uuid(j), "path": then.tree.path(j)} for j in gone],
+    }
+
+
+def _without_children(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "children"}
+
+
+MOST_ENTRIES = 20_000
+STATES = ("over", "under", "on", "idle", "unknown")
+_COLUMNS = (
+    "uid",
+    "name",
+    "path",
+    "kind",
+    "shares",
+    "target",
+    "target_global",
+    "actual",
+    "priority",
+    "rank",
+    "factor",
+    "usage",
+    "state",
+    "suppressed",
+    "locked",
+    "n_children",
+    "hidden_children",
+)
+
+
+class TreeFilterSerializer(serializers.Serializer[Any]):
+    path = serializers.CharField(
+        max_length=8_400, required=False, help_text="Default: the root, or the token's subtree"
+    )
+    depth = serializers.IntegerField(
+        min_value=0,
+        max_value=64,
+        required=False,
+        help_text="Number of levels below the entry; default 1, and all for tables and changes",
+    )
+    at = serializers.CharField(max_length=40, required=False, help_text="Revision number or instant")
+    since = serializers.IntegerField(
+        min_value=0,
+        max_value=2**63 - 1,
+        required=False,
+        help_text="Number of a snapshot that you have: return only changes since then",
+    )
+    format = TableFormatField()
+
+
+class MountedSerializer(serializers.Serializer[Any]):
+    issuer = serializers.CharField(help_text="Authority that maintains the subtree")
+    publication = serializers.CharField()
+    version = serializers.IntegerField(allow_null=True, help_text="Current version; null: none yet, or a past tree")
+    age_s = serializers.FloatField(
+        allow_null=True,
+        help_text="Seconds since it was last confirmed, at the time of this answer; null: never, or a past tree",
+    )
+
+
+class EntrySerializer(serializers.Serializer[Any]):
+    uid = serializers.UUIDField()
+    name = serializers.CharField()
+    path = serializers.CharField()
+    kind = serializers.CharField()
+    shares = serializers.FloatField(allow_null=True, help_text="null: inherited")
+    target = serializers.FloatField(allow_null=True)
+    target_global = serializers.FloatField(allow_null=True)
+    actual = serializers.FloatField(allow_null=True)
+    priority = NumberField(allow_null=True)
+    rank = serializers.IntegerField(allow_null=True)
+    factor = serializers.FloatField(allow_null=True)
+    columns = serializers.DictField(
+        child=NumberField(allow_null=True),
+        help_text="The algorithm's own numbers, under the names that its scheduler uses",
+    )
+    usage = serializers.FloatField(allow_null=True, help_text="Current usage in usage_unit; null: hidden")
+    usage_unit = serializers.ChoiceField(UNITS, help_text="Unit of the policy's metric")
+    usage_core_s = serializers.FloatField(allow_null=True, help_text="Core-seconds; null: hidden, or another unit")
+    state = serializers.ChoiceField(STATES)
+    suppressed = serializers.BooleanField(
+        help_text="Its usage and all numbers that depend on it are hidden: it has fewer than five active members, one "
+        "member has more than four fifths of the usage, or differences of visible numbers would reveal such a group"
+    )
+    scope = serializers.CharField(
+        allow_blank=True, help_text="Scope of usage by which its children are compared; empty: that of its parent"
+    )
+    scope_sources = serializers.ListField(
+        child=serializers.CharField(), help_text="Usage sources to which the scope is limited; empty: all"
+    )
+    mount = MountedSerializer(allow_null=True, help_text="The mounted publication; null: none")
+    locked = serializers.BooleanField(help_text="Only managers above the entry may change it")
+    n_children = serializers.IntegerField()
+    hidden_children = serializers.IntegerField(help_text="Number of children that the caller may not see")
+    children = serializers.ListField(
+        child=serializers.DictField(), help_text="Entries of the same form, down to `depth`"
+    )
+
+
+class TreeSerializer(EntrySerializer):
+    policy = serializers.CharField()
+    revision = serializers.IntegerField()
+    snapshot = serializers.IntegerField(allow_null=True)
+    as_of = UtcTimeField(allow_null=True)
+    moment = MomentSerializer(allow_null=True, help_text="With `at`")
+    compared_by = ScopeSerializer(
+        help_text="Scope of usage by which its children are compared, if necessary inherited from above"
+    )
+
+
+_ANSWER = PolymorphicProxySerializer(
+    component_name="TreeAnswer", serializers=[TreeSerializer, TreeChangesSerializer], resource_type_field_name=None
+)
+
+
+class TreeView(APIView):
+    scopes: ClassVar[Scopes] = {"GET": frozenset({POLICIES_READ, SELF_READ})}
+
+    @extend_schema(
+        operation_id="get_tree",
+        parameters=[TreeFilterSerializer, OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER)],
+        responses={(200, "application/json"): _ANSWER, **TABLE_ANSWERS, 304: None, 410: None},
+    )
+    def get(self, request: Request, policy: str) -> HttpResponseBase:
+        """An entry with its descendants, `depth` levels deep. A past tree has numbers if their snapshot is stored."""
+        given, actor = read_query(TreeFilterSerializer, request), actor_of(request)
+        _check(given)
+        scope = POLICIES_READ if actor.has_scope(POLICIES_READ) else SELF_READ
+        view = open_view(policy_slug=policy, actor=actor, at=moment_of(given.get("at")), scope=scope)
+        top = _top(view, given.get("path"), actor)
+        if "format" in given:
+            rows = entry_rows(view, top, given.get("depth"))
+            return table_response(f"{view.policy.slug}-tree", ENTRY_COLUMNS, rows, given["format"])
+        tag = tag_of_view(view, top, given.get("depth"), given.get("since"))
+        headers = {"ETag": tag}
+        if tag in request.headers.get("If-None-Match", ""):
+            return Response(status=304, headers=headers)
+        if "since" in given:
+            return Response(changes_since(view, top, given["since"], entry_of), headers=headers)
+        return Response(nested(view, top, given.get("depth", 1)), headers=headers)
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Reject parameters that can't be combined with `since`, which compares whole subtrees with the current tree."""
+    for name in ("at", "depth", "format"):
+        if "since" in given and name in given:
+            raise field_refusal("since", f"can't be combined with {name}: it compares with the current tree")
+
+
+def _top(view: PolicyView, path: str | None, actor: Actor) -> int:
+    if path is None and actor.top_uid is not None:
+        return require_entry(view, actor.top_uid)
+    return require_path(view, path or "/")
+
+
+def nested(view: PolicyView, top: int, depth: int) -> dict[str, Any]:
+    """The entry with its visible descendants, and the revision, snapshot and instant of the numbers."""
+    rows = _visible(view, top, depth)
+    found = {i: entry_of(view, i) for i in rows}
+    for i in rows[1:]:
+        found[int(view.tree.parent[i])]["children"].append(found[i])
+    scope, sources = view.tree.effective_scope(top)
+    return {
+        "policy": view.policy.slug,
+        "revision": view.revision,
+        "snapshot": view.snapshot.snapshot_id if view.snapshot else None,
+        "as_of": view.as_of,
+        "moment": moment_json(shown_moment_of(view)),
+        "compared_by": {"scope": scope, "sources": list(sources)},
+        **found[top],
+    }
+
+
+def _visible(view: PolicyView, top: int, depth: int) -> list[int]:
+    """Visible entries down to a depth, parents before children; TooLarge beyond `MOST_ENTRIES`."""
+    rows: list[int] = []
+    for level in view.tree.subtree(top)[: depth + 1]:
+        rows += [i for i in level if view.visibility.may_see(i)]
+        if len(rows) > MOST_ENTRIES:
+            raise TooLarge(f"That is over {MOST_ENTRIES:,} entries: request less depth, or a path further down.")
+    return rows
+
+
+def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
+    """One entry, with an empty list of children."""
+    row = view.row(i, position=(1, 1))
+    return {
+        "usage_unit": view.usage_unit,
+        "usage_core_s": row.usage if view.usage_unit == CORE_S else None,
+        **{name: getattr(row, name) for name in _COLUMNS},
+        "priority": json_number(row.priority),
+        "columns": {name: json_number(value) for name, value in row.columns.items()},
+        "scope": row.scope,
+        "scope_sources": list(row.scope_sources),
+        "mount": _mounted(view, i),
+        "children": [],
+    }
+
+
+def _mounted(view: PolicyView, i: int) -> dict[str, Any] | None:
+    found = provenance_of_mount(view.policy, view.tree, i, at=clock.now())
+    if found is None:
+        return None
+    is_now = view.revision == view.policy.head_number
+    return {
+        "issuer": found.issuer,
+        "publication": found.publication,
+        "version": found.version if is_now and found.version else None,
+        "age_s": found.age_s if is_now else None,
+    }

@@ -1,0 +1,337 @@
+"""Builds the values of consecutive days of a policy's series from usage buckets, job records, revisions and the current
+mapping rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+
+from apps.accounts.account_ids import AccountIndex, load_account_index
+from apps.core import blobs
+from apps.mapping.rules.rule import Rule
+from apps.mapping.rules.rule_set import load_rules
+from apps.policies.models import Policy, Revision
+from apps.policies.settings import PolicySettings
+from apps.priorities.local_only import LocalOnlyEntry, list_local_only_entries
+from apps.priorities.metering import JobClassRow, SourceRow, site_names, weighted_amounts, weighted_resources
+from apps.priorities.recompute.pipeline import consistent_read
+from apps.series.daily_series import HOUR_S, Day, DayValues, day_at, days_of, site_zone
+from apps.series.inputs import HeadMapping, RevisionContext, SharedInputs, build_context, head_mapping
+from apps.series.usage_and_demand import (
+    DayRows,
+    DaySums,
+    SubmitTimeSources,
+    Waiting,
+    WindowSums,
+    window_start_s,
+    window_sums_of,
+)
+from apps.usage import pgbinary
+from apps.usage.arrays import UsageArrays, load_usage
+from apps.usage.models import JobClass, Source
+
+I8 = npt.NDArray[np.int64]
+
+_MOST_BYTES = 256 * 1024 * 1024  # of stored sums: reading larger ones is no faster than reading buckets
+_UPDATE = "UPDATE analytics_series SET carry = %b, carry_digest = %s WHERE policy_id = %s"
+_SELECT = "SELECT carry, carry_digest FROM analytics_series WHERE policy_id = %s AND carry IS NOT NULL"
+
+
+class CarriedSums:
+    """Usage sums stored by the previous build, by day, account and source.
+
+    Valid for one metric and window only. After a change of usage, the sums before the first changed day remain valid.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        with pgbinary.cursor() as cursor:
+            row = cursor.execute(_SELECT, [policy.pk], binary=True).fetchone()
+        self._columns, self._meta = blobs.unpack(row[0], row[1]) if row is not None else ({}, {})
+
+    def sums_before(self, first: Day, terms: Mapping[str, Any], account_ids: I8, source_ids: I8) -> list[DaySums]:
+        """Return the stored sums of days that end at or before `first` starts, with cells by index into the given ids.
+        Empty if the sums were stored under another metric or window.
+        """
+        if self._meta != dict(terms) or not len(source_ids):
+            return []
+        found, begin = [], 0
+        columns = self._columns
+        days = zip(*(columns[name].tolist() for name in ("on", "from_s", "to_s", "ends")), strict=True)
+        for on, from_s, to_s, end in days:
+            here = slice(begin, end)
+            begin = end
+            if to_s <= first.from_s:
+                cell = np.searchsorted(account_ids, columns["account"][here]) * len(source_ids)
+                cell += np.searchsorted(source_ids, columns["source"][here])
+                day = Day(date.fromordinal(on), from_s, to_s)
+                found.append(DaySums(day, cell.astype(np.int32), columns["amount"][here]))
+        return found
+
+
+def write_carry(
+    policy: Policy, sums: Sequence[DaySums], terms: Mapping[str, Any], account_ids: I8, source_ids: I8
+) -> None:
+    """Replace the stored sums, inside the caller's transaction. Accounts and sources are stored by id."""
+    data, digest = None, ""
+    if sums and len(source_ids) and sum(each.amount.nbytes for each in sums) <= _MOST_BYTES:
+        cell = np.concatenate([each.cell for each in sums]).astype(np.int64)
+        account, source = np.divmod(cell, len(source_ids))
+        columns = {
+            "on": np.array([each.day.on.toordinal() for each in sums], np.int64),
+            "from_s": np.array([each.day.from_s for each in sums], np.int64),
+            "to_s": np.array([each.day.to_s for each in sums], np.int64),
+            "ends": np.cumsum([len(each.cell) for each in sums]).astype(np.int64),
+            "account": account_ids[account],
+            "source": source_ids[source],
+            "amount": np.concatenate([each.amount for each in sums]),
+        }
+        data, digest = blobs.pack(columns, dict(terms))
+    with pgbinary.cursor() as cursor:
+        cursor.execute(_UPDATE, [data, digest, policy.pk])
+
+
+_QUERY_SPAN_S = 7 * 24 * HOUR_S  # span of buckets read by one query, to bound memory
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BuiltDay:
+    """One day of the series with the values of every entry.
+
+    records_deleted: records of jobs that waited on the day may have been deleted, so stored demand must be preserved.
+    """
+
+    day: Day
+    context: RevisionContext
+    is_before_first: bool
+    values: DayValues
+    records_deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _RevisionRow:
+    number: int
+    published_at: datetime
+    settings: dict[str, Any]
+    n_entries: int
+
+    @property
+    def metric(self) -> dict[str, Any]:
+        return PolicySettings.from_stored(self.settings).metric
+
+
+_REVISION_FIELDS = ("number", "published_at", "settings", "n_entries")
+
+
+def _from_first_shares(revisions: Sequence[_RevisionRow]) -> Sequence[_RevisionRow]:
+    """Drop the leading revisions without entries below the root: a policy is created empty."""
+    first = next((at for at, row in enumerate(revisions) if row.n_entries > 1), 0)
+    return revisions[first:]
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """Inputs of a build other than usage, as read from the database."""
+
+    sources: Sequence[SourceRow]
+    classes: Mapping[int, JobClassRow]
+    roll: AccountIndex
+    rules: tuple[Rule, ...]
+    revisions: Sequence[_RevisionRow]
+    waiting: Waiting
+    head: HeadMapping
+    local_only: tuple[LocalOnlyEntry, ...] = ()
+
+    @property
+    def source_ids(self) -> npt.NDArray[np.int64]:
+        return np.array([source.id for source in self.sources], np.int64)
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.roll.ids) * len(self.sources)
+
+
+class Builder:
+    """Builds consecutive months and keeps running sums in memory between them. A `Day` may also be one hour."""
+
+    def __init__(self, policy: Policy, days: Sequence[Day], *, revision: int | None = None) -> None:
+        """Prepare a build of these days.
+
+        revision: compare all days with this revision instead of the one current at each day's end.
+        """
+        self._policy = policy
+        self._revision = revision
+        self._days = days
+        self._zone = site_zone()
+        self._inputs: _Inputs | None = None
+        self._context: RevisionContext | None = None
+        self._is_context_current = False  # whether `_context` was made from the inputs read last
+        self._carry = CarriedSums(policy)
+        self._window_sums: WindowSums | None = None
+        self._reach_key: tuple[Any, ...] = ()
+
+    def build(self, days: Sequence[Day]) -> Iterator[BuiltDay]:
+        """Yield the values of consecutive days, read in one database snapshot. They must follow the days of the
+        previous call.
+        """
+        with consistent_read() as is_settled:
+            inputs = self._read(is_settled)
+            submit_sources = SubmitTimeSources(inputs.sources)
+            revisions = [self._revision_on(inputs, day) for day in days]
+            for here in _chunks(days):
+                piece, there = days[here], revisions[here]
+                usage = self._load_usage(inputs, piece[0].from_s, piece[-1].to_s, [row for row, _is_first in there])
+                for day, (row, is_before_first) in zip(piece, there, strict=True):
+                    context = self._context_of(inputs, row, day)
+                    values = self._values(inputs, context, day, usage, submit_sources)
+                    yield BuiltDay(day, context, is_before_first, values, submit_sources.is_sealed(day))
+
+    def _values(
+        self,
+        inputs: _Inputs,
+        context: RevisionContext,
+        day: Day,
+        usage: UsageArrays,
+        submit_sources: SubmitTimeSources,
+    ) -> DayValues:
+        window_sums = self._past_usage(inputs, context, day)
+        rows = _day_rows(inputs, context, day, usage)
+        window_sums.add(rows)
+        shape = (len(inputs.roll.ids), len(inputs.sources))
+        return context.values(
+            rows.totals(inputs.n_cells).reshape(shape),
+            window_sums.total_at_end(day).reshape(shape),
+            end_s=day.to_s,
+            waited=inputs.waiting.on(day),
+            reports=submit_sources.on(day),
+        )
+
+    def _read(self, is_settled: bool) -> _Inputs:
+        rows = Source.objects.order_by("id").values_list("id", "slug", "origin")
+        revisions = Revision.objects.filter(policy=self._policy).order_by("number")
+        sources, roll, last = [SourceRow(*row) for row in rows], load_account_index(use_cache=is_settled), self._inputs
+        same = last is not None and last.sources == sources and np.array_equal(last.roll.ids, roll.ids)
+        self._inputs = _Inputs(
+            sources=sources,
+            classes={
+                row[0]: JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")
+            },
+            roll=roll,
+            rules=load_rules(self._policy),
+            revisions=_from_first_shares([_RevisionRow(*row) for row in revisions.values_list(*_REVISION_FIELDS)]),
+            local_only=list_local_only_entries(self._policy),
+            head=last.head if last is not None and same else head_mapping(self._policy, roll.keys),
+            waiting=last.waiting if last is not None and same else Waiting(self._days, roll.ids),
+        )
+        self._is_context_current = False
+        if not same:
+            self._window_sums = self._context = None
+        return self._inputs
+
+    def _revision_on(self, inputs: _Inputs, day: Day) -> tuple[_RevisionRow, bool]:
+        """Return the revision current at the end of the day, and whether the day precedes the first revision."""
+        if self._revision is not None:
+            return next(row for row in inputs.revisions if row.number == self._revision), False
+        published = [row for row in inputs.revisions if row.published_at < day.to_at]
+        return (published[-1], False) if published else (inputs.revisions[0], True)
+
+    def _context_of(self, inputs: _Inputs, row: _RevisionRow, day: Day) -> RevisionContext:
+        local_only = tuple(one.uid for one in inputs.local_only if one.since < day.to_at)
+        known = self._context if self._is_context_current else None
+        if known is None or (known.number, known.local_only) != (row.number, local_only):
+            shared = SharedInputs(inputs.rules, inputs.roll.keys, inputs.sources, inputs.head)
+            known = build_context(
+                self._policy, row.number, row.settings, shared, previous=self._context, local_only=local_only
+            )
+            self._context, self._is_context_current = known, True
+        return known
+
+    def _load_usage(self, inputs: _Inputs, from_s: int, to_s: int, rows: Sequence[_RevisionRow]) -> UsageArrays:
+        """Load the buckets of these hours, ordered by hour, with all columns that the revisions' metrics need."""
+        metrics = [row.metric for row in {row.number: row for row in rows}.values()]
+        found = load_usage(
+            sources=[source.id for source in inputs.sources],
+            from_at=datetime.fromtimestamp(from_s, UTC),
+            to_at=datetime.fromtimestamp(to_s, UTC),
+            sites=sorted({name for metric in metrics for name in site_names(metric)}),
+            resources={name for metric in metrics for name in weighted_resources(metric)},
+            classes=any(metric["class_factors"] for metric in metrics),
+        )
+        return found.selected(np.argsort(found.hour_epoch, kind="stable"))
+
+    def _past_usage(self, inputs: _Inputs, context: RevisionContext, day: Day) -> WindowSums:
+        """Return the sums of all usage before the day, in the metric and window current on it."""
+        wanted = (context.terms, day.from_s)
+        if self._window_sums is None or self._reach_key != wanted:
+            self._window_sums = window_sums_of(context.window, inputs.n_cells, lambda days: self._rows(context, days))
+            carried = self._carry.sums_before(day, context.terms, inputs.roll.ids, inputs.source_ids)
+            self._window_sums.load_past(self._earlier(context, day), carried)
+        self._reach_key = (context.terms, day.to_s)
+        return self._window_sums
+
+    def _earlier(self, context: RevisionContext, day: Day) -> list[Day]:
+        """List the days before this one whose usage may still have weight at its end."""
+        begin_s, first_s = window_start_s(context.window, day.to_s), _first_hour_s()
+        if first_s is None or first_s >= day.from_s:
+            return []
+        since_s = first_s if begin_s is None else max(begin_s, first_s)
+        first = day_at(datetime.fromtimestamp(since_s, UTC), self._zone)
+        found = [each for each in days_of(first.on, day.on, self._zone) if each.from_s < day.from_s]
+        if found and found[-1].to_s > day.from_s:  # `day` is an hour: keep the earlier hours of its day
+            found[-1] = Day(found[-1].on, found[-1].from_s, day.from_s)
+        return found
+
+    def _rows(self, context: RevisionContext, days: Sequence[Day]) -> Iterator[DayRows]:
+        """Yield the usage rows of consecutive earlier days."""
+        inputs = self._inputs
+        if inputs is None:
+            return
+        row = next(each for each in inputs.revisions if each.number == context.number)
+        for here in _chunks(days):
+            piece = days[here]
+            usage = self._load_usage(inputs, piece[0].from_s, piece[-1].to_s, [row])
+            for each in piece:
+                yield _day_rows(inputs, context, each, usage)
+
+    def save_carry(self) -> None:
+        """Store the sums from which the next build can continue, inside the caller's transaction."""
+        if self._window_sums is not None and self._inputs is not None:
+            inputs = self._inputs
+            write_carry(
+                self._policy,
+                list(self._window_sums.carried()),
+                self._reach_key[0],
+                inputs.roll.ids,
+                inputs.source_ids,
+            )
+
+
+def _chunks(days: Sequence[Day]) -> Iterator[slice]:
+    """Slice days (or hours) into chunks that one query each can read."""
+    most = max(1, _QUERY_SPAN_S // (days[0].to_s - days[0].from_s)) if days else 1
+    return (slice(begin, begin + most) for begin in range(0, len(days), most))
+
+
+def _day_rows(inputs: _Inputs, context: RevisionContext, day: Day, usage: UsageArrays) -> DayRows:
+    """Return the usage of one day in the metric, without rows whose amount is zero."""
+    begin, end = np.searchsorted(usage.hour_epoch, [day.from_s, day.to_s])
+    found = usage.selected(np.arange(begin, end))
+    amount = weighted_amounts(found, metric=context.metric, classes=inputs.classes)
+    cell = np.searchsorted(inputs.roll.ids, found.account_id) * max(len(inputs.sources), 1)
+    cell += np.searchsorted(inputs.source_ids, found.source_id)
+    nonzero = amount != 0
+    hour = (found.hour_epoch // HOUR_S).astype(np.int32)
+    return DayRows(day, cell[nonzero].astype(np.int32), hour[nonzero], amount[nonzero])
+
+
+def _first_hour_s() -> int | None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(hour_at) FROM usage_bucket")
+        hour_at = cursor.fetchone()[0]
+    return None if hour_at is None else int(hour_at.timestamp())

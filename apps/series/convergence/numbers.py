@@ -1,0 +1,261 @@
+"""Convergence for pages and figures: an entry's children or selected entries, up to the newest snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.accounts.request_cache import once_per_request
+from apps.core.errors import FieldProblem, Invalid
+from apps.policies.selectors import READ
+from apps.priorities.selectors.rows import PolicyView
+from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.series.convergence.query import (
+    DECAYED,
+    TOTAL,
+    FoundMembers,
+    Period,
+    ShareMethod,
+    actual_share,
+    days_before_entry,
+    find_hourly_members,
+    find_hourly_selection,
+    find_selection,
+    leaf_mask,
+    reject_windowed,
+    target_share,
+    today_of,
+)
+from apps.series.convergence.records import ChildrenQuery, Convergence, Published, Selection, SelectionQuery
+from apps.series.convergence.selectors import (
+    OpenedEntry,
+    assemble_convergence,
+    build_convergence,
+    load_convergence,
+    open_entry,
+    order_children,
+    published_in,
+)
+from apps.series.convergence.verdict import Shares, day_states, half_band
+from apps.series.daily_series import F8, Mask, SeriesDays
+
+_BAND_FACTOR = 1 + 1e-9
+
+
+def get_convergence_until_now(
+    query: ChildrenQuery, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
+) -> Convergence:
+    """As get_convergence, with the newest snapshot as the last point; by the hour if the query asks for it.
+
+    Cached for the request, so that a page and its figures agree.
+    """
+    user = actor.user
+    reader = (None if user is None else user.pk, actor.token, scope)
+
+    def read() -> Convergence:
+        entry = open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=query.itself, scope=scope)
+        found = _hourly(entry, query.method) if query.by_hour else load_convergence(entry, query, actor)
+        return with_latest_snapshot(found, entry.view)
+
+    return once_per_request(("convergence", policy_slug, uid, query, *reader), read)
+
+
+def with_latest_snapshot(found: Convergence, view: PolicyView) -> Convergence:
+    """Add the shares of the view's snapshot as the last point, if it is newer than the last day.
+
+    Decayed shares only: a window or a single day has no value before the day has ended. Values that the view's actor
+    may not read are NaN, as on days.
+    """
+    on = _point_of(found, view.as_of)
+    if on is None or view.snapshot is None:
+        return found
+    uids = [member.uid for member in found.members]
+    target, actual, used, waits = _shares_of(view, view.snapshot, uids, found.method)
+    visible = np.isfinite(actual)
+    slack = half_band(target, found.settings.tolerance, leaf_mask(found.members))
+    states = _states_of(actual, target, slack, used, waits)
+    idle = visible & ~used & ~waits
+    last = view.snapshot.as_of.timestamp()
+    days = found.days
+    more = SeriesDays(
+        (*days.on, on),
+        np.append(days.ends_s, last),
+        np.append(days.revision, view.snapshot.revision).astype(np.int32),
+        np.append(days.is_before_first, False),
+        np.append(days.root_used, 0.0),
+        np.append(days.root_decayed, 0.0),
+    )
+    columns: dict[str, Any] = {
+        "actual": actual,
+        "target": target,
+        "slack": slack,
+        "states": states,
+        "visible": visible,
+        "idle": idle,
+        "idle_inferred": np.zeros_like(idle),
+    }
+    wider: dict[str, Any] = {name: np.column_stack([getattr(found, name), column]) for name, column in columns.items()}
+    published = [*found.published, *_published_since(found, view, on)]
+    return replace(found, days=more, latest_at=view.snapshot.as_of, published=published, **wider)
+
+
+def _published_since(found: Convergence, view: PolicyView, on: date) -> list[Published]:
+    """List revisions of the unfinished day, including those newer than the snapshot."""
+    zone, known = ZoneInfo(settings.TIME_ZONE), {one.revision for one in found.published}
+    today = view.now.astimezone(zone).date()
+    index_of_day = {on: len(found.on), today: len(found.on)}
+    return [one for one in published_in(view, Period(today, today), index_of_day) if one.revision not in known]
+
+
+def _point_of(found: Convergence, as_of: datetime | None) -> date | None:
+    """Return the day, or the hour, of the snapshot; None if the snapshot is not part of the figure."""
+    if as_of is None or not found.on or found.method.view != DECAYED or found.measured_against is not None:
+        return None
+    rows = as_of.astimezone(ZoneInfo(settings.TIME_ZONE))
+    if found.is_by_hour:
+        hour = rows.replace(minute=0, second=0, microsecond=0)
+        return hour if hour > found.on[-1] else None
+    ends_at_last_built_day = found.on[-1] == found.state.through_on
+    return rows.date() if ends_at_last_built_day and rows.date() > found.on[-1] else None
+
+
+def _shares_of(
+    view: PolicyView, snapshot: ServedSnapshot, uids: list[UUID], method: ShareMethod
+) -> tuple[F8, F8, Mask, Mask]:
+    """Return target and actual (NaN if absent or hidden), which entries have usage, and which have waiting jobs."""
+    values = snapshot.values
+    indices = [view.tree.index_of_uid(uid) for uid in uids]
+    rows = np.array([-1 if i is None else i for i in indices], np.int64)
+    competes = np.array([i is not None and bool(view.competes[i]) for i in indices], np.bool_)
+    snapshot_rows = np.where(rows >= 0, view.snapshot_index[np.maximum(rows, 0)], -1)
+    known = competes & (snapshot_rows >= 0)
+    known &= np.asarray(values.competes)[np.maximum(snapshot_rows, 0)]
+    targets = view.target[1] if method.of == TOTAL else view.target[0]
+    used = snapshot.actual_global if method.of == TOTAL else values.actual
+    target = np.where(competes, targets[np.maximum(rows, 0)], np.nan)
+    actual = np.where(known, np.asarray(used)[np.maximum(snapshot_rows, 0)], np.nan)
+    has_usage = known & (np.asarray(values.usage)[np.maximum(snapshot_rows, 0)] > 0)
+    has_demand = known & np.asarray(values.has_demand)[np.maximum(snapshot_rows, 0)]
+    return target, actual, has_usage, has_demand
+
+
+def _states_of(actual: F8, target: F8, slack: F8, used: Mask, waits: Mask) -> Any:
+    """Return states as for days. An entry below target is `inferred`: the snapshot doesn't show why."""
+    with np.errstate(invalid="ignore"):
+        off = actual - target
+        states = np.where(off > 0, "over", np.where(used | waits, "inferred", "no_demand"))
+        states = np.where(np.abs(off) <= slack * _BAND_FACTOR, "on", states)
+        states = np.where((target > 0) & ~used & ~waits, "no_demand", states)
+    return np.where(np.isfinite(actual), states, "")
+
+
+DEFAULT_PICKS = 4
+_MOST_PATHS = 200
+
+
+def get_selection(
+    query: SelectionQuery, *, policy_slug: str, below: UUID | None, actor: Actor, scope: str
+) -> Selection:
+    """Return the selected entries on the days of `query.whole`, or in the last seven days by the hour.
+
+    Without picks: the children of `below` that are farthest from their target at the end of `query.period`. Raises
+    Invalid alike for a missing entry and one hidden from the actor.
+    """
+    entry = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=scope)
+    view, method = entry.view, query.method
+    rows = [_require(view, text) for text in query.picks] or _default_picks(entry, query)
+    group = entry._replace(alone=False)
+    if query.by_hour:
+        found = build_hourly_convergence(group, find_hourly_selection(view, rows), method)
+    else:
+        members = find_selection(view, rows, query.whole.starting_earlier(method.days_before))
+        found = build_convergence(group, members, query.whole, method, actor)
+    found = with_latest_snapshot(replace(found, period=query.period), view)
+    return Selection(found, [view.tree.path(i).strip("/") for i in rows])
+
+
+def _require(view: PolicyView, text: str) -> int:
+    try:
+        i = view.tree.index_of_uid(UUID(text))
+    except ValueError:
+        i = view.tree.index_of_path("/" + text.strip().strip("/"))
+    if i is None or i == 0 or not view.visibility.may_see(i):
+        message = _("There is no entry “%(text)s” in this policy to compare.") % {"text": text[:80]}
+        raise Invalid(message, fields=[FieldProblem("pick", message)])
+    return i
+
+
+def _default_picks(entry: OpenedEntry, query: SelectionQuery) -> list[int]:
+    """Pick the children farthest from their target, by the hour those with the largest targets; a leaf picks itself."""
+    view, at = entry.view, entry.at
+    if entry.alone:
+        return [at] if at else []
+    if query.by_hour:
+        children = [i for i in view.visible_children(at) if view.competes[i]]
+        return sorted(children, key=lambda i: -view.target[0][i])[:DEFAULT_PICKS]
+    indices = [view.tree.index_of_uid(member.uid) for member in order_children(view, at, query.period, query.method)]
+    return [i for i in indices if i is not None][:DEFAULT_PICKS]
+
+
+def list_paths(*, policy_slug: str, actor: Actor, below: UUID | None) -> list[str]:
+    """List paths of entries that can be picked, level by level below the entry, at most two hundred."""
+    view, at, _ = open_entry(policy_slug=policy_slug, actor=actor, uid=below, itself=False, scope=READ)
+    found: list[int] = []
+    level = [at]
+    while level and len(found) < _MOST_PATHS:
+        level = [child for i in level for child in view.visible_children(i)]
+        found += level
+    return [view.tree.path(i).strip("/") for i in found[:_MOST_PATHS]]
+
+
+def get_convergence_data(
+    query: ChildrenQuery | SelectionQuery, *, policy_slug: str, uid: UUID | None, actor: Actor, scope: str = READ
+) -> Convergence | Selection:
+    """Return the children of `uid` (default: the root), or the selection, whose default picks are children of `uid`."""
+    if isinstance(query, SelectionQuery):
+        return get_selection(query, policy_slug=policy_slug, below=uid, actor=actor, scope=scope)
+    return get_convergence_until_now(query, policy_slug=policy_slug, uid=uid, actor=actor, scope=scope)
+
+
+def get_hourly_convergence(
+    *, policy_slug: str, actor: Actor, uid: UUID | None = None, method: ShareMethod, scope: str = READ
+) -> Convergence:
+    """As get_convergence, by the hour: `on` holds the instants at which hours start, and `figures` are empty.
+
+    Hours are visible only of entries visible in full. Raises Invalid for windows.
+    """
+    return _hourly(open_entry(policy_slug=policy_slug, actor=actor, uid=uid, itself=False, scope=scope), method)
+
+
+def _hourly(entry: OpenedEntry, method: ShareMethod) -> Convergence:
+    reject_windowed(method)
+    members = find_hourly_members(entry.view, entry.at, itself=entry.alone)
+    return build_hourly_convergence(entry, members, method)
+
+
+def build_hourly_convergence(entry: OpenedEntry, found: FoundMembers, method: ShareMethod) -> Convergence:
+    """Build the result from the members found."""
+    view = entry.view
+    series, days = found.series, found.series.days
+    target = target_share(series, method.of)
+    actual = np.where(found.visible, actual_share(series, method), np.nan)
+    slack = half_band(target, view.settings.tolerance, leaf_mask(found.members))
+    states = day_states(actual, target, slack, series, found.visible, days_before_entry(view.policy, series))
+    shares = Shares([member.name for member in found.members], days.on, actual, target, slack, states)
+    period = _period_of(days.on, today_of(view.now))
+    made = assemble_convergence(entry, found, shares, period, method)
+    return made if days.on else replace(made, published=[])
+
+
+def _period_of(on: tuple[date, ...], today: date) -> Period:
+    """Return the days that contain the hours."""
+    first, last = (date(one.year, one.month, one.day) for one in (on[0], on[-1])) if on else (today, today)
+    return Period(first, last)

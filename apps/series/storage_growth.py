@@ -1,0 +1,121 @@
+"""Rows and bytes of the database by kind of data, and their projection for a year at the rate of the last 30 days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Min, Sum
+
+from apps.accounts.models import AuditEvent
+from apps.priorities.models import Snapshot
+from apps.priorities.snapshot_retention import ALL_FOR, DAILY_FOR, HOURLY_FOR
+from apps.series.models import Series, SeriesDay, SeriesSlot, SeriesTile
+from apps.usage.models import Bucket, Record, Source, SourceDay
+
+SAMPLE_PERIOD = timedelta(days=30)
+_DAY = timedelta(days=1)
+_SERIES = tuple(model._meta.db_table for model in (Series, SeriesDay, SeriesSlot, SeriesTile))
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Rows of one kind of data, with their indexes; the projection covers predictable growth only."""
+
+    name: str
+    n_rows: int
+    n_bytes: int
+    n_rows_in_a_year: int
+    bytes_in_a_year: int
+
+
+def list_holdings(*, at: datetime) -> list[Holding]:
+    """List holdings, largest in a year first; "rest" sums all other tables."""
+    sizes = _table_sizes()
+    known = [_records(sizes, at), _buckets(sizes, at), _snapshots(sizes, at), _series(sizes), _audit(sizes, at)]
+    named = ("usage_record", "usage_bucket", "priorities_snapshot", AuditEvent._meta.db_table, *_SERIES)
+    rest = sum(size for table, size in sizes.items() if table not in named)
+    found = [*known, Holding("rest", 0, rest, 0, rest)]
+    return sorted(found, key=lambda holding: -holding.bytes_in_a_year)
+
+
+def _table_sizes() -> dict[str, int]:
+    """Bytes of each table, with indexes and TOAST data."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )
+        return dict(cursor.fetchall())
+
+
+def _records(sizes: dict[str, int], at: datetime) -> Holding:
+    """Projects the recent rate of new records over their retention time."""
+    n_rows = Record.objects.count()
+    since_on = (at - SAMPLE_PERIOD).date()
+    recent = SourceDay.objects.filter(received_on__gt=since_on).aggregate(n=Sum("n_new"), first=Min("received_on"))
+    days = (at.date() - recent["first"]).days + 1 if recent["first"] else 1
+    per_day = (recent["n"] or 0) / days
+    retention_days = _longest_retention_days()
+    new_rows = per_day * min(365, retention_days)
+    grown = n_rows + new_rows if retention_days >= 365 else max(new_rows, 0)
+    return _holding("usage records", n_rows, sizes["usage_record"], grown)
+
+
+def _longest_retention_days() -> int:
+    """Longest retention of records among all sources."""
+    site = settings.FAIRSHARE_KEEP_RECORDS_DAYS
+    retentions = [
+        site if days is None else days for days in Source.all_objects.values_list("keep_records_days", flat=True)
+    ]
+    return 36_500 if not retentions or 0 in retentions else max(retentions)
+
+
+def _buckets(sizes: dict[str, int], at: datetime) -> Holding:
+    n_rows = Bucket.objects.count()
+    since_at = at - SAMPLE_PERIOD
+    recent = Bucket.objects.filter(hour_at__gt=since_at, hour_at__lte=at).aggregate(n=Count("id"), first=Min("hour_at"))
+    days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
+    return _holding("usage buckets", n_rows, sizes["usage_bucket"], n_rows + recent["n"] / days * 365)
+
+
+def _snapshots(sizes: dict[str, int], at: datetime) -> Holding:
+    """Snapshots are thinned with age: all for a day, hourly for 30 days, daily for a year; pinned ones for ever."""
+    n_rows = Snapshot.objects.count()
+    in_a_year = 0.0
+    for policy in Snapshot.objects.values("policy").annotate(n=Count("id")).values_list("policy", flat=True):
+        of_policy = Snapshot.objects.filter(policy=policy, is_live=True)
+        per_day = of_policy.filter(computed_at__gt=at - ALL_FOR).count()
+        hourly = min(per_day, 24) * ((HOURLY_FOR - ALL_FOR) / _DAY)
+        daily = min(per_day, 1) * ((DAILY_FOR - HOURLY_FOR) / _DAY)
+        in_a_year += per_day + hourly + daily
+    in_a_year += Snapshot.objects.filter(is_kept=True).count()
+    return _holding("snapshots", n_rows, sizes["priorities_snapshot"], max(in_a_year, 0.0) or float(n_rows))
+
+
+def _series(sizes: dict[str, int]) -> Holding:
+    """Each policy that has a series adds 365 days."""
+    n_bytes = sum(sizes[table] for table in _SERIES)
+    days = SeriesDay.objects.aggregate(n=Count("id"), policies=Count("policy", distinct=True))
+    return _holding("daily series", days["n"], n_bytes, days["n"] + 365.0 * days["policies"])
+
+
+def _audit(sizes: dict[str, int], at: datetime) -> Holding:
+    n_rows = AuditEvent.objects.count()
+    recent = AuditEvent.objects.filter(at__gt=at - SAMPLE_PERIOD).aggregate(n=Count("id"), first=Min("at"))
+    days = max((at - recent["first"]) / _DAY, 1.0) if recent["first"] else 1.0
+    return _holding("audit log", n_rows, sizes[AuditEvent._meta.db_table], n_rows + recent["n"] / days * 365)
+
+
+def _holding(name: str, n_rows: int, n_bytes: int, rows_in_a_year: float) -> Holding:
+    """Assumes the present bytes per row. An empty table has no rate, so its present size is used."""
+    per_row = n_bytes / n_rows if n_rows else 0.0
+    return Holding(name, n_rows, n_bytes, round(rows_in_a_year), round(max(per_row * rows_in_a_year, 0.0)) or n_bytes)
+
+
+def total(holdings: Sequence[Holding]) -> tuple[int, int]:
+    """Return total bytes now and in a year."""
+    return sum(one.n_bytes for one in holdings), sum(one.bytes_in_a_year for one in holdings)

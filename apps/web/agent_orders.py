@@ -1,0 +1,148 @@
+"""Orders of agents over REST, also while the database doesn't answer: then the last ones that the same token read here.
+
+An agent looks factors up from memory (`lookup`), so its orders must not be what stops it. `AgentsMiddleware` answers
+them in the threads of look-ups; its queries run in a thread of their own, whose answer is waited for a moment only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from cachetools import FIFOCache
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+from apps.accounts.actor import Actor
+from apps.accounts.services import look_up_token
+from apps.accounts.token_cache import OUTAGE_S, DatabaseProbe
+from apps.contrib.schedulers.selectors import get_orders
+from apps.core import clock
+from apps.core.errors import DomainError
+from apps.web.lookup import ANSWER_FROM, AnswerFrom, NeedsWorkerThread
+from apps.web.rest import errors
+from apps.web.rest.authentication import SCHEDULERS, bearer_text, require_scope
+from apps.web.rest.rendering import dumps, is_known
+from apps.web.rest.requests import client_address, request_id
+
+_ROUTE = re.compile(r"/api/v1/schedulers/([-a-zA-Z0-9_]+)/(orders|passes)")
+_METHODS = {"orders": "GET", "passes": "POST"}
+_PLAIN = ("", "*/*", "application/json")
+_MOST = 1_000
+T = TypeVar("T")
+
+
+class _Orders(NamedTuple):
+    body: bytes
+    tag: str
+    valid_until_s: float  # time.monotonic()
+
+
+def is_orders(path: str, method: str) -> bool:
+    match = _ROUTE.fullmatch(path)
+    return match is not None and match[2] == "orders" and method == "GET"
+
+
+class LastOrders:
+    """The last orders by token and scheduler; secrets are not stored."""
+
+    def __init__(self) -> None:
+        self._known: FIFOCache[tuple[bytes, str], _Orders] = FIFOCache(_MOST)
+        self._lock = threading.Lock()
+        self._probe = DatabaseProbe()
+
+    def read(self, request: HttpRequest, text: str, name: str) -> _Orders:
+        """The orders now; or, while the database doesn't answer, the last that this token got within a day.
+
+        Raises:
+            OperationalError: the database doesn't answer, and there are none.
+            DomainError: the token isn't valid, lacks the scope or the right, or there is no such scheduler.
+        """
+        key = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), name)
+        try:
+            found = self.ask(lambda: _read(request, text, name))
+        except DomainError:
+            with self._lock:
+                self._known.pop(key, None)
+            raise
+        except (OperationalError, InterfaceError):
+            known = self._known.get(key)
+            if known is None or time.monotonic() >= known.valid_until_s:
+                raise
+            return known
+        with self._lock:
+            self._known[key] = found
+        return found
+
+    def ask(self, query: Callable[[], T]) -> T:
+        """Raises OperationalError if the database doesn't answer in time."""
+        timeout_s = settings.FAIRSHARE_TOKEN_PATIENCE_S
+        return query() if timeout_s <= 0 else self._probe.run(query, timeout_s=timeout_s)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+
+
+def _read(request: HttpRequest, text: str, name: str) -> _Orders:
+    at = clock.now()
+    verified = look_up_token(text, at=at)
+    require_scope(verified.bounds, frozenset({SCHEDULERS}))
+    actor = Actor(
+        user=verified.user,
+        via="api",
+        token=verified.bounds,
+        request_id=request_id(request),
+        address=client_address(request),
+    )
+    orders, tag = get_orders(name=name, at=at, actor=actor)
+    left_s = min((verified.valid_until - at).total_seconds(), OUTAGE_S)
+    return _Orders(dumps(orders), tag, time.monotonic() + left_s)
+
+
+last_orders = LastOrders()
+
+
+class AgentsMiddleware:
+    """Answers orders asked with a token; refuses reports at once while the database doesn't answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        match = _ROUTE.fullmatch(request.path_info) if "HTTP_AUTHORIZATION" in request.META else None
+        if match is None or request.method != _METHODS[match[2]]:
+            return self.get_response(request)
+        if request.META.get(ANSWER_FROM) is AnswerFrom.MEMORY:
+            return NeedsWorkerThread()
+        is_plain = not request.META.get("QUERY_STRING") and request.META.get("HTTP_ACCEPT", "") in _PLAIN
+        try:
+            text = bearer_text(request)
+            if match[2] == "passes":
+                last_orders.ask(_has_answer)
+            elif text is not None and is_plain:
+                return _answer(request, last_orders.read(request, text, match[1]))
+        except DomainError as error:
+            return errors.domain_problem(request, error)
+        except (OperationalError, InterfaceError):
+            return errors.database_problem(request)
+        return NeedsWorkerThread() if ANSWER_FROM in request.META else self.get_response(request)
+
+
+def _has_answer() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _answer(request: HttpRequest, orders: _Orders) -> HttpResponse:
+    if is_known(request, orders.tag):
+        response = HttpResponse(status=304)
+    else:
+        response = HttpResponse(orders.body, content_type="application/json")
+    response["ETag"] = f'"{orders.tag}"'
+    return response

@@ -1,0 +1,80 @@
+"""Origins: the authority, version and age of mounted entries, for rows and pages of other features."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from apps.accounts.actor import Actor
+from apps.federation.grid.peers import MountablePolicy
+from apps.federation.mounts.selectors import Provenance, load_provenance, provenance_of
+from apps.federation.staleness import Condition
+from apps.pages.federation.presenters import STANDINGS, meanwhile
+from apps.policies.models import Policy
+from apps.policies.selectors import get_policy
+from apps.policies.tree.columns import TreeColumns
+from apps.policies.tree.stored import load_tree
+from apps.web.shell import presentation
+from apps.web.shell.lines import Origin
+from apps.web.shell.presentation import KeyedText
+
+# Conditions in which the active version is still valid, so that rows show no badge.
+_QUIET = (Condition.FRESH, Condition.LATE, Condition.NEW, Condition.HELD)
+
+
+_NOTHING = KeyedText("", "")
+
+
+def origins_of(policy: Policy, tree: TreeColumns, *, at: datetime, is_past: bool) -> dict[UUID, Origin]:
+    """Origin of each mounted entry of a tree by its uid, for rows, which link to the entry rather than the mount.
+
+    is_past: whether the tree is one of the past, for which the age of documents is unknown.
+    """
+    if is_past:
+        return {tree.uuid(i): _past_origin(mount.issuer, tree.path(i)) for i, mount in tree.mount.items()}
+    found = load_provenance(policy, tree, at=at)
+    return {uid: _origin(each, "") for uid, each in found.items()}
+
+
+def origin_of(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> Origin | None:
+    """Origin of an entry that the actor sees, if it or an ancestor is mounted; else None."""
+    policy = get_policy(slug=policy_slug, actor=actor)
+    tree = load_tree(policy)
+    i = tree.index_of_uid(uid)
+    if i is None or not tree.mount:
+        return None
+    found = provenance_of(load_provenance(policy, tree, at=at), tree, i)
+    if found is None:
+        return None
+    may_open = found.mount_id is not None and MountablePolicy(policy, at, actor).decides(found.entry_uid)
+    return _origin(found, reverse("dashboard:federation-mount", args=[found.mount_id]) if may_open else "")
+
+
+def words_of(found: Provenance) -> str:
+    """Issuer, version and age of a mounted document, such as “from vo-a.example, Version 41, 3 min”."""
+    if not found.version:
+        return _("from %(name)s") % {"name": found.issuer}
+    parts = [_("from %(name)s") % {"name": found.issuer}, _("Version %(n)s") % {"n": presentation.count(found.version)}]
+    return ", ".join(parts if found.age_s is None else [*parts, presentation.age(found.age_s)])
+
+
+def _past_origin(issuer: str, path: str) -> Origin:
+    words = _("from %(name)s") % {"name": issuer}
+    return Origin(words=words, short=issuer, at=path, url="", standing=None, meanwhile=_NOTHING)
+
+
+def _origin(found: Provenance, url: str) -> Origin:
+    is_old = found.condition in (Condition.STALE, Condition.EXPIRED)
+    return Origin(
+        words=words_of(found),
+        short=found.issuer,
+        at=found.entry_path,
+        url=url,
+        standing=None if found.condition in _QUIET else STANDINGS[found.condition],
+        meanwhile=meanwhile(found.acts) if is_old else _NOTHING,
+        version=found.version,
+        age_s=found.age_s,
+    )

@@ -1,0 +1,41 @@
+"""Cursors of lists: where the next page begins."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, TypeVar
+
+import orjson
+from rest_framework import serializers
+
+from apps.core.errors import FieldProblem
+from apps.web.rest.errors import Refusal
+
+Position = TypeVar("Position", int, list[Any])
+
+
+class CursorSerializer(serializers.Serializer[Any]):
+    cursor = serializers.CharField(max_length=200, required=False, help_text="`next` of the previous page")
+
+
+def encode_cursor(position: Any) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(position)).rstrip(b"=").decode()
+
+
+def read_cursor(given: dict[str, Any], kind: type[Position] = int) -> Position | None:  # type: ignore[assignment]
+    """Position after which the page starts; None for the first page.
+
+    A cursor encodes a position in the sort order, so that rows inserted or deleted meanwhile shift nothing.
+    """
+    text = given.get("cursor")
+    if not text:
+        return None
+    try:
+        position = orjson.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
+    except (binascii.Error, ValueError):
+        position = None
+    if isinstance(position, kind) and not isinstance(position, bool):
+        return position
+    message = "is not a cursor of this list: use its `next`"
+    raise Refusal(f"cursor {message}.", code="bad_cursor", fields=[FieldProblem("cursor", message)])

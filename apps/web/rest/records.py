@@ -1,0 +1,114 @@
+"""DRF serializers of answers, generated from the frozen dataclasses that selectors return.
+
+The field's type gives the serializer field; a text in `Annotated` becomes its description in OpenAPI. Requests keep
+hand-written serializers, because limits of input belong to the interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from enum import Enum
+from functools import cache, cached_property
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from rest_framework import serializers
+
+from apps.web.rest.shapes import UtcTimeField
+
+AnySerializer = serializers.Serializer[Any]
+AnyField = serializers.Field[Any, Any, Any, Any]
+_FIELDS: dict[Any, type[AnyField]] = {
+    str: serializers.CharField,
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    bool: serializers.BooleanField,
+    date: serializers.DateField,
+    datetime: UtcTimeField,
+    UUID: serializers.UUIDField,
+}
+_NO_NAMES: Mapping[str, str] = {}
+
+
+def record_serializer(
+    record: type,
+    *,
+    component: str = "",
+    doc: str = "",
+    only: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    renamed: Mapping[str, str] = _NO_NAMES,
+    texts: Mapping[str, str] = _NO_NAMES,
+    **declared: AnyField,
+) -> type[AnySerializer]:
+    """A serializer class with one field for each field of the record, in the same order.
+
+    Args:
+        component: name of the OpenAPI component; by default that of the record.
+        doc: description of the component.
+        only: names of the answer's fields in order, in place of all fields of the record. A name may be a property.
+        exclude: fields of the record that are not sent.
+        renamed: names of the answer to attributes of the record, which may be properties or dotted paths.
+        texts: descriptions by name, in place of those in `Annotated`.
+        declared: fields that differ from the type; those that the record lacks come last.
+    """
+    answer_names = {attribute: each for each, attribute in renamed.items()}
+    names = list(only) or [
+        answer_names.get(each.name, each.name) for each in fields(record) if each.name not in exclude
+    ]
+    members: dict[str, AnyField] = {}
+    for each in [*names, *(extra for extra in declared if extra not in names)]:
+        member = declared.get(each) or _generated(record, each, renamed.get(each, each), texts)
+        vars(member)["_creation_counter"] = len(members)  # order of the fields in the answer
+        members[each] = member
+    return type(
+        f"{component or record.__name__}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members}
+    )
+
+
+@cache
+def serializer_of(record: type) -> type[AnySerializer]:
+    """The serializer of all fields of a record; always the same class, so that OpenAPI has one component for it."""
+    return record_serializer(record)
+
+
+def _generated(record: type, name: str, attribute: str, texts: Mapping[str, str]) -> AnyField:
+    more: dict[str, Any] = {} if attribute == name else {"source": attribute}
+    if name in texts:
+        more["help_text"] = texts[name]
+    return _field(_hint(record, attribute), **more)
+
+
+def _hint(record: type, path: str) -> Any:
+    """Type of an attribute: a field, a property with a return annotation, or a dotted path of them."""
+    name, _, rest = path.partition(".")
+    hint: Any = get_type_hints(record, include_extras=True).get(name)
+    if hint is None:
+        found = getattr(record, name)
+        getter = found.func if isinstance(found, cached_property) else found.fget
+        hint = get_type_hints(getter, include_extras=True)["return"]
+    return _hint(hint, rest) if rest else hint
+
+
+def _field(hint: Any, **more: Any) -> AnyField:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _field(args[0], **{"help_text": args[1], **more})
+    if origin in (Union, UnionType) and NoneType in args:
+        (inner,) = (each for each in args if each is not NoneType)
+        return _field(inner, **more, allow_null=True)
+    if origin is Literal:
+        return serializers.ChoiceField(args, **more)
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        if isinstance(args[0], type) and is_dataclass(args[0]):
+            return serializer_of(args[0])(many=True, **more)
+        return serializers.ListField(child=_field(args[0]), **more)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return serializers.DictField(**more) if args[1] is Any else serializers.DictField(child=_field(args[1]), **more)
+    kinds = args if origin in (Union, UnionType) else (hint,)
+    if all(isinstance(kind, type) and issubclass(kind, Enum) for kind in kinds):
+        return serializers.ChoiceField([each.value for kind in kinds for each in kind], **more)
+    return _FIELDS[hint](**more) if hint in _FIELDS else serializer_of(hint)(**more)

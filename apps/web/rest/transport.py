@@ -1,0 +1,137 @@
+"""Middleware and throttle for all requests: Host, TRACE, caching, write rates, and the byte-order mark of CSV."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.exception import response_for_exception
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponsePermanentRedirect,
+    StreamingHttpResponse,
+)
+from django.middleware.security import SecurityMiddleware
+from django.utils.cache import patch_vary_headers
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+from rest_framework.throttling import SimpleRateThrottle
+
+from apps.web.rest import errors
+from apps.web.rest.requests import is_local
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+
+_PROBES = ("/healthz", "/readyz")  # probes use the address of the container
+_SCRAPE = "/metrics"
+_PRIVATE = "private, no-store"
+_ALLOWED = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"  # each route allows some of them
+_VARY = "Authorization, Cookie"
+
+
+class TransportMiddleware:
+    """Checks the Host header, rejects TRACE, and sets caching headers, for all answers including static files."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self._refuse(request) or self.get_response(request)
+        if response.status_code == 304:
+            del response["Content-Type"]
+        forbid_caching(response)
+        return response
+
+    def _refuse(self, request: HttpRequest) -> HttpResponseBase | None:
+        if request.method == "TRACE":  # its answer would repeat cookies and tokens
+            return errors.problem(
+                request, 405, "method_not_allowed", "TRACE is not served.", headers={"Allow": _ALLOWED}
+            )
+        if not asks_for_state(request):
+            try:
+                request.get_host()
+            except DisallowedHost as error:
+                return response_for_exception(request, error)
+        return None
+
+
+def asks_for_state(request: HttpRequest) -> bool:
+    """Whether a probe or a scrape from this machine asks, by plain HTTP and any name."""
+    path = request.path_info
+    return path in _PROBES or (path == _SCRAPE and is_local(request))
+
+
+class HttpsMiddleware(SecurityMiddleware):
+    """Leads to https, but for probes and local scrapes: they don't follow it, and have no certificate to check."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        return None if asks_for_state(request) else super().process_request(request)
+
+
+def forbid_caching(response: HttpResponseBase) -> None:
+    """Forbid caching of a response unless it is marked as public."""
+    if "public" in response.get("Cache-Control", ""):
+        return
+    response["Cache-Control"] = _PRIVATE
+    if response.get("Vary") != _VARY:
+        patch_vary_headers(response, ("Authorization", "Cookie"))
+
+
+READS = "reads"  # throttle scope of POST routes that only read
+
+
+class WriteThrottle(SimpleRateThrottle):
+    """Limits the rate of writes of each user, over all tokens. Views may set another scope; usage has a higher rate."""
+
+    scope = "writes"
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        scope = getattr(view, "throttle_scope", self.scope)
+        if request.method in SAFE_METHODS or scope == READS:
+            return True
+        self.scope = scope
+        self.rate = self.get_rate()
+        self.num_requests, self.duration = self.parse_rate(self.rate)
+        return super().allow_request(request, view)
+
+    def get_cache_key(self, request: Request, view: APIView) -> str:
+        return self.cache_format % {"scope": self.scope, "ident": request.user.pk}
+
+
+PARAMETER = "bom"
+PARAMETER_SCHEMA = {
+    "in": "query",
+    "name": PARAMETER,
+    "schema": {"type": "string", "enum": ["1"]},
+    "description": "1: CSV starts with a byte-order mark, for Excel on Windows",
+}
+
+
+class ByteOrderMarkMiddleware:
+    """Handles `bom=1` for all CSV answers of pages and REST; views do not see the parameter."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        is_asked = "bom=" in request.META["QUERY_STRING"] and request.GET.getlist(PARAMETER) == ["1"]
+        if not is_asked or request.method not in ("GET", "HEAD"):
+            return self.get_response(request)
+        given = request.GET.copy()
+        del given[PARAMETER]
+        request.GET = given  # type: ignore[assignment]  # a QueryDict that may change
+        response = self.get_response(request)
+        if response.get("Content-Type", "").startswith("text/csv"):
+            if isinstance(response, StreamingHttpResponse):
+                response.streaming_content = chain([BOM_UTF8], iter(response))
+            elif isinstance(response, HttpResponse) and response.content:
+                response.content = BOM_UTF8 + response.content
+            if "Content-Length" in response and isinstance(response, HttpResponse):
+                response["Content-Length"] = str(len(response.content))
+        return response

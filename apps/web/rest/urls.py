@@ -1,0 +1,17 @@
+"""Routes of REST that belong to no feature: the schema, removed routes, and unknown addresses."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_not_required
+from django.urls import path, re_path
+from django.views.decorators.csrf import csrf_exempt
+
+from apps.web.rest import errors, removed
+from apps.web.rest import schema as schema_view
+
+urlpatterns = [
+    path("schema", schema_view.schema, name="schema"),
+    re_path(r"^docs/?$", schema_view.docs, name="docs"),
+    *removed.urlpatterns,
+    re_path(r"^.*$", csrf_exempt(login_not_required(errors.not_found)), name="unmatched"),
+]

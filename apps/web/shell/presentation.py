@@ -1,0 +1,268 @@
+"""Formats shares, balances, amounts, durations and instants as text for all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Literal
+
+from django.conf import settings
+from django.utils import formats, timezone
+from django.utils.functional import Promise
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.policies.models import ChangeSet
+from apps.priorities.metering import CORE_S, unit_of_usage
+from apps.priorities.sentences.numbers import MINUS as MINUS
+from apps.priorities.sentences.numbers import NBSP as NBSP
+from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
+from apps.priorities.sentences.numbers import as_typed as as_typed
+from apps.priorities.sentences.numbers import compare_shares as compare_shares
+from apps.priorities.sentences.numbers import count as count
+from apps.priorities.sentences.numbers import decimals_of_column as decimals_of_column
+from apps.priorities.sentences.numbers import factor as factor
+from apps.priorities.sentences.numbers import number as number
+from apps.priorities.sentences.numbers import percent as percent
+from apps.priorities.sentences.numbers import points as points
+from apps.priorities.sentences.numbers import points_phrase as points_phrase
+from apps.priorities.sentences.numbers import signed as signed
+from apps.priorities.sentences.numbers import unit_of_metric
+from apps.web.marks.bars import USUAL_TOLERANCE, State, Tolerance
+from apps.web.shell import field_labels
+
+_TITLE_WIDTH = 80  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedText:
+    """One sentence with its key; several are joined with their keys."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusBadge:
+    """A condition as a badge: CSS class, icon, word and key."""
+
+    css: str
+    icon: str
+    word: str | Promise
+    key: str
+
+
+def joined(sentences: Iterable[KeyedText]) -> KeyedText:
+    found = [each for each in sentences if each]
+    return KeyedText(" ".join(each.key for each in found), " ".join(each.text for each in found))
+
+
+def first_line(text: str) -> str:
+    """First line of a reason, shortened to a title."""
+    return Truncator(text.strip().partition("\n")[0]).chars(_TITLE_WIDTH)
+
+
+def title_of(change_set: ChangeSet) -> str:
+    """Title of a draft or change set: the first line of its reason, or its number."""
+    if title := first_line(change_set.reason):
+        return title
+    text = _("Draft %(n)s") if change_set.state == ChangeSet.State.DRAFT else _("Change set %(n)s")
+    return text % {"n": change_set.pk}
+
+
+SECONDS_PER_HOUR = 3600.0
+
+
+def hour_unit(metric: Mapping[str, Any]) -> str:
+    """Unit of an hour of usage in a policy's metric: core-h, billing-hours."""
+    return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
+
+
+def change(before: float, after: float) -> str:
+    """Signed change of shares in points: +7.4, −3.3, ±0."""
+    difference = round((after - before) * 100, 1)
+    if difference == 0:
+        return "±0"
+    return f"{'+' if difference > 0 else MINUS}{number(abs(difference), 1)}"
+
+
+def shares(value: float | None) -> str:
+    """Stored shares as they were typed; None is *inherit*."""
+    if value is None:
+        return _("inherit")
+    return as_typed(value)
+
+
+def shares_short(value: float | None) -> str:
+    """Shares with at most six significant digits for a column; the tooltip has the exact number."""
+    if value is None or value == int(value) or abs(value) >= 1e6:
+        return shares(value)
+    return shares(float(f"{value:.6g}"))
+
+
+def core_hours(core_seconds: float | None) -> str:
+    """Core-hours without unit: 214,806; one decimal below ten; <0.1 for smaller amounts."""
+    if core_seconds is None:
+        return UNKNOWN
+    hours = core_seconds / SECONDS_PER_HOUR
+    if 0 < hours < 0.05:
+        return f"<{number(0.1, 1)}"
+    return number(hours, 1 if 0 < hours < 10 else 0)
+
+
+def cores(value: float) -> str:
+    """A number of cores: 1,024; 4; 0.5."""
+    return count(round(value)) if value >= 10 or value == int(value) else f"{value:.3g}"
+
+
+def cores_text(value: float) -> str:
+    """A number of cores with its unit: 1 core; 0.5 cores."""
+    return ngettext("%(n)s core", "%(n)s cores", 1 if value == 1 else 2) % {"n": cores(value)}
+
+
+def signed_hours(core_seconds: float) -> str:
+    """Hours of a correction with sign: −120, +0.5, 0."""
+    hours = core_hours(abs(core_seconds))
+    return hours if not core_seconds else f"{MINUS if core_seconds < 0 else '+'}{hours}"
+
+
+def age(seconds: float) -> str:
+    """Age of data: 40 s, 4 min, 9 h, 3 d."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}{NBSP}s"
+    if whole < 3600:
+        return f"{whole // 60}{NBSP}min"
+    if whole < 2 * 86400:
+        return f"{whole // 3600}{NBSP}h"
+    return f"{whole // 86400}{NBSP}d"
+
+
+def duration(seconds: float) -> str:
+    """A window or half-life in the largest unit without remainder: 7 d, 36 h, 90 s."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{count(seconds / size)}{NBSP}{unit}"
+    return f"{count(seconds)}{NBSP}s"
+
+
+def clock_time(at: datetime, now: datetime) -> str:
+    """12:04 for today, "1 Dec, 12:04" for this year, else with the year."""
+    here, today = timezone.localtime(at), timezone.localtime(now)
+    if here.date() == today.date():
+        return formats.date_format(here, "H:i")
+    if here.year == today.year:
+        return formats.date_format(here, "j M, H:i")
+    return formats.date_format(here, "j M Y, H:i")
+
+
+def day(at: datetime, now: datetime) -> str:
+    here = timezone.localtime(at)
+    return formats.date_format(here, "j M" if here.year == timezone.localtime(now).year else "j M Y")
+
+
+def calendar_day(text: str) -> str:
+    """1 Dec 2026 for an ISO date."""
+    return formats.date_format(date.fromisoformat(text), "j M Y")
+
+
+def seconds_between(earlier: datetime, later: datetime) -> float:
+    return max((later - earlier) / timedelta(seconds=1), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """State, number and word of a comparison with the target; `state` sets icon and colour."""
+
+    state: State
+    amount: str
+    word: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.amount} {self.word}".strip()
+
+    @property
+    def is_off_target(self) -> bool:
+        """Whether it shows a difference."""
+        return self.state in (State.OVER, State.UNDER)
+
+    @property
+    def icon(self) -> str:
+        return "idle" if self.state is State.NO_DATA else self.state.value
+
+
+def balance(
+    actual: float | None,
+    target: float | None,
+    *,
+    has_usage: bool = True,
+    tolerance: Tolerance = USUAL_TOLERANCE,
+    decimals: int | None = None,
+) -> Balance:
+    """Over, under or on target by the tolerance; no demand if a positive target has no usage.
+
+    decimals: of the column of shares beside it; by default what its two shares need.
+    """
+    if actual is None or target is None:
+        return Balance(State.NO_DATA, "", _("no data"))
+    if not has_usage and target > 0:
+        return Balance(State.IDLE, "", _("no demand"))
+    difference = actual - target
+    if abs(difference) <= tolerance.around(target) * (1 + 1e-9):
+        return Balance(State.ON, "", _("on target"))
+    return off_target("over" if difference > 0 else "under", actual, target, decimals=decimals)
+
+
+def off_target(
+    state: Literal["over", "under"], actual: float, target: float, *, decimals: int | None = None
+) -> Balance:
+    """Over or under, by the difference of the two shares as they are shown beside it."""
+    word = _("over") if state == "over" else _("under")
+    return Balance(State(state), compare_shares(actual, target, decimals=decimals).points, word)
+
+
+def not_shown() -> Balance:
+    """Shown instead of a hidden balance."""
+    return Balance(State.NO_DATA, "", _("not shown"))
+
+
+def why_not_shown() -> str:
+    """Why a sum is hidden from readers of sums."""
+    return ngettext(
+        "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
+        "member, none above four fifths of it.",
+        "Not shown: it would reveal single users. Group usage is shown with at least %(n)s active "
+        "members, none above four fifths of it.",
+        settings.FAIRSHARE_SMALLEST_GROUP,
+    ) % {"n": settings.FAIRSHARE_SMALLEST_GROUP}
+
+
+def field_conflict(path: str, field: str, *, base: object, theirs: object, mine: object) -> str:
+    """Sentence about a field that two users changed at the same time."""
+    written = _shares_text if field == "shares" else _value_text
+    return _("%(field)s of %(path)s: originally %(base)s, now %(theirs)s; your value is %(mine)s.") % {
+        "field": field_labels.conflicting_field(field),
+        "path": path,
+        "base": written(base),
+        "theirs": written(theirs),
+        "mine": written(mine),
+    }
+
+
+def _shares_text(value: object) -> str:
+    return shares(float(value)) if isinstance(value, int | float) else shares(None)
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return UNKNOWN if value in (None, "") else str(value)

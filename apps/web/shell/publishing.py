@@ -1,0 +1,53 @@
+"""Small changes from a form: published directly or added to the user's draft, with a message on the next page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+
+from apps.core import clock
+from apps.policies.changesets import drafts
+from apps.policies.models import Revision
+from apps.policies.publishing.direct import publish_operations
+from apps.web.shell.requests import SeeOther, actor_of
+
+
+def add_published_message(request: HttpRequest, revision: Revision, *, has_link: bool = True) -> None:
+    """Add the message that a revision was published; its CSS class names the revision.
+
+    has_link: false on the page of the change set itself.
+    """
+    text = _("Published as revision %(n)s.") % {"n": revision.number}
+    if has_link:
+        followed = reverse("dashboard:change", kwargs={"change_set": revision.change_set_id})
+        text = format_html('{} <a href="{}">{}</a>', text, followed, _("See who moves"))
+    messages.success(request, text, extra_tags=f"published-{revision.number}")
+
+
+Operations = Sequence[Mapping[str, Any]]
+
+
+def publish(request: HttpRequest, policy: str, operations: Operations, reason: str, back: str) -> HttpResponse:
+    """Publish operations, add a message and redirect. Errors of the service are raised."""
+    revision = publish_operations(
+        policy_slug=policy, operations=operations, reason=reason, at=clock.now(), actor=actor_of(request)
+    )
+    add_published_message(request, revision)
+    return SeeOther(back)
+
+
+def add_to_draft(request: HttpRequest, policy: str, operations: Operations, reason: str = "") -> HttpResponse:
+    """Add operations to the user's open draft, or to a new one with this reason, and redirect to it."""
+    at, actor = clock.now(), actor_of(request)
+    draft = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor) or drafts.open_draft(
+        policy_slug=policy, reason=reason, at=at, actor=actor
+    )
+    drafts.add_operations(id=draft.pk, version=draft.version, operations=operations, at=at, actor=actor)
+    messages.success(request, _("Added to your draft. Changes take effect only when published."))
+    return SeeOther(reverse("dashboard:draft", kwargs={"change_set": draft.pk}))

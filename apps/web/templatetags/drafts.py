@@ -1,0 +1,30 @@
+"""The menu of a policy's own drafts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from apps.core import clock
+from apps.pages.changes.drafts.views import revision_to_undo
+from apps.policies.changesets import drafts
+from apps.policies.selectors import get_policy
+from apps.web.shell import presentation
+from apps.web.shell.requests import actor_of
+
+register = template.Library()
+
+_SHOWN = 5
+
+
+@register.inclusion_tag("pages/changes/drafts/_mine.html", takes_context=True)
+def my_drafts(context: dict[str, Any], policy_slug: str) -> dict[str, Any]:
+    """{% my_drafts page.policy_slug %}: Edit button and the actor's open drafts; empty without permission to edit."""
+    actor, at = actor_of(context["request"]), clock.now()
+    policy = get_policy(slug=policy_slug, actor=actor)
+    may_edit = drafts.may_edit(policy, actor, at)
+    mine = drafts.list_drafts(policy=policy, at=at, actor=actor) if may_edit else []
+    shown = [{"draft": each, "title": presentation.title_of(each), "n": len(each.operations)} for each in mine[:_SHOWN]]
+    undoes = revision_to_undo(policy, actor.user.pk if actor.user else None, at=at) if may_edit else None
+    return {"policy_slug": policy_slug, "may_edit": may_edit, "drafts": shown, "n_drafts": len(mine), "undoes": undoes}

@@ -1,0 +1,12 @@
+"""Routes of the frame."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.web.shell import preferences
+
+urlpatterns = [
+    path("theme/", preferences.theme, name="theme"),
+]
+rest: list[object] = []

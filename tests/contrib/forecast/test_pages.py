@@ -1,0 +1,242 @@
+"""The cards that look ahead, by request: with and without scripts, refused kindly, drawn and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import html
+import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.http import QueryDict
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.contrib.forecast.figures import ForecastOptions, forecast_figure
+from apps.contrib.forecast.selectors import get_my_forecast
+from apps.contrib.forecast.views import target_line
+from apps.contrib.forecast.what_if.trial import Scenario
+from apps.core import clock
+from apps.engine.explain.recovery import Recovery
+from tests.examples import first
+from tests.pages.grid import SLUG, Grid
+from tests.pages.page import read, text_of
+from tests.sign_in import sign_in
+from tests.web.figures.schema import check_schema
+
+HTMX = {"HX-Request": "true"}
+FIGURE = "/me/priority/figures/forecast"
+
+
+@pytest.fixture
+def grid(open_grid: Grid) -> Grid:
+    cache.clear()
+    return open_grid
+
+
+@pytest.fixture
+def alice(grid: Grid, client: Client) -> Client:
+    sign_in(client, grid.alice)
+    return client
+
+
+def _named(grid: Grid, path: str = "/atlas/alice", **more: str) -> dict[str, str]:
+    return {"policy": SLUG, "entry": str(grid.uid(path)), **more}
+
+
+def test_the_page_contains_both_cards_without_scripts(alice: Client, grid: Grid) -> None:
+    page = read(alice.get(reverse("dashboard:my-priority")))
+    assert page.has("#forecast")
+    assert page.has("#what-if")
+    assert not page.has('[data-testid="what-if-outcome"]')
+    tried = read(alice.get(reverse("dashboard:my-priority"), _named(grid, core_h="5000", days="3")))
+    assert "rank_then" in tried.values("data-key", "#what-if")
+    assert tried.one("#what-if-core-h").attributes["value"] == "5000"
+
+
+@pytest.mark.parametrize(
+    ("actual", "target", "outcome", "expected"),
+    [
+        (0.2, 0.1, "not_at_this_pace", ("back_at_target", "not at this pace", "4 Dec")),
+        (0.05, 0.1, "not_at_this_pace", ("under_until", "no end", "4 Dec")),
+        (0.05, 0.1, "on_target", ("under_until", "now", "4 Dec")),
+        (None, 0.1, "not_at_this_pace", ("at_target", "not at this pace", "4 Dec")),
+    ],
+)
+def test_reaching_the_target_from_below_is_not_a_return(
+    actual: float | None, target: float, outcome: Any, expected: tuple[str, str, str]
+) -> None:
+    """More usage of an entry that is under its target ends its going first; it doesn't bring it back."""
+    at = datetime(2026, 12, 4, 12, tzinfo=UTC)
+    tried: Any = SimpleNamespace(scenario=Scenario(core_h=20_000.0), instant=lambda found: at if found.in_s else None)
+    shown: Any = SimpleNamespace(name="climate", actual=actual, target=target)
+    line = target_line(tried, shown, Recovery(outcome, None), Recovery("recovers", 86_400.0))
+    assert (line.key, line.before, line.after) == expected
+    either = target_line(
+        SimpleNamespace(**{**vars(tried), "scenario": Scenario(target=0.4)}),  # type: ignore[arg-type]
+        shown,
+        Recovery(outcome, None),
+        Recovery("recovers", 86_400.0),
+    )
+    assert either.key == "at_target"
+
+
+def test_fragments_answer_htmx_and_redirect_when_opened(alice: Client, grid: Grid) -> None:
+    for name in ("my-forecast", "my-what-if"):
+        alone = alice.get(reverse(f"dashboard:{name}"), _named(grid), headers=HTMX)
+        assert alone.status_code == 200
+        assert alone["Cache-Control"] == "private, no-store"
+        assert "<html" not in alone.content.decode()
+        opened = alice.get(reverse(f"dashboard:{name}"), _named(grid))
+        assert (opened.status_code, opened["Location"]) == (303, reverse("dashboard:my-priority"))
+
+
+def test_another_level_is_drawn_on_request(alice: Client, grid: Grid) -> None:
+    for path in ("/atlas", "/atlas/alice"):
+        figure = _figure(alice, grid, forecast_level=str(grid.uid(path)))
+        assert figure["note"].split(",")[0] == path.rpartition("/")[2]
+        (chosen,) = [one["key"] for one in figure["controls"][0]["choices"] if one["is_chosen"]]
+        assert chosen == f"level-{grid.uid(path)}"
+    for level in (str(grid.uid("/biomed")), "x"):
+        refused = alice.get(FIGURE, _named(grid, forecast_level=level), headers={"Accept": "application/json"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+
+
+def test_another_pace_is_kept_in_the_address(alice: Client, grid: Grid) -> None:
+    at = {"HX-Current-URL": "http://testserver/me/priority/?rank_days=90&share=5"}
+    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20"), headers={**HTMX, **at})
+    pushed = QueryDict(answer["HX-Push-Url"].partition("?")[2])
+    assert (pushed["rank_days"], pushed["share"]) == ("90", "20")
+    assert answer.context["figures"]["forecast"].query == pushed.urlencode()
+
+
+def _figure(client: Client, grid: Grid, **more: str) -> Any:
+    return client.get(FIGURE, _named(grid, **more)).json()
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits"),
+    first(
+        2,
+        [
+            ({"core_h": "-1"}, ["0", "1,000,000,000"]),
+            ({"core_h": "1e300"}, ["0", "1,000,000,000"]),
+            ({"core_h": "NaN"}, ["0", "1,000,000,000"]),
+            ({"days": "10000"}, ["1", "365"]),
+            ({"load": "lots"}, ["0", "1000"]),
+            ({"target": "-4"}, ["0", "100"]),
+        ],
+    ),
+)
+def test_impossible_scenarios_are_reported_at_their_field(
+    alice: Client, grid: Grid, asked: dict[str, str], limits: list[str]
+) -> None:
+    answer = alice.get(reverse("dashboard:my-what-if"), _named(grid, **asked), headers=HTMX)
+    (field,) = read(answer, 422).all('[aria-invalid="true"]')
+    assert {field.attributes["name"]: field.attributes["value"]} == asked
+    assert re.findall(r"\d[\d,]*", read(answer, 422).text(f"#{field.attributes['aria-describedby']}")) == limits
+    assert alice.get(reverse("dashboard:my-priority"), _named(grid, **asked)).status_code == 200
+
+
+def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> None:
+    for share in ("101", "-1", "nan", "x"):
+        answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX)
+        field = read(answer, 422).one("#forecast-share")
+        assert (field.attributes["aria-invalid"], field.attributes["value"]) == ("true", share)
+        assert re.findall(r"\d+", read(answer, 422).text("#forecast-share-hint.err")) == ["0", "100"]
+    good = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="12,5 %"), headers=HTMX)
+    assert not read(good).has('[aria-invalid="true"]')
+
+
+def test_what_if_starts_from_the_shown_rank(closed: Grid, client: Client) -> None:
+    """Only assumed values are rounded for readers who don't see all users."""
+    sign_in(client, closed.alice)
+    page = client.get(reverse("dashboard:my-priority"), _named(closed, core_h="10"))
+    lines = {line.key: (line.before, line.after) for line in page.context["what_if"].lines}
+    assert lines["rank_now"][0] == str(page.context["story"].mine.rank)
+    assert not lines["rank_then"][0].isdigit()
+
+
+@pytest.mark.parametrize(("share", "words"), [("0.5", "0.5"), ("99", "99.0")])
+def test_a_scenario_is_labelled_and_can_be_reset(alice: Client, grid: Grid, share: str, words: str) -> None:
+    usual, supposed = _figure(alice, grid)["sentence"], _figure(alice, grid, share=share)["sentence"]
+    assert words in supposed
+    page = read(alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX))
+    assert len(page.items("scenario")) == 1
+    back = page.one("#forecast-reset").attributes["href"] or ""
+    answer = alice.get(reverse("dashboard:my-priority") + back.partition("#")[0])
+    assert not read(answer).has('[data-testid="scenario"]')
+    assert usual in html.unescape(answer.content.decode())
+
+
+def test_the_csv_of_the_curve_has_past_present_and_future(alice: Client, grid: Grid) -> None:
+    answer: Any = alice.get(f"{FIGURE}.csv", _named(grid))
+    rows = list(csv.DictReader(b"".join(answer.streaming_content).decode().splitlines()))
+    assert list(rows[0]) == ["at", "so_far", "likely", "quartile_low", "quartile_high", "least", "most", "target"]
+    ahead = [row for row in rows if row["most"]]
+    assert len(ahead) >= 7
+    assert all(float(row["least"]) <= float(row["likely"]) <= float(row["most"]) for row in ahead)
+    drawn = _figure(alice, grid)["data"]
+    likely = next(trace for trace in drawn if trace.get("line", {}).get("dash") == "5px,3px")
+    assert [one for one in likely["y"] if one is not None][1:] == pytest.approx(
+        [float(row["likely"]) * 100 for row in ahead], abs=0.001
+    )
+
+
+def test_entries_of_others_and_unknown_ones_have_no_cards(alice: Client, grid: Grid) -> None:
+    other = alice.get(reverse("dashboard:my-forecast"), _named(grid, "/biomed/carol"), headers=HTMX)
+    assert (other.status_code, other.content.strip()) == (200, b"")
+    assert alice.get(FIGURE, _named(grid, "/biomed/carol")).status_code == 404
+    for entry in ("x", ""):
+        refused: Any = alice.get(reverse("dashboard:my-what-if"), {"policy": SLUG, "entry": entry}, headers=HTMX)
+        assert (refused.status_code, refused.context["refusal"].code) == (404, "not_found"), entry
+    unknown = {"policy": SLUG, "entry": "00000000-0000-0000-0000-000000000000"}
+    answer = alice.get(reverse("dashboard:my-what-if"), unknown, headers=HTMX)
+    assert (answer.status_code, answer.content.strip()) == (200, b"")
+
+
+def test_siblings_are_never_named(alice: Client, grid: Grid) -> None:
+    for name in ("my-forecast", "my-what-if"):
+        text = alice.get(reverse(f"dashboard:{name}"), _named(grid, core_h="10"), headers=HTMX).content.decode()
+        assert "bob" not in text
+        assert "carol" not in text
+
+
+def test_a_user_without_an_account_sees_no_cards(grid: Grid, client: Client) -> None:
+    sign_in(client, User.objects.create_user("guest"))
+    assert 'id="forecast"' not in client.get(reverse("dashboard:my-priority")).content.decode()
+
+
+def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: Client, grid: Grid) -> None:
+    actor = Actor(user=grid.alice, via="session")
+    found = get_my_forecast(policy_slug=SLUG, entry_uid=grid.uid("/atlas/alice"), at=clock.now(), actor=actor)
+    assert found is not None
+    figure = forecast_figure(found, ForecastOptions(), QueryDict())
+    check_schema(figure)
+    filled = [at for at, trace in enumerate(figure.traces) if trace.get("fill") == "tonexty"]
+    tolerance, whole, half = [(figure.traces[at]["y"], figure.traces[at - 1]["y"]) for at in filled]
+    shown = found.shown
+    assert shown is not None
+    assert tolerance[0][0] <= (shown.target or 0.0) * 100 <= tolerance[1][0]
+    for outer, inner, upper, top in zip(whole[0], half[0], half[1], whole[1], strict=True):
+        assert outer <= inner <= upper <= top
+    read = [trace for trace in figure.traces if trace.get("meta", {}).get("read")]
+    assert len({tuple(trace["x"]) for trace in read}) == 1, "keys go from one curve to the other"
+    assert all(len(trace["customdata"]) == len(trace["x"]) for trace in read)
+
+
+def test_examples_fill_the_form_and_are_calculated(closed: Grid, client: Client) -> None:
+    alice = sign_in(client, closed.alice)
+    page = read(alice.get(reverse("dashboard:my-priority")))
+    examples = page.all("#what-if .presets a")
+    assert [text_of(each) for each in examples] == ["I pause for a week", "I use 1,000 core-h", "atlas halves its load"]
+    for link, field, value in zip(examples, ("core-h", "core-h", "load"), ("0", "1000", "50"), strict=True):
+        tried = read(alice.get(str(link.attributes["href"]).partition("#")[0]))
+        assert tried.one(f"#what-if-{field}").attributes["value"] == value
+        assert "rank_then" in tried.values("data-key", "#what-if")
+        assert [text_of(each) for each in tried.all("#what-if .presets a[aria-current]")] == [text_of(link)]

@@ -1,0 +1,121 @@
+"""Pages of schedulers: connected by a form, state in words, paused, reset, removed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.cli.stack.paths import REPOSITORY
+from apps.contrib.schedulers.models import Scheduler
+from tests.contrib.schedulers.reports import instant, report
+from tests.instants import AT
+from tests.pages.page import Page, read
+from tests.rest_site import Caller
+from tests.sign_in import sign_in
+from tests.small_site import Site
+
+pytestmark = pytest.mark.django_db
+FORM = {
+    "name": "c2", "policy": "grid", "kind": "slurm", "reach": "agent", "namespace": "a", "mode": "shadow",
+    "canary_partition": "", "knob": "sitefactor", "weight": "100000", "step": "100", "subtree": "/",
+    "partitions": "a, b", "every_s": "30", "snapshot_age_s": "900", "unmapped_percent": "20",
+    "changed_percent": "50", "calls_per_s": "20",
+}  # fmt: skip
+
+
+@pytest.fixture
+def admin(connected: Site, client: Client) -> Client:
+    sign_in(client, connected.admin)
+    return client
+
+
+def _page(client: Client, path: str) -> Page:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.content
+    return read(answer)
+
+
+def test_a_scheduler_is_connected_by_the_form(admin: Client) -> None:
+    assert _page(admin, "/schedulers/new/").each("#id_weight", "value") == ["100000"]
+    answer = admin.post("/schedulers/new/", FORM)
+    assert (answer.status_code, answer["Location"]) == (303, "/schedulers/c2/")
+    made = Scheduler.objects.get(name="c2")
+    assert (made.mode, made.partitions, made.namespace) == ("shadow", ["a", "b"], "a")
+    wrong = admin.post("/schedulers/new/", {**FORM, "name": "c3", "step": "9999999", "subtree": "/x"})
+    assert read(wrong, 422).each(".err", "id") == ["id_subtree_error"]
+
+
+def test_settings_that_another_person_changed_are_not_overwritten(admin: Client) -> None:
+    (tag,) = _page(admin, "/schedulers/c1/settings/").each("input[name=tag]", "value")
+    changed = {**FORM, "partitions": "", "tag": tag, "step": "7"}
+    assert admin.post("/schedulers/c1/settings/", changed).status_code == 303
+    assert admin.post("/schedulers/c1/settings/", {**changed, "step": "8"}).status_code == 412
+    assert Scheduler.objects.get(name="c1").step == 7
+
+
+@pytest.mark.parametrize(
+    ("passes", "key"),
+    [
+        ([], "new"),
+        ([{}], "running"),
+        ([{"frozen": {"code": "snapshot_too_old", "detail": "2000 s"}}], "frozen"),
+        ([{"jobs": {**report()["jobs"], "failed": 2}}], "failing"),
+    ],
+)
+def test_the_state_is_shown_as_text(admin: Client, agent: Caller, passes: list[dict[str, Any]], key: str) -> None:
+    for each in passes:
+        assert agent.post("schedulers/c1/passes", report(**each)).status_code == 200
+    assert _page(admin, "/schedulers/").each(".badge[data-key]", "data-key") == [key]
+    assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == [key]
+
+
+def test_an_agent_is_silent_after_three_intervals(
+    admin: Client, agent: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.post("schedulers/c1/passes", report())
+    for after_s, key in ((90, "running"), (91, "silent")):
+        monkeypatch.setenv("FAIRSHARE_CLOCK", (AT + timedelta(seconds=after_s)).isoformat())
+        assert _page(admin, "/schedulers/").each(".badge[data-key]", "data-key") == [key]
+
+
+def test_a_scheduler_is_paused_resumed_and_reset(admin: Client, agent: Caller) -> None:
+    agent.post("schedulers/c1/passes", report())
+    for to, key, revision in (("pause", "paused", 2), ("resume", "running", 3), ("reset-values", "resetting", 4)):
+        assert admin.post("/schedulers/c1/switch/", {"to": to}).status_code == 303
+        assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == [key]
+        assert Scheduler.objects.get(name="c1").revision == revision
+    later = instant(AT - timedelta(seconds=1))
+    agent.post("schedulers/c1/passes", report(orders_revision=4, started_at=later, ended_at=later))
+    assert _page(admin, "/schedulers/c1/").each("h1 .badge", "data-key") == ["reset"]
+
+
+def test_checks_show_the_line_to_change_and_the_unit_names_the_scheduler(admin: Client, agent: Caller) -> None:
+    check = {"code": "double_counting", "severity": "error", "found": "Weight=1", "remedy": "Set 0<b>"}
+    agent.post("schedulers/c1/passes", report(checks=[check]))
+    page = _page(admin, "/schedulers/c1/")
+    assert page.texts("[data-testid=check] code") == ["Set 0<b>"]
+    (unit,) = page.texts("pre[aria-label=Unit]")
+    example = (REPOSITORY / "docs/examples/slurm/fairshare-agent.service").read_text()
+    own = example.replace("https://fairshare.example.org", "http://testserver").replace("head", "c1")
+    assert unit.split() == own.split(), "the unit of the documentation, hardened and without root"
+    assert len(page.all("[data-testid=pass]")) == 1
+
+
+def test_a_scheduler_is_removed_with_a_reason(admin: Client) -> None:
+    (tag,) = _page(admin, "/schedulers/c1/remove/").each("input[name=tag]", "value")
+    assert admin.post("/schedulers/c1/remove/", {"tag": tag, "reason": " "}).status_code == 422
+    assert admin.post("/schedulers/c1/remove/", {"tag": tag, "reason": "moved"}).status_code == 303
+    assert not Scheduler.objects.exists()
+
+
+def test_a_freeze_that_a_resume_ends_has_its_button(admin: Client, agent: Caller) -> None:
+    for code, wanted in (
+        ("order_lost", ["resume", "pause", "reset-values"]),
+        ("snapshot_too_old", ["pause", "reset-values"]),
+    ):
+        agent.post("schedulers/c1/passes", report(frozen={"code": code, "detail": "why"}))
+        page = read(admin.get("/schedulers/c1/"))
+        assert page.each("button[name=to]", "value") == wanted

@@ -1,0 +1,264 @@
+"""Operators and resolution of one policy: the check of its tree, its figures, and what is shown to whom."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.core.errors import Invalid, NotFound
+from apps.engine.analysis import density, job_size
+from apps.engine.operators import get_operator
+from apps.pages.algorithm.operators import figures
+from apps.pages.algorithm.operators.figures import SEVEN
+from apps.pages.algorithm.operators.records import FigureQuery, columns_of, read_query
+from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
+from apps.pages.changes.review.evidence import get_review_page
+from apps.policies.changesets.checks import Check
+from apps.policies.records import NewChangeSet
+from apps.policies.services import make_change_set
+from apps.priorities.serving import store
+from tests.instants import AT
+from tests.oracles import analysis as oracles_analysis
+from tests.pages.grid import SLUG, Grid
+
+
+def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:
+    """A FigureTable; which record its rows are the test knows."""
+    return get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(**query), actor=actor)
+
+
+def exact_losses(operator: str, resolution: int, shares: dict[str, Fraction] | None = None) -> dict[str, int]:
+    """Recounted from the snapshot's totals in fractions, with other shares of some entries."""
+    snapshot = store.newest(SLUG)
+    tree = snapshot.tree
+    given = [(shares or {}).get(tree.path(i), Fraction(x)) for i, x in enumerate(tree.shares.tolist())]
+    vectors = oracles_analysis.exact_vectors(
+        tree.parent.tolist(),
+        given,
+        [Fraction(x) for x in snapshot.values.usage.tolist()],
+        operator,
+    )
+    leaves = np.flatnonzero(tree.engine_tree().is_ranked).tolist()
+    return oracles_analysis.rounding_losses([vectors[leaf] for leaf in leaves], resolution)
+
+
+@pytest.mark.parametrize("operator", ["relative", "absolute", "relative-2"])
+def test_the_check_agrees_with_exact_fractions(open_grid: Grid, operator: str) -> None:
+    for resolution in (2, 4, 10, 100, 10_000):
+        query = FigureQuery(operator=operator, resolution=resolution)
+        found = check_tree(policy_slug=SLUG, query=query, actor=COMMAND)
+        assert {name: getattr(found, name) for name in exact_losses(operator, resolution)} == exact_losses(
+            operator, resolution
+        )
+        assert (found.operator, found.resolution, found.n_leaves) == (operator, resolution, 6)
+        assert found.is_current is ((operator, resolution) == ("relative", 10_000))
+
+
+def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> None:
+    for name, made in FIGURES.items():
+        found = figure(name)
+        assert found.rows, name
+        assert {type(row) for row in found.rows} == {made.record}, name
+        assert found.sentence.endswith("."), name
+        assert "%" not in found.sentence.replace("\u00a0%", ""), f"{name}: {found.sentence}"
+        assert [column.name for column in found.columns if not column.text] == []
+        assert set(found.json()["rows"][0]) == {column.name for column in columns_of(made.record)}
+        if found.layout is not None:
+            known = {column.name for column in found.columns}
+            assert {found.layout.rows, found.layout.columns, found.layout.cells} <= known
+
+
+@pytest.mark.parametrize("target", [0.1, 0.5])
+def test_figures_10_to_13_show_the_numbers_of_the_analysis(open_grid: Grid, target: float) -> None:
+    for name in SEVEN:
+        operator = get_operator(name)
+        rows = [row for row in figure("local-density", target=target).rows if row.operator == name]
+        assert [row.density for row in rows] == density.local_density(operator, target, 8).tolist()
+        curve = [row for row in figure("profiles", target=target).rows if row.operator == name]
+        actual = np.array([row.actual for row in curve])
+        assert [row.priority for row in curve] == operator(np.full_like(actual, target), actual).tolist()
+
+
+def test_figure_8_shows_the_numbers_of_the_analysis(open_grid: Grid) -> None:
+    rows = figure("input-density").rows
+    for name in SEVEN:
+        found = [row.density for row in rows if row.operator == name]
+        assert found == density.input_density(get_operator(name), 8).tolist()
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [pytest.param(each.name, marks=pytest.mark.deep if each.name != "typical" else ()) for each in job_size.READINGS],
+)
+def test_figure_17_shows_the_cells_of_the_analysis(open_grid: Grid, reading: str) -> None:
+    named = next(each for each in job_size.READINGS if each.name == reading)
+    expected = {(cell.operator, cell.column): (cell.bits, cell.published) for cell in job_size.cells(named.reading)}
+    rows = figure("bits", reading=reading).rows
+    assert {(row.operator, row.region): (row.bits, row.published) for row in rows} == expected
+
+
+def test_figures_14_to_16_order_the_operators_as_the_analysis_does(open_grid: Grid) -> None:
+    rows = figure("job-size").rows
+    for region in job_size.REGIONS:
+        here = {row.operator: row.job_h for row in rows if row.region == region and row.bits == 10}
+        order = sorted(here, key=lambda name: here[name] or np.inf)
+        operators = [get_operator(name) for name in SEVEN]
+        assert order == job_size.best_first(operators, region, job_size.TYPICAL)
+        for operator in operators:
+            fraction = job_size.job_fraction(
+                operator, bits=10, region=job_size.REGIONS[region], reading=job_size.TYPICAL
+            )
+            assert here[operator.name] == (None if fraction is None else fraction * job_size.POOL_H)
+
+
+def test_figure_17_follows_the_nodes_the_window_and_the_job(open_grid: Grid) -> None:
+    few = figure("bits", nodes=60, job_h=2_000).rows
+    same = figure("bits", nodes=600, job_h=20_000).rows
+    assert [row.bits for row in few] == [row.bits for row in same]
+    paper = figure("bits").rows
+    assert all((a.bits or 99) <= (b.bits or 99) for a, b in zip(few, paper, strict=True))
+
+
+def test_figure_6_and_9_are_components_and_densities(open_grid: Grid) -> None:
+    for row in figure("steps").rows:
+        assert (
+            row.priority <= float(get_operator(row.operator)(np.array([row.target]), np.array([row.actual]))[0]) + 1e-9
+        )
+    found = figure("aggregation", operator="absolute").rows
+    by_target: dict[float, list[float]] = {}
+    for row in found:
+        by_target.setdefault(row.target, []).append(row.density)
+    assert len(by_target) == 11
+    for target, densities in by_target.items():
+        assert densities == density.local_density(get_operator("absolute"), target, 8).tolist()
+
+
+@pytest.mark.parametrize(("operator", "share"), [("relative", "12.5"), ("absolute", "21.9")])
+def test_figure_6_says_the_same_as_figure_8_about_all_pairs(open_grid: Grid, operator: str, share: str) -> None:
+    densities = [row.density for row in figure("input-density", operator=operator).rows if row.operator == operator]
+    assert f"{max(densities) * 100:.1f}" == share
+    assert f"{share}\xa0% of all pairs" in figure("steps", operator=operator).sentence
+
+
+def test_exponents_equal_those_of_the_algorithm_and_are_on_the_curve(open_grid: Grid) -> None:
+    rows = figure("exponent").rows
+    points = [row for row in rows if row.entry]
+    assert {row.entry for row in points} >= {"/atlas/alice", "/biomed/carol"}
+    for row in points:
+        bent = 1 / (1 + (5 * np.log(row.parent_ratio)) ** 2)
+        same_side = (row.parent_ratio - 1) * (row.local_ratio - 1) >= 0
+        assert row.k == pytest.approx(1.0 if same_side else bent)
+        assert row.effective_ratio == pytest.approx(row.parent_ratio * row.local_ratio**row.k)
+    one = figure("exponent", entry="/atlas/alice").rows
+    assert [row.entry for row in one if row.entry] == ["/atlas/alice"]
+    with pytest.raises(NotFound):
+        figure("exponent", entry="/atlas/nobody")
+
+
+def test_a_user_who_sees_one_path_gets_numbers_of_that_path_only(closed_grid: Grid) -> None:
+    alice = Actor(user=closed_grid.alice, via="page")
+    assert [row.entry for row in figure("leaf-jobs", alice).rows] == ["/atlas/alice"]
+    page = get_operators_page(policy_slug=SLUG, query=FigureQuery(), actor=alice)
+    assert (page.check.n_leaves, page.check.n_misplaced, page.check.n_pairs) == (1, 0, 0)
+    assert [one.name for one in page.targets] == ["atlas"]
+    assert {row.n_leaves for row in figure("resolution", alice).rows} == {1}
+    assert {row.entry for row in figure("exponent", alice).rows if row.entry} == {"/atlas/alice"}
+    with pytest.raises(NotFound):
+        figure("exponent", alice, entry="/biomed/carol")
+
+
+def test_without_usage_only_the_figures_of_the_paper_are_shown(unused_grid: Grid) -> None:
+    found = check_tree(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND)
+    assert (found.as_of, found.n_leaves) == (None, 0)
+    assert figure("resolution").rows == figure("leaf-jobs").rows == ()
+    assert figure("profiles").rows
+
+
+def test_every_operator_is_a_choice_with_one_sentence() -> None:
+    choices = {choice.name: choice for choice in choices_for({"name": "aequus", "operator": "relative-7"})}
+    assert {*SEVEN, "relative-7"} <= set(choices)
+    assert [name for name, choice in choices.items() if not choice.sentence] == []
+    assert [name for name, choice in choices.items() if choice.is_current] == ["relative-7"]
+    apart = [name for name, choice in choices.items() if not choice.orders_like_relative]
+    assert sorted(apart) == ["absolute", "combined"]
+    # A claim about another scheduler names its source; the manuals of LSF and Maui contradict the paper.
+    for name, scheduler in (("absolute", "The manuals of Maui and Moab"), ("relative", "The manual of LSF")):
+        assert scheduler in choices[name].schedulers
+        assert "The paper (section 6)" in choices[name].schedulers
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("target", "1.5"),
+        ("target", "nan"),
+        ("bits", "9"),
+        ("bits", "3.5"),
+        ("nodes", "0"),
+        ("job_h", "1e99"),
+        ("window_days", "-1"),
+        ("operator", "cosine"),
+        ("reading", "mine"),
+        ("resolution", "1"),
+        ("k", "x" * 99),
+        ("entry", "/" + "a" * 5000),
+        ("nodes", "٣"),
+    ],
+)
+def test_unsupported_figure_parameters_are_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_query({name: text})
+    assert [problem.where for problem in refused.value.fields] == [name]
+
+
+def test_a_query_accepts_numbers_as_typed() -> None:
+    assert read_query({"target": "0,25", "nodes": "1 200", "bits": " 4 ", "job_h": ""}) == FigureQuery(
+        target=0.25, nodes=1200, bits=4
+    )
+    with pytest.raises(NotFound, match="profiles"):
+        get_figure(policy_slug=SLUG, figure="pie", query=FigureQuery(), actor=COMMAND)
+
+
+def checks(actor: Actor, *operations: dict[str, Any]) -> dict[str, Check]:
+    made = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="try"), at=AT, actor=actor)
+    return {check.code: check for check in get_review_page(id=made.pk, actor=actor, at=AT).checks}
+
+
+def test_a_review_warns_where_rounding_misplaces_more_leaves_than_before(open_grid: Grid) -> None:
+    eva = Actor(user=open_grid.admin, via="page")
+    coarse = {"op": "set_policy", "settings": {"algorithm": {"operator": "absolute", "resolution": 2}}}
+    found = check_tree(policy_slug=SLUG, query=FigureQuery(operator="absolute", resolution=2), actor=COMMAND)
+    check = checks(eva, coarse)["resolution"]
+    assert (check.state, f"{found.n_misplaced} of {found.n_leaves}" in check.title) == ("warn", True)
+    assert f"2^{found.same_ranks_bits}" in check.remedy
+    fine = {"op": "set_policy", "settings": {"algorithm": {"operator": "absolute", "resolution": 2**20}}}
+    assert checks(eva, fine)["resolution"].state == "ok"
+    same = {"op": "set_shares", "entry": "/atlas/alice", "shares": 3}
+    assert checks(eva, same)["resolution"].state == "ok"
+    unrounded = {"op": "set_policy", "settings": {"algorithm": {"name": "gridwide"}}}
+    assert "resolution" not in checks(eva, unrounded)
+
+
+def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
+    eva = Actor(user=open_grid.admin, via="page")
+    coarse = {"op": "set_policy", "settings": {"algorithm": {"operator": "absolute", "resolution": 10}}}
+    found = []
+    for atlas in (20, 60, 1000):
+        title = checks(eva, coarse, {"op": "set_shares", "entry": "/atlas", "shares": atlas})["resolution"].title
+        n = exact_losses("absolute", 10, {"/atlas": Fraction(atlas)})["n_misplaced"]
+        assert f" {n} of 6 users" in title, title
+        found.append(n)
+    assert len(set(found)) > 1
+
+
+def test_a_very_large_tree_is_checked_for_one_operator_and_few_resolutions(
+    open_grid: Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "MOST_FOR_ALL", 5)
+    rows = figure("resolution", operator="absolute", resolution=77).rows
+    assert {row.operator for row in rows} == {"absolute"}
+    assert [row.resolution for row in rows] == [77, 256, 4096, 10_000, 65_536]

@@ -1,0 +1,35 @@
+"""What may be typed as a number of shares."""
+
+from __future__ import annotations
+
+import pytest
+from django.forms import ValidationError
+
+from apps.pages.entry.views import SharesForm, read_shares
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("20", 20.0), (" 0,5 ", 0.5), ("0.5", 0.5), ("0", 0.0), ("1 000", 1000.0), ("inherit", "parent"), ("1e3", 1e3)],
+)
+def test_decimal_point_comma_and_inherit_are_accepted(typed: str, value: object) -> None:
+    assert read_shares(typed) == value
+
+
+@pytest.mark.parametrize("typed", ["-1", "nan", "inf", "1e999", "1e16", "twenty", "", "1,2,3", "1_000", "٣", "0x10"])
+def test_anything_else_is_refused_with_a_reason(typed: str) -> None:
+    with pytest.raises(ValidationError):
+        read_shares(typed)
+
+
+def test_a_change_needs_a_reason_and_a_base_revision() -> None:
+    form = SharesForm({"shares": "20", "reason": " ", "base_revision": ""})
+    assert not form.is_valid()
+    assert set(form.errors) == {"reason", "base_revision"}
+
+
+def test_a_number_changed_after_its_preview_needs_a_new_preview() -> None:
+    given = {"reason": "r", "base_revision": "1"}
+    assert SharesForm({**given, "shares": "20", "previewed": "20"}).is_previewed
+    assert not SharesForm({**given, "shares": "21", "previewed": "20"}).is_previewed
+    assert not SharesForm({**given, "shares": "21"}).is_previewed

@@ -1,0 +1,129 @@
+"""Pages of charges: the arithmetic is there to be checked, for those whose it is."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.pages.charges.views import hours
+from apps.priorities.charges import HEADER
+from apps.usage.models import Record, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from tests.instants import AT
+from tests.pages.grid import Grid
+from tests.pages.page import read
+from tests.sign_in import sign_in
+
+LIST = "/policy/grid/charges/"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin_client(grid: Grid) -> Client:
+    return sign_in(Client(), grid.admin)
+
+
+@pytest.fixture
+def alice_client(grid: Grid) -> Client:
+    return sign_in(Client(), grid.alice)
+
+
+def test_my_priority_links_to_my_jobs_and_each_to_its_calculation(alice_client: Client, grid: Grid) -> None:
+    assert LIST in alice_client.get("/me/priority/").content.decode()
+    page = alice_client.get(LIST).content.decode()
+    mine = Record.objects.get(account__user_name="alice")
+    assert f"{LIST}{mine.pk}/" in page
+    assert f"{LIST}{Record.objects.get(account__user_name='bob').pk}/" not in page
+    one = read(alice_client.get(f"{LIST}{mine.pk}/"))
+    for part in ("#what", "#fade", "#where", '[data-testid="no-class-rule"]'):
+        assert one.has(part)
+    assert "7,200" in one.text("main")
+
+
+def test_jobs_of_others_are_not_found(alice_client: Client, grid: Grid) -> None:
+    other = Record.objects.get(account__user_name="bob")
+    assert alice_client.get(f"{LIST}{other.pk}/").status_code == 404
+    nothing = read(alice_client.get(f"{LIST}?job={other.job}"))
+    assert nothing.item("no-charges").attributes["data-state"] == "search"
+    own = Record.objects.get(account__user_name="alice")
+    assert not read(alice_client.get(f"{LIST}?job={own.job}")).has('[data-testid="no-charges"]')
+
+
+def test_an_administrator_filters_by_source_and_downloads_a_table(admin_client: Client, grid: Grid) -> None:
+    source = Record.objects.order_by("pk")[0].source
+    assert f"{LIST}?source={source.slug}" in admin_client.get(f"/usage/sources/{source.slug}/").content.decode()
+    text = b"".join(admin_client.get(f"{LIST}table.csv?source={source.slug}")).decode()
+    rows = list(csv.reader(StringIO(text)))
+    assert rows[0] == list(HEADER)
+    assert len(rows) == 1 + Record.objects.count()
+
+
+def test_the_list_is_a_fragment(admin_client: Client, grid: Grid) -> None:
+    assert admin_client.get(f"{LIST}_rows").status_code == 303
+    part = admin_client.get(f"{LIST}_rows?account=carol", headers={"HX-Request": "true"}).content.decode()
+    assert part.lstrip().startswith('<section class="card" id="charge_rows"')
+    assert "carol" in part
+
+
+HOUR = timedelta(hours=1)
+
+
+def sent(grid: Grid, **more: Any) -> Record:
+    """The record of one more job of alice."""
+    source = Source.objects.get(slug="cluster-a")
+    given: dict[str, Any] = {"submit_at": grid.at - 5 * HOUR, "cpus": 4.0, "requested_s": 3600.0, **more}
+    ingest_batch(source=source, rows=[RecordRow(job="extra", user="alice", group="atlas", **given)], at=grid.at)
+    return Record.objects.get(job="extra")
+
+
+@pytest.mark.parametrize(
+    ("more", "counts"),
+    [
+        ({"state": "pending"}, False),
+        ({"state": "withdrawn", "end_at": AT - 3 * HOUR}, False),
+        ({"state": "running", "start_at": AT - HOUR}, True),
+        ({"start_at": AT - 4 * HOUR, "end_at": AT - 3 * HOUR}, True),
+    ],
+)
+def test_a_job_that_counts_nothing_tells_why(
+    admin_client: Client, grid: Grid, more: dict[str, Any], counts: bool
+) -> None:
+    shown = admin_client.get(f"{LIST}{sent(grid, **more).pk}/")
+    assert shown.status_code == 200
+    assert bool(shown.context["run_text"]) == (not counts)
+    assert (shown.context["charged"] != "0") == counts
+
+
+def test_each_state_of_a_job_has_its_own_words(admin_client: Client, grid: Grid) -> None:
+    record = sent(grid, state="running", start_at=AT - HOUR, array_task="7")
+    words = []
+    for changed in ({}, {"state": "finished"}, {"note": "vanished"}, {"is_charge": True}):
+        Record.objects.filter(pk=record.pk).update(end_at=AT if changed else None, **changed)
+        line = admin_client.get(f"{LIST}{record.pk}/").context["line"]
+        words.append(line.state)
+        assert line.number == "extra[7]"
+    assert len(set(words)) == 4
+
+
+def test_a_job_of_another_site_counts_nothing_where_local_usage_is_compared(admin_client: Client, grid: Grid) -> None:
+    record = sent(grid, start_at=AT - 4 * HOUR, end_at=AT - 3 * HOUR)
+    here, _everywhere = admin_client.get(f"{LIST}{record.pk}/").context["scopes"]
+    Source.objects.filter(pk=record.source_id).update(origin="elsewhere.example")
+    local, everywhere = admin_client.get(f"{LIST}{record.pk}/").context["scopes"]
+    assert here[1] == everywhere[1]
+    assert not any(letter.isdigit() for letter in local[1])
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0"), (3600, "1.00"), (3600 * 99.5, "99.50"), (360_000, "100")])
+def test_small_sums_have_decimals(seconds: float, text: str) -> None:
+    assert hours(seconds) == text
+
+
+def test_the_smallest_sum_is_not_nothing() -> None:
+    assert hours(1) not in ("0", "0.00")

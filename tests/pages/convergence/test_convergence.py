@@ -1,0 +1,568 @@
+"""Convergence as pages: verdict, figures, panels, tables and CSV; bad periods get an answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.test import Client
+from selectolax.lexbor import LexborNode
+
+from apps.accounts.models import User
+from apps.policies.models import Policy
+from apps.runs.services import work_run_now
+from apps.series.daily_series import SeriesState
+from apps.series.runs import enqueue_series_build
+from tests.examples import first
+from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid, make_grid
+from tests.pages.page import Page, names_in, read, text_of
+from tests.series_by_hand import HandMade, put_in_place
+from tests.sign_in import sign_in
+from tests.web.shell.test_time_travel import publish
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LAST = date(2026, 11, 19)
+PAGE = f"/policy/{SLUG}/convergence/"
+DAYS = 40
+
+
+@pytest.fixture
+def series(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> HandMade:
+    """atlas grows past its 60 % since day 30; biomed waits below its 30 %; cms runs nothing."""
+    grows = [600.0] * 30 + [700.0 + 60 * n for n in range(10)]
+    shrinks = [300.0] * 30 + [100.0] * 10
+    made = HandMade(
+        LAST,
+        {"/atlas/alice": grows, "/biomed/carol": shrinks, "/cms/dave": [0.0] * DAYS},
+        waited={"/biomed/carol": [0.0] * 36 + [500.0] * 4},
+    )
+    return put_in_place(made, monkeypatch)
+
+
+@pytest.fixture
+def eva(grid: Grid, series: HandMade, client: Client) -> Client:
+    sign_in(client, grid.admin)
+    return client
+
+
+def text(client: Client, path: str, status: int = 200, headers: dict[str, str] | None = None) -> str:
+    answer = client.get(path, headers=headers)
+    assert answer.status_code == status, answer.content[:2000]
+    return answer.content.decode()
+
+
+def panel_of(page: Page, name: str) -> LexborNode:
+    return next(each for each in page.all("article[data-panel]") if text_of(each.css_first("h3 a")) == name)
+
+
+def line_of(panel: dict[str, Any]) -> dict[str, Any]:
+    """The line of the actual share in the JSON of a panel."""
+    return next(one for one in panel["data"] if one.get("meta", {}).get("read"))
+
+
+def days_of(panel: LexborNode) -> tuple[str, ...]:
+    """State of the last day; days without demand, with jobs waiting below the target, and without data."""
+    return tuple(panel.attributes[f"data-{name}"] or "" for name in ("state", "idle", "starved", "missing"))
+
+
+def heading_of(page: Page) -> tuple[str, ...]:
+    """The number of entries and the policy, as the title names them."""
+    return tuple(re.findall(r"\d+|SweGrid", page.text("h1")))
+
+
+def fields_of(client: Client, query: str = "") -> dict[str, str]:
+    """What the fields of the picture say of themselves, by name."""
+    answer = client.get(f"/policy/{SLUG}/icicle/figures/tree{query}").json()
+    return {one["name"]: ". ".join(one["lines"]) for one in answer["fields"]}
+
+
+def targets_of(page: Page) -> dict[str, str]:
+    """Path and first number of each row of the picture's table."""
+    return {text_of(row.css_first("th a")): text_of(row.css_first("td")) for row in page.all(".fig-table tbody tr")}
+
+
+def test_the_verdict_names_diverging_and_waiting_entries_with_dates(eva: Client) -> None:
+    answer = eva.get(f"{PAGE}?days=90")
+    page, found = read(answer), {each.key: each.values for each in answer.context["found"].verdict}
+    assert list(found) == ["at_target_or_idle", "moves_away", "starved"]
+    assert found["at_target_or_idle"] == {"n": 1, "of": 3}
+    assert found["moves_away"]["name"] == "atlas"
+    assert found["starved"] == {"name": "biomed", "n": 4, "since": date(2026, 11, 16)}
+    assert page.values("data-key", "[data-testid=convergence-verdict]") == list(found)
+    assert page.has("[data-testid=convergence-verdict] b[data-key=at_target_or_idle]"), "that is what counts"
+    assert heading_of(page) == ("3", "SweGrid")
+    days = read(eva.get(f"{PAGE}?days=90&view=raw"))
+    assert {panel_of(days, name).attributes["data-state"] for name in ("atlas", "cms")} == {"over", "no_demand"}
+
+
+def test_heading_line_end_table_and_csv_use_the_newest_snapshot(eva: Client, grid: Grid) -> None:
+    page = read(eva.get(PAGE))
+    lines = {one["name"]: one for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    rows = {row["entry"]: row for row in read_csv(eva, f"{PAGE}days.csv") if row["as_of"]}
+    listed = {text_of(row.css_first("th a")): row for row in page.all("#table tbody tr")}
+    assert set(lines) == set(rows) == set(listed) == {"atlas", "biomed", "cms"}
+    for name, panel in lines.items():
+        line = next(one for one in panel["data"] if one.get("meta", {}).get("read"))
+        share = f"{line['y'][-1]:.1f} %"
+        actual = panel["heading"]["actual"].replace("\N{NO-BREAK SPACE}", " ")
+        assert line["x"][-1] == rows[name]["day"] == "2026-11-20"
+        assert rows[name]["as_of"] == "2026-11-20T12:00:00+00:00"
+        assert float(rows[name]["actual"]) * 100 == pytest.approx(line["y"][-1], abs=0.01)
+        shown = panel_of(page, name)
+        assert text_of(shown.css_first("[data-heading=actual]")) == actual
+        assert actual.endswith(share)
+        balance = f"{panel['heading']['amount']} {panel['heading']['word']}".strip()
+        assert text_of(shown.css_first(".bal")) == text_of(listed[name].css_first(".bal")) == balance
+        assert share in text_of(listed[name])
+        assert shown.attributes["data-state"] == rows[name]["state"]
+    assert "20 Nov, 12:00" in page.text("[data-testid=newest]")
+    own = Page(text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"))
+    first = own.texts("#days tbody tr")[0]
+    assert ("12:00" in first, lines["atlas"]["heading"]["actual"].split()[-2] in first) == (True, True)
+    assert not read(eva.get(f"{PAGE}?view=raw")).has("[data-testid=newest]"), "a day has no value before it is over"
+
+
+def test_current_and_last_full_day_numbers_are_labelled(eva: Client) -> None:
+    """Overview and panels count the same entries now; the verdict of convergence is of days that are over."""
+    page, overview = read(eva.get(PAGE)), read(eva.get("/_verdict", headers={"HX-Request": "true"}))
+    states = [panel_of(page, name).attributes["data-state"] for name in ("atlas", "biomed", "cms")]
+    good = sum(state in ("on", "no_demand") for state in states)
+    assert overview.one("#verdict-title").attributes["data-value"] == f"{good} 3"
+    assert "now" in text_of(overview.item("instant"))
+    assert "19 Nov" in text_of(page.item("instant"))
+
+
+def test_a_revision_of_today_is_marked_at_the_newest_point_and_listed(eva: Client, grid: Grid) -> None:
+    before = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    number = publish(grid, {"op": "set_shares", "entry": "/cms", "shares": 60}, reason="More for cms.").number
+    marked = eva.get(f"{PAGE}figures/panels?show=changes").content.decode()
+    assert f"/history/diff/?to={number}" in marked, "before the recompute"
+    grid.recompute()
+    page = read(eva.get(PAGE))
+    assert page.has(f'main a[href*="to={number}"]'), "published in this period"
+    after = {one["name"]: one["heading"] for one in eva.get(f"{PAGE}figures/panels").json()["panels"]}
+    assert before["atlas"] != after["atlas"], "60 of 100 before, 60 of 150 now"
+
+
+def test_starved_and_no_demand_differ_in_text_and_shape(eva: Client) -> None:
+    page = read(eva.get(f"{PAGE}?days=90&view=raw"))
+    biomed, cms = panel_of(page, "biomed"), panel_of(page, "cms")
+    assert days_of(biomed) == ("starved", "0", "4", "0")
+    assert days_of(cms) == ("no_demand", "40", "0", "0")
+    for panel, n in ((biomed, "4"), (cms, "40")):
+        label = panel.css(".panel-plot")[0].attributes["aria-label"] or ""
+        assert re.findall(r"[\d.]+", label)[-2:] == [n, "40"], "so many days of forty"
+    assert text_of(biomed.css_first(".bal")) != text_of(cms.css_first(".bal"))
+
+
+def test_targets_are_steps_and_days_before_the_first_revision_are_marked(
+    eva: Client, grid: Grid, series: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series.targets = {"/atlas": [0.5] * 20 + [0.6] * 20}
+    series.revisions = [0] * 10 + [1] * 30
+    page = text(eva, f"{PAGE}?days=90")
+    panels = {one["name"]: one for one in eva.get(f"{PAGE}figures/panels?days=90").json()["panels"]}
+    target = next(one for one in panels["atlas"]["data"] if one.get("line", {}).get("dash") == "4px,3px")
+    assert target["line"]["shape"] == "hv"
+    assert [before != after for before, after in pairwise(target["y"])].count(True) == 1
+    early = next(one for one in panels["atlas"]["data"] if one.get("fillcolor") == "$surface-3/0.55")
+    assert min(early["x"]) == target["x"][0]
+    assert Page(page).has(".legend rect.before")
+
+
+def test_panels_with_different_scales_are_labelled(eva: Client) -> None:
+    page = Page(text(eva, PAGE))
+    assert page.each("[data-testid=scale]", "data-key") == ["shared"]
+    panels = eva.get(f"{PAGE}figures/panels").json()["panels"]
+    tops = [one["layout"]["yaxis"]["tickvals"][-1] for one in panels]
+    assert tops == [tops[0]] * 3
+    assert f"{tops[0]:.0f}" in page.text("[data-testid=scale]")
+
+
+def test_overlays_can_be_removed(eva: Client) -> None:
+    usual, bare = (
+        {one["name"]: len(one["data"]) for one in eva.get(f"{PAGE}figures/panels{query}").json()["panels"]}
+        for query in ("", "?overlay=none")
+    )
+    assert all(usual[name] > bare[name] for name in ("atlas", "biomed", "cms"))
+
+
+def test_the_counting_method_changes_the_numbers(eva: Client) -> None:
+    pages = {view: text(eva, f"{PAGE}?view={view}&window=3") for view in ("decayed", "windowed", "raw")}
+    shown = {view: page.split('id="panels-1"')[1] for view, page in pages.items()}
+    assert len(set(shown.values())) == 3
+    assert 'name="window" type="number"' in pages["windowed"]
+
+
+def test_shares_of_the_total_are_smaller_below_the_first_level(eva: Client, grid: Grid) -> None:
+    path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/"
+    shown = {of: Page(text(eva, f"{path}?of={of}")).texts("#table [class=num]") for of in ("parent", "total")}
+    assert ("50.0 %" in shown["parent"], "30.0 %" in shown["parent"]) == (True, False)
+    assert ("50.0 %" in shown["total"], "30.0 %" in shown["total"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "where", "possible"),
+    first(
+        4,
+        [
+            ("from=2026-11-02&to=2026-11-01", "to", ["2026-11-02", "2026-11-01", "2026-10-11", "2026-11-19"]),
+            ("from=1026-11-02&to=2026-11-01", "from", ["3,660", "2026-10-11", "2026-11-19"]),
+            ("from=nonsense", "from", ["nonsense", "2026-10-11", "2026-11-19"]),
+            ("days=24h", "days", ["24h", "7", "30", "90", "365", "all"]),
+            ("view=sideways", "view", ["sideways", "decayed", "windowed", "raw"]),
+            ("of=everything", "of", ["everything", "parent", "total"]),
+            ("view=windowed&window=ten", "window", ["ten"]),
+            ("view=windowed&window=99999", "window_s", ["3,660"]),
+            ("view=windowed&window=nan", "window_s", ["3,660"]),
+            ("from=%00", "from", ["2026-10-11", "2026-11-19"]),
+        ],
+    ),
+)
+def test_an_impossible_query_lists_the_possible_values(
+    eva: Client, query: str, where: str, possible: list[str]
+) -> None:
+    answer = eva.get(f"{PAGE}?{query}")
+    page = read(answer, 422)
+    assert page.item("cannot-be-shown").attributes["data-value"] == where
+    text = page.text("[data-testid=cannot-be-shown]")
+    assert [each for each in possible if each not in text] == []
+    assert (answer.context["asked"].last, answer.context["found"].n_finished) == ("30", 30), "the last 30 days"
+
+
+def test_a_period_without_days_names_the_available_days(eva: Client) -> None:
+    page = Page(text(eva, f"{PAGE}?from=2020-01-01&to=2020-02-01"))
+    assert not page.has(".panel-plot")
+    assert names_in(page.text("[data-testid=no-days]"), "2026-10-11", "2026-11-19")
+
+
+@pytest.mark.parametrize("page", first(3, ["0", "-1", "99", "x", "1e9", "99999999999999999999"]))
+def test_a_page_number_out_of_range_shows_the_nearest_page(eva: Client, page: str) -> None:
+    answer = eva.get(f"{PAGE}?page={page}")
+    assert (answer.context["page"], len(read(answer).all("article[data-panel]"))) == (1, 3)
+
+
+def test_an_unknown_entry_is_not_found(eva: Client, grid: Grid) -> None:
+    text(eva, f"/policy/{SLUG}/n/00000000-0000-0000-0000-000000000001/x/convergence/", 404)
+    text(eva, f"/policy/{SLUG}/icicle/?entry=00000000-0000-0000-0000-000000000001", 404)
+
+
+def test_the_page_says_that_no_days_are_calculated_yet(eva: Client, series: HandMade) -> None:
+    series.state = SeriesState()
+    page = Page(text(eva, PAGE))
+    assert (page.has("[data-testid=no-days-yet]"), page.has(".panel-plot")) == (True, False)
+
+
+def test_the_first_build_shows_its_progress_and_refreshes_the_page(eva: Client, series: HandMade) -> None:
+    series.state = SeriesState(run=7, progress=0.42)
+    assert 'aria-valuenow="42"' in text(eva, PAGE)
+    fragment = eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})
+    assert read(fragment).one("#building [role=progressbar]").attributes["aria-valuenow"] == "42"
+    assert "42 %" in read(fragment).text("#building")
+    assert "HX-Refresh" not in fragment
+    series.state = None
+    assert eva.get(f"{PAGE}_building", headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+
+
+def test_days_that_changed_since_are_reported(eva: Client, series: HandMade) -> None:
+    series.state = SeriesState(series.on[0], LAST, stale_from_on=date(2026, 11, 12))
+    page = Page(text(eva, PAGE))
+    assert page.item("stale-days").attributes["data-value"] == "2026-11-12"
+    assert "12 Nov 2026" in page.text("[data-testid=stale-days]")
+
+
+def test_missing_data_is_hatched_and_named(eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = {series.on[-3]: ("Cluster A",)}
+    monkeypatch.setattr("apps.series.convergence.selectors.list_gaps", lambda **_: gaps)
+    page = text(eva, PAGE)
+    panels = eva.get(f"{PAGE}figures/panels").json()["panels"]
+    shades = [[one for one in panel["data"] if one.get("fillcolor") == "$line-strong/0.35"] for panel in panels]
+    assert [len(each) for each in shades] == [1, 1, 1]
+    assert re.findall(r"Cluster A \D*(\d+)", Page(page).text("[aria-labelledby=gaps]")) == ["1"]
+    assert Page(page).each("article[data-panel]", "data-missing") == ["1"] * 3
+
+
+def test_panels_load_in_fragments_of_twelve(db: None, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRSHARE_CLOCK", NOW.isoformat())
+    wide = make_grid(NOW, extra_users=20)
+    put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * 30}), monkeypatch)
+    sign_in(client, wide.admin)
+    path = f"/policy/{SLUG}/n/{wide.uid('/biomed')}/biomed/convergence/"
+    page = text(client, path)
+    assert page.count("<article ") == 12
+    assert f'hx-get="{path}_panels?page=2"' in page
+    assert 'href="?page=2"' in page
+    more = text(client, f"{path}_panels?page=2", headers={"HX-Request": "true"})
+    assert more.count("<article ") == 10
+    assert "hx-get" not in more
+    assert client.get(f"{path}_panels?page=2").status_code == 303
+    names = {part.split("</a>")[0].split(">")[-1] for part in (page + more).split("<article ")[1:]}
+    assert len(names) == 22, "every member once"
+
+
+def test_a_wrong_slug_redirects_to_the_right_one(eva: Client, grid: Grid) -> None:
+    uid = grid.uid("/atlas")
+    answer = eva.get(f"/policy/{SLUG}/n/{uid}/wrong/convergence/?days=7")
+    assert answer["Location"] == f"/policy/{SLUG}/n/{uid}/atlas/convergence/?days=7"
+
+
+def test_a_leaf_is_shown_alone(eva: Client, grid: Grid) -> None:
+    page = text(eva, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
+    assert "alice" in Page(page).text("h1")
+    assert names_in(Page(page).text("#own"), "alice", "atlas")
+    assert page.count("<article ") == 0
+    assert len(Page(page).all("#days tbody tr")) == 30 + 1, "thirty days and the newest snapshot"
+
+
+def read_csv(client: Client, path: str) -> list[dict[str, str]]:
+    answer: Any = client.get(path)
+    assert answer.status_code == 200
+    assert "attachment" in answer["Content-Disposition"]
+    return list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+
+
+def test_the_page_of_an_entry_shows_usage_over_time_first(eva: Client, grid: Grid) -> None:
+    here = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/"
+    card = read(eva.get(here)).one("#over-time")
+    figure = read(eva.get(str(card.attributes["hx-get"]), headers={"HX-Request": "true"})).one("[data-figure]")
+    source = str(figure.attributes["data-src"])
+    assert source.startswith(f"{here}convergence/figures/focus?pick={grid.uid('/atlas')}")
+    answer = eva.get(source).json()
+    drawn = [one for one in answer["data"] if one.get("meta", {}).get("read")]
+    assert drawn
+    assert not read(eva.get(here, {"at": "2"})).has("#over-time")
+
+
+def test_the_csv_holds_every_day_of_every_member(eva: Client) -> None:
+    rows = read_csv(eva, f"{PAGE}days.csv?days=7")
+    assert len([row for row in rows if not row["as_of"]]) == 3 * 7
+    assert len([row for row in rows if row["as_of"]]) == 3
+    last = {row["entry"]: row for row in rows if row["day"] == "2026-11-19"}
+    assert float(last["atlas"]["actual"]) + float(last["biomed"]["actual"]) == pytest.approx(1)
+    assert last["biomed"]["state"] == "starved"
+    assert last["cms"]["state"] == "no_demand"
+    assert float(last["atlas"]["deviation_points"]) == pytest.approx(
+        (float(last["atlas"]["actual"]) - float(last["atlas"]["target"])) * 100
+    )
+
+
+def test_names_that_look_like_formulas_are_escaped(
+    eva: Client, series: HandMade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gaps = {series.on[-1]: ("=cmd()",)}
+    monkeypatch.setattr("apps.series.convergence.selectors.list_gaps", lambda **_: gaps)
+    rows = read_csv(eva, f"{PAGE}days.csv?days=7")
+    assert {row["missing_sources"] for row in rows} == {"", "'=cmd()"}
+
+
+def test_missing_usage_is_not_shown_as_zero(eva: Client, series: HandMade) -> None:
+    series.used = dict.fromkeys(series.used, [0.0] * DAYS)
+    rows = read_csv(eva, f"{PAGE}days.csv?days=7")
+    assert {row["actual"] for row in rows if not row["as_of"]} == {""}
+    assert Page(text(eva, PAGE)).values("data-key", "[data-testid=convergence-verdict]") == ["nobody_used"]
+
+
+def test_a_long_period_is_drawn_by_weeks_and_summed_by_days(eva: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in_place(HandMade(LAST, {"/atlas/alice": [5.0] * 900, "/biomed/carol": [5.0] * 900}), monkeypatch)
+    answer = eva.get(f"{PAGE}?days=all")
+    page = read(answer)
+    assert page.has("[data-testid=by-weeks]")
+    assert answer.context["found"].n_finished == 900
+    assert "900" in page.text(".kpis")
+    x = line_of(eva.get(f"{PAGE}figures/panels?days=all").json()["panels"][0])["x"]
+    assert {date.fromisoformat(after) - date.fromisoformat(before) for before, after in pairwise(x[:-1])} == {
+        timedelta(days=7)
+    }
+    assert not read(eva.get(PAGE)).has("[data-testid=by-weeks]")
+
+
+ICICLE = f"/policy/{SLUG}/icicle/"
+
+
+def fields_by_path(client: Client, query: str = "") -> dict[str, dict[str, str]]:
+    return {row["path"]: row for row in read_csv(client, f"{ICICLE}figures/tree.csv{query}")}
+
+
+def sizes_of(client: Client, query: str = "") -> dict[str, float]:
+    answer = client.get(f"{ICICLE}figures/tree{query}").json()
+    return {one["name"]: one["size"] for one in answer["fields"]}
+
+
+@pytest.mark.parametrize("kind", ["icicle", "treemap"])
+def test_the_tree_has_a_table_of_its_fields(eva: Client, grid: Grid, kind: str) -> None:
+    page = Page(text(eva, f"{ICICLE}?kind={kind}"))
+    whole = fields_of(eva, f"?kind={kind}")
+    assert ("60.0" in whole["atlas"], "30.0" in whole["biomed"]) == (True, True)
+    assert targets_of(page)["/atlas"] == "60.0 %"
+    assert page.has(f".fig-table a[href='?kind={kind}&entry={grid.uid('/atlas')}']")
+    query = f"?kind={kind}&entry={grid.uid('/atlas')}&size=actual"
+    below = Page(text(eva, f"{ICICLE}{query}"))
+    assert "50.0" in fields_of(eva, query)["alice"]
+    assert targets_of(below)["/atlas/alice"] == "50.0 %"
+    assert "biomed" not in fields_of(eva, query)
+    assert page.texts(".fig-controls .path a") == ["SweGrid"]
+    assert below.texts(".fig-controls .path a") == ["SweGrid", "atlas"]
+
+
+def test_an_entry_without_members_is_chosen_within_its_parent(eva: Client, grid: Grid) -> None:
+    query = f"?entry={grid.uid('/atlas/alice')}"
+    page = Page(text(eva, f"{ICICLE}{query}"))
+    assert page.texts(".fig-controls .path a") == ["SweGrid", "atlas", "alice"]
+    assert {"atlas", "alice", "bob"} <= set(fields_of(eva, query))
+    assert page.text("aside.panel h2") == "alice"
+
+
+def test_sizes_are_products_of_targets_below_the_shown_root(eva: Client, grid: Grid) -> None:
+    """cms is a tenth of the whole; from its own top its members divide all of it."""
+    tree = sizes_of(eva)
+    assert tree["cms"] == pytest.approx(0.1)
+    assert tree["dave"] == pytest.approx(0.05)
+    assert sizes_of(eva, f"?entry={grid.uid('/cms')}")["dave"] == pytest.approx(0.5)
+
+
+def test_without_usage_the_figure_by_usage_is_replaced_by_a_message(eva: Client, grid: Grid) -> None:
+    answer = eva.get(f"{ICICLE}figures/tree?entry={grid.uid('/cms')}&size=actual").json()
+    assert answer["empty"] == answer["sentence"] != ""
+    assert answer["data"] == []
+    page = Page(text(eva, f"{ICICLE}?entry={grid.uid('/cms')}&size=actual"))
+    assert page.texts(".fig-say:not([hidden])") == [], "shown once"
+    assert page.has("a[data-choice=size-target]"), "from here to the targets"
+
+
+@pytest.mark.parametrize("query", ["kind=pie", "size=price", "color=red", "entry=x"])
+def test_an_invalid_query_is_answered_in_place_of_the_figure(eva: Client, query: str) -> None:
+    page = Page(text(eva, f"{ICICLE}?{query}", 422))
+    assert page.has(".fig-state a[href='?']")
+    assert page.text("#fig-tree h2")
+    assert eva.get(f"{ICICLE}figures/tree?{query}").status_code == 422
+
+
+@pytest.mark.parametrize(("at", "status"), [("1990-01-01T00:00:00Z", 404), ("0", 404), ("-1", 422), ("1e999", 422)])
+def test_an_impossible_instant_is_refused_with_a_message_in_the_figure(eva: Client, at: str, status: int) -> None:
+    answer = eva.get(f"{ICICLE}figures/tree?at={at}", headers={"Accept": "application/json"})
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+    assert eva.get(f"{ICICLE}?at={at}").status_code == status
+    assert eva.get(f"{ICICLE}figures/tree.csv?at={at}").status_code == status
+
+
+def test_the_icicle_of_a_past_instant_is_labelled(eva: Client) -> None:
+    assert Page(text(eva, f"{ICICLE}?at=2")).item("time-bar").attributes["data-value"] == "2"
+
+
+def test_the_icicle_as_csv(eva: Client) -> None:
+    rows = fields_by_path(eva)
+    assert {"/", "/atlas", "/atlas/alice"} <= set(rows)
+    assert rows["/atlas"]["target"] == "0.6"
+
+
+@pytest.fixture
+def viewer(grid: Grid, series: HandMade, client: Client) -> Client:
+    """Sees groups by their sums: with two people each, all of them are suppressed."""
+    Policy.objects.update(visibility="path")
+    user = User.objects.create_user("vera")
+    make_grant(user, grid.tree.uuid(0), "viewer", at=grid.at)
+    sign_in(client, user)
+    return client
+
+
+def test_small_groups_are_not_shown_and_never_as_zero(viewer: Client) -> None:
+    page = text(viewer, PAGE)
+    assert Page(page).each("article[data-panel]", "data-state") == ["hidden"] * 3
+    panels = viewer.get(f"{PAGE}figures/panels").json()["panels"]
+    assert all(value is None for panel in panels for value in line_of(panel)["y"])
+    rows = read_csv(viewer, f"{PAGE}days.csv?days=7")
+    assert {row["suppressed"] for row in rows} == {"1"}
+    assert {row["actual"] for row in rows} == {""}
+    assert {row["state"] for row in rows} == {""}
+    assert float(rows[0]["target"]) > 0, "targets are shown"
+
+
+def test_viewers_of_totals_see_no_member_names(viewer: Client, grid: Grid) -> None:
+    text(viewer, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/", 404)
+    assert "alice" not in text(viewer, f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/")
+
+
+def test_a_user_sees_the_own_path_to_the_root(grid: Grid, series: HandMade, client: Client) -> None:
+    Policy.objects.update(visibility="path")
+    sign_in(client, grid.alice)
+    page = text(client, f"/policy/{SLUG}/n/{grid.uid('/atlas/alice')}/alice/convergence/")
+    assert Page(page).has(".own-panel .panel-plot")
+    assert "bob" not in page
+
+
+def test_the_tree_figure_contains_no_invisible_names_or_numbers(viewer: Client, grid: Grid) -> None:
+    for kind in ("icicle", "treemap"):
+        query = f"?kind={kind}&entry={grid.uid('/atlas')}"
+        assert "alice" not in text(viewer, f"{ICICLE}figures/tree{query}")
+        assert set(fields_by_path(viewer, query)) <= {"/", "/atlas", "/biomed", "/cms"}
+        assert "alice" not in text(viewer, f"{ICICLE}?kind={kind}")
+        assert "60.0" in fields_of(viewer, f"?kind={kind}")["atlas"], "targets may be seen"
+    rows = fields_by_path(viewer)
+    assert {(row["actual"], row["deviation_points"], row["state"]) for row in rows.values() if row["path"] != "/"} == {
+        ("", "", "unknown")
+    }
+    by_use = viewer.get(f"{ICICLE}figures/tree?size=actual").json()
+    assert by_use["empty"], "the size of a field would show what isn't shown"
+
+
+def test_only_the_own_path_is_drawn_and_siblings_are_combined(grid: Grid, series: HandMade, client: Client) -> None:
+    Policy.objects.update(visibility="path")
+    sign_in(client, grid.alice)
+    answer = text(client, f"{ICICLE}figures/tree?entry={grid.uid('/atlas/alice')}")
+    assert "alice" in answer
+    assert "bob" not in answer
+
+
+def test_the_page_shows_the_series_built_from_records(grid: Grid, client: Client) -> None:
+    """On 19 November atlas used 400 of the 920 cores that ran, and nothing else ever did."""
+    work_run_now(enqueue_series_build(Policy.objects.get(slug=SLUG), at=NOW).pk)
+    sign_in(client, grid.admin)
+    rows = {row["entry"]: row for row in read_csv(client, f"{PAGE}days.csv?days=7&view=raw")}
+    assert float(rows["atlas"]["actual"]) == pytest.approx(400 / 920, abs=1e-9)
+    assert float(rows["biomed"]["actual"]) == pytest.approx(520 / 920, abs=1e-9)
+    assert rows["cms"]["state"] == "no_demand"
+    assert rows["atlas"]["day"] == "2026-11-19"
+    assert heading_of(Page(text(client, PAGE))) == ("3", "SweGrid")
+
+
+def test_the_tree_has_a_trend_for_each_entry_with_days(eva: Client) -> None:
+    page = text(eva, f"/policy/{SLUG}/")
+    assert page.count('<svg class="spark') >= 3
+    shown = Page(page).texts(".c-trend .sr")
+    assert len(shown) >= 3
+    assert all(re.fullmatch(r"[\d.]+ % \D+ [\d.]+ % \D+ 14\D+", words) for words in shown)
+    assert '<svg class="spark' not in text(eva, f"/policy/{SLUG}/?at=2")
+
+
+def test_twelve_or_more_entries_have_a_heat_map(
+    long_grid: Grid, db: None, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    put_in_place(HandMade(LAST, {"/biomed/carol": [5.0] * DAYS, "/biomed/helper0001": [1.0] * DAYS}), monkeypatch)
+    sign_in(client, long_grid.admin)
+    page = read(client.get(f"/policy/{SLUG}/n/{long_grid.uid('/biomed')}/biomed/convergence/?view=raw"))
+    assert len(page.all("#fig-heat tbody tr")) == 32
+    assert page.has("#fig-stack .fig-plot")
+
+
+def test_only_sums_are_shown_before_any_day_is_built(grid: Grid, client: Client) -> None:
+    """For a reader of sums of groups, of a policy whose daily series isn't built."""
+    Policy.objects.filter(slug=SLUG).update(visibility=Policy.Visibility.PATH)
+    make_grant(
+        User.objects.create_user("vera"),
+        grid.uid("/"),
+        "viewer",
+        verbs=["view_aggregate"],
+        at=grid.at,
+        reason="sums",
+    )
+    sign_in(client, User.objects.get(username="vera"))
+    path = f"/policy/{SLUG}/n/{grid.uid('/atlas')}/atlas/convergence/_over-time"
+    found = text(client, path, headers={"HX-Request": "true"})
+    assert "fig-state" in found

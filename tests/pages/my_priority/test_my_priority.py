@@ -1,0 +1,258 @@
+"""My priority as a page: the accounts, the walk, what to do, why them first, the past, and who sees what of me."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import Actor
+from apps.accounts.models import Account, User
+from apps.core import clock
+from apps.explain.my_priority import get_my_priority
+from apps.pages.algorithm.operators.records import FigureQuery
+from apps.pages.algorithm.operators.selectors import get_figure
+from apps.policies.models import Grant
+from apps.priorities.recompute.totals import compute_from_totals
+from apps.priorities.serving import store
+from apps.usage.models import Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
+from tests.pages.page import Page, read
+from tests.sign_in import sign_in
+
+PAGE = "/me/priority/"
+WHY = "/me/priority/_why"
+# When and what changes it, newest jobs, what others see, and accounts: of now alone.
+OF_NOW = (
+    '[data-testid="when"]',
+    '[data-testid="changes"]',
+    "#submit",
+    "#waiting-jobs",
+    'section[aria-labelledby="charges-title"]',
+    ".seen",
+    "#accounts",
+)
+pytestmark = pytest.mark.django_db
+
+
+def signed_in(user: User) -> Client:
+    return sign_in(Client(), user)
+
+
+def get(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> Any:
+    return client.get(path, query, headers={"HX-Request": "true"} if htmx else {})
+
+
+def page_of(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> Page:
+    return read(get(client, path, htmx, **query))
+
+
+def seen(client: Client) -> list[tuple[str, dict[str, Any]]]:
+    """What others see: the key of each sentence and what it names; the page shows the same."""
+    answer = get(client)
+    collected = [(each.key, dict(each.values)) for each in answer.context["seen"]]
+    assert read(answer).values("data-key", ".seen") == [key for key, _values in collected]
+    return collected
+
+
+def give(grid: Grid, user: User, path: str, role: str) -> None:
+    make_grant(user, grid.uid(path), role, at=grid.at, reason="test")
+
+
+def second_account(grid: Grid, user: str, vo: str, cores: int) -> None:
+    """Another account of alice's, with a job of its own."""
+    row = RecordRow(
+        job=f"second-{user}",
+        user=user,
+        group=vo,
+        start_at=grid.at - timedelta(hours=5),
+        end_at=grid.at - timedelta(hours=4),
+        cpus=cores,
+    )
+    ingest_batch(source=Source.objects.get(slug="cluster-a"), rows=[row], at=grid.at)
+    Account.objects.filter(user_name=user).update(person=grid.alice)
+    grid.recompute()
+
+
+def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
+    page = page_of(signed_in(grid.alice))
+    assert page.text(".walk li.decides")  # the main reason
+    for part in (*OF_NOW, '[data-testid="scheduler-number"]', '[data-testid="only-fairshare"]', "#back-day"):
+        assert page.has(part), part
+    answers = page.values("data-key", ".answers")
+    assert [key.split(".")[0] for key in answers] == ["reason", "own", "when", "change"]
+
+
+def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:
+    second_account(grid, "bob", "atlas", 1)
+    client = signed_in(grid.alice)
+    answer = get(client)
+    page = read(answer)
+    assert page.item("n-accounts").attributes["data-value"] == "2"
+    assert page.texts("#others th .mono") == ["cluster-a:bob", "cluster-a:alice"]
+    ranks = [other.mine.rank for other in answer.context["others"]]
+    assert ranks == sorted(ranks)
+    assert page.text(".verdict b.mono") == "cluster-a:bob"
+    assert page_of(client, account="alice", namespace="cluster-a").text(".verdict b.mono") == "cluster-a:alice"
+
+
+def test_a_past_instant_has_its_time_bar_and_no_current_numbers(grid: Grid) -> None:
+    client = signed_in(grid.alice)
+    then = (clock.now() + timedelta(minutes=5)).isoformat()
+    answer = get(client, at=then)
+    page = read(answer)
+    assert page.has(".timebar")
+    assert answer.context["time_bar"].moment.revision == 2
+    for part in OF_NOW:
+        assert not page.has(part), part
+    long_ago = page_of(client, at="2001-01-01T00:00:00Z")
+    assert long_ago.one("#verdict").attributes["data-key"] == "not_kept"
+
+
+def test_a_typed_day_is_an_instant_in_the_zone_of_the_site(grid: Grid) -> None:
+    answer = signed_in(grid.alice).get(PAGE, {"day": "2026-01-31T12:00", "account": "alice"})
+    assert answer.status_code == 303
+    assert "at=2026-01-31T" in answer["Location"]
+    assert "account=alice" in answer["Location"]
+
+
+@pytest.mark.parametrize("at", ["yesterday", "2026-01-01T00:00:00", "9999-99-99"])
+def test_an_invalid_instant_is_refused(grid: Grid, at: str) -> None:
+    answer: Any = signed_in(grid.alice).get(PAGE, {"at": at})
+    assert answer.status_code == 422
+    assert [field.where for field in answer.context["refusal"].fields] == ["at"]
+
+
+def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) -> None:
+    client = signed_in(grid.alice)
+    assert page_of(client).has("#why")
+    found = page_of(client, WHY, htmx=True, who="carol")
+    assert found.texts("#why .who a .break:first-child") == ["carol"]
+    answer = get(client, WHY, htmx=True, other="/biomed/carol", who="carol")
+    shown = read(answer)
+    keys = [result.key for result in answer.context["why"]["found"].sentences]
+    assert keys[0].startswith("contrast.ahead")
+    assert any(key.startswith("contrast.level") for key in keys)
+    n_turns = sum(key.startswith("turn.") for key in keys)
+    assert n_turns
+    assert len(shown.all(".contrast .turns li")) == n_turns
+    assert len(shown.all(".contrast .bullet")) == 2
+    assert not shown.has('[data-testid="nobody-found"]')
+    assert page_of(client, WHY, htmx=True, who="xyzzy").has('[data-testid="nobody-found"]')
+
+
+def test_the_fragment_opened_directly_redirects_to_its_page(grid: Grid) -> None:
+    answer = signed_in(grid.alice).get(WHY)
+    assert (answer.status_code, answer["Location"]) == (303, PAGE)
+
+
+def test_without_visible_users_no_comparison_is_offered(closed: Grid) -> None:
+    client = signed_in(closed.alice)
+    page = get(client).content.decode()
+    assert 'id="why-who"' not in page
+    for name in ("bob", "carol"):
+        assert name not in page
+    hidden, missing = (
+        get(client, WHY, htmx=True, who=n, other=f"/atlas/{n}").content.decode().replace(n, "") for n in ("bob", "nil")
+    )
+    assert hidden == missing
+
+
+def test_a_lead_compares_only_inside_the_own_group(closed: Grid) -> None:
+    give(closed, closed.alice, "/atlas", "lead")
+    client = signed_in(closed.alice)
+    assert page_of(client, WHY, htmx=True, who="bob").texts("#why .who a .break:first-child") == ["bob"]
+    assert not page_of(client, WHY, htmx=True, who="carol").has("#why .who")
+    assert page_of(client, WHY, htmx=True, other="/biomed/carol").error_codes() == ["not_found"]
+
+
+def test_what_others_see_is_listed_by_role_from_current_grants(closed: Grid) -> None:
+    lena, vera, gone = (User.objects.create_user(name) for name in ("lena", "vera", "gone"))
+    give(closed, lena, "/atlas", "lead")
+    give(closed, vera, "/", "viewer")
+    give(closed, gone, "/cms", "manager")
+    client = signed_in(closed.alice)
+    collected = [
+        (key, *(values[name] for name in ("n", "name", "role") if name in values)) for key, values in seen(client)
+    ]
+    lead_sees = ("seen.by_name", 1, "atlas", Grant.Role.LEAD.label)
+    assert collected == [
+        ("seen.closed",),
+        lead_sees,
+        ("seen.in_sums", 1, "SweGrid", Grant.Role.VIEWER.label),
+        ("seen.administrators", 1),
+        ("seen.schedulers",),
+    ]
+    assert "cms" not in page_of(client).text(".seen")
+    for name in ("lena", "vera"):
+        assert name not in get(client).content.decode(), "by role, never by name"
+    Grant.objects.filter(user=lena).update(expires_at=clock.now() - timedelta(seconds=1))
+    assert [key for key, _values in seen(client)] == [key for key, *_rest in collected if key != "seen.by_name"]
+
+
+def test_an_open_subtree_is_labelled(closed: Grid) -> None:
+    make_grant(
+        None,
+        closed.uid("/atlas"),
+        "viewer",
+        verbs=["view_members"],
+        at=closed.at,
+        people="*",
+        reason="test",
+    )
+    found = dict(seen(signed_in(closed.alice)))
+    assert found["seen.by_name_all"]["name"] == "atlas"
+    assert "seen.closed" not in found
+
+
+def test_an_open_policy_is_labelled(grid: Grid) -> None:
+    assert dict(seen(signed_in(grid.alice)))["seen.open"]["policy"] == "SweGrid"
+
+
+def test_a_user_without_an_entry_sees_what_to_do(grid: Grid) -> None:
+    page = page_of(signed_in(User.objects.create_user("zoe")))
+    assert page.one("#verdict").attributes["data-key"] == "unmapped"
+    assert page.has('#accounts details form[action^="/me/accounts/claim/"] #id_user_name')
+
+
+def test_the_smallest_visible_job_agrees_with_a_recompute(grid: Grid) -> None:
+    mine = get_my_priority(actor=Actor(user=grid.alice, via="page"))[0]
+    assert mine.smallest_job is not None
+    least, most = mine.smallest_job.any_level_h, mine.smallest_job.every_level_h
+    assert least is not None
+    assert most is not None
+    snapshot = store.newest(SLUG)
+    entry = snapshot.tree.index_of_path("/atlas/alice")
+    assert entry is not None
+    path = [entry, int(snapshot.tree.parent[entry])]
+
+    def changed(hours: float) -> list[bool]:
+        usage = snapshot.values.usage.copy()
+        usage[[*path, 0]] += hours * 3600
+        after = compute_from_totals(snapshot.tree.engine_tree(), usage, usage, algorithm=snapshot.algorithm)
+        return [bool(after.scalar[i] != snapshot.values.scalar[i]) for i in path]
+
+    assert not any(changed(least * (1 - 1e-6)))
+    assert any(changed(least * (1 + 1e-6) + 1e-6))
+    assert not all(changed(most * (1 - 1e-6)))
+    assert all(changed(most * (1 + 1e-6) + 1e-6))
+    shown = page_of(signed_in(grid.alice)).item("smallest-job")
+    assert shown.attributes["data-value"] == str(least)
+
+
+def test_without_own_usage_the_smallest_job_follows_from_the_groups_above(closed: Grid) -> None:
+    erin = User.objects.create_user("erin")
+    Account.objects.filter(user_name="erin").update(person=erin)
+    (mine,) = get_my_priority(actor=Actor(user=erin, via="page"))
+    assert mine.smallest_job is not None
+    found = get_figure(policy_slug=SLUG, figure="leaf-jobs", query=FigureQuery(), actor=Actor(user=erin, via="page"))
+    (row,) = found.rows
+    assert (mine.smallest_job.any_level_h, mine.smallest_job.every_level_h) == pytest.approx(
+        (row.any_level_h, row.every_level_h)  # type: ignore[union-attr]
+    )
+    assert mine.smallest_job.any_level_h == 0, "nobody of /cms used anything, so that the first job has everything"

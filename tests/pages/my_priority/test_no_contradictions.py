@@ -1,0 +1,368 @@
+"""No two sentences of My priority contradict each other: on the page, in REST and in the terminal.
+
+Random trees, algorithms, tolerances, past days, queues and further accounts. Rules read keys and numbers, never words;
+each is a row of `RULES`, and gives what contradicts what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.explain.my_priority import MyPriority
+from apps.policies.settings import PolicySettings
+from apps.priorities.sentences.numbers import MINUS
+from tests.examples import examples
+from tests.explain.sentence_world import SentenceWorld, snapshot_of, worlds
+from tests.explain.test_true_sentences import ALGORITHMS, IDS
+from tests.pages.my_priority.surfaces import DrawnDays, Surfaces, days, queues
+from tests.pages.page import text_of
+
+Json = dict[str, Any]
+Found = Iterator[str]
+
+FRONT, BACK = ("verdict.near", "verdict.ahead"), ("verdict.behind",)
+GOOD_REASONS = r"reason\.(you|group)_good_.*|reason\.good_rule|reason\.factor_less|factor\..*_raises"
+BAD_REASONS = (
+    r"reason\.(you|group)_(bad_.*|listed|ended)|reason\.(inherited|no_own_shares|factor_more)|"
+    r"factor\..*_(lowers|no_shares)"
+)
+NOW = ("when.first", "when.now")
+DATES = r"when\.(recovers.*|under_until.*|lead.*)"
+NO_DATES = r"when\.(not_over|unknown|nobody_runs|quiet|you_stop|not_soon|later|you_later)"
+FORECAST_DATES = r"forecast\.(recovers|recovers_about|recovers_or_not|gives_way|gives_way_about)"
+STATES = {
+    "over": r"forecast\.(recovers.*|never_.*|quiet_days|not_at_this_pace|not_within_horizon)",
+    "under": r"forecast\.(gives_way.*|never_.*|quiet_days|stays_under)",
+    "on": r"forecast\.(on_target|nothing_used)",
+    "idle": r"forecast\.(idle|nothing_used|gives_way.*|never_.*|quiet_days|stays_under)",
+}
+UNKNOWN = r"forecast\.(no_days|no_whole_day)"
+
+
+def keys(messages: list[Json]) -> list[str]:
+    return [one["key"] for one in messages]
+
+
+def matching(pattern: str, messages: list[Json]) -> list[Json]:
+    return [one for one in messages if re.fullmatch(pattern, one["key"])]
+
+
+class Answers:
+    """The sentences of one user's accounts by place, and what is known beside them."""
+
+    def __init__(self, shown: Surfaces) -> None:
+        self.shown, self.rest = shown, shown.rest
+        self.line, self.explained, self.forecast = (self.rest[name] for name in ("me", "me/explanation", "me/forecast"))
+        self.heading, *self.reasons = self.line["sentences"]
+        self.when, self.changes = self.line["when"], self.line["changes"]
+        self.steps: list[Json] = self.explained["steps"]
+        self.levels: list[Json] = self.forecast.get("levels", [])
+
+    @property
+    def deciding(self) -> Json | None:
+        return next((step for step in self.steps if step["decides"]), None)
+
+    @property
+    def deciding_forecast(self) -> Json | None:
+        step = self.deciding
+        return None if step is None else next(one for one in self.levels if one["entry"] == step["entry"])
+
+
+def surfaces_agree(answers: Answers) -> Found:
+    """Page, REST and terminal have the same sentences."""
+    page, texts = (
+        answers.shown.page,
+        [one["text"] for one in (answers.heading, *answers.reasons, *answers.when, *answers.changes)],
+    )
+    shown = [text_of(node) for node in page.all("h1[data-key], dl.answers [data-key]")]
+    if shown != [_plain(text) for text in texts]:
+        yield f"page {shown} and REST {texts}"
+    for command, printed in answers.shown.terminal.items():
+        missing = [text for text in texts if _plain(text) not in printed]
+        if missing:
+            yield f"the terminal's {command} lacks {missing}"
+    if answers.line["sentences"] != answers.explained["sentences"] or answers.line["when"] != answers.explained["when"]:
+        yield "two routes of REST differ"
+    decides = [text_of(node) for node in page.all("ol.walk li.decides h3")]
+    if len(decides) != (answers.deciding is not None):
+        yield "the page marks another level"
+    if answers.forecast and answers.shown.figure_sentence != _plain(answers.forecast["sentence"]):
+        yield "the figure and the forecast of REST differ"
+    lines = page.texts("#forecast li p")
+    if lines and [line.removesuffix(" Main reason") for line in lines] != [
+        _plain(one["sentence"]) for one in answers.levels
+    ]:
+        yield "levels of the forecast differ"
+
+
+def heading_fits_reason(answers: Answers) -> Found:
+    if answers.heading["key"] in FRONT and matching(BAD_REASONS, answers.reasons):
+        yield "ahead, with a reason for being behind"
+    if answers.heading["key"] in BACK and matching(GOOD_REASONS, answers.reasons):
+        yield "behind, with a reason for being ahead"
+    if answers.line["rank"] is None and (answers.deciding or re.search("rank", str(answers.heading["values"]))):
+        yield "without a rank, but a rank or a decisive level"
+
+
+def heading_fits_when(answers: Answers) -> Found:
+    is_now = any(one["key"] in NOW for one in answers.when)
+    if answers.heading["key"] in FRONT and not is_now:
+        yield "ahead, but later"
+    if answers.heading["key"] in BACK and is_now:
+        yield "behind, but now"
+    if is_now and matching(NO_DATES, answers.when):
+        yield "now, and no date"
+    if is_now and matching(BAD_REASONS, answers.reasons):
+        yield "now, with a reason for being behind"
+
+
+def ranks_agree(answers: Answers) -> Found:
+    """Every rank that is named is the same, and leaves by level add up to it."""
+    line, number = answers.line, answers.explained["number"]
+    for one in (answers.heading, *([number] if number else [])):
+        values = one["values"]
+        if "rank" in values and (values["rank"], values["of"]) != (line["rank"], line["of"]):
+            yield f"{one['key']} names another rank"
+    now = [one for one in answers.when if one["key"] == "when.now"]
+    if now and now[0]["values"]["n"] != line["rank"] - 1:
+        yield "another number of accounts ahead"
+    ahead = [step["leaves_ahead"] for step in answers.steps if step["leaves_ahead"] is not None]
+    if ahead and line["rank"] is not None and sum(ahead) != line["rank"] - 1:
+        yield "leaves ahead by level don't add up to the rank"
+    if any(one["key"] == "when.first" for one in answers.when) and line["rank"] != 1:
+        yield "no account ahead, but not the first"
+
+
+def reason_is_of_the_marked_level(answers: Answers) -> Found:
+    step = answers.deciding
+    if step is None:
+        return
+    if answers.forecast and answers.forecast["deciding"] != step["entry"]:
+        yield "the forecast marks another level"
+    if answers.line["deciding"] != step["entry"]:
+        yield "the summary names another level"
+    for one in answers.reasons:
+        values = one["values"]
+        facts = ("name", "actual", "target")
+        is_of_level = one["key"].startswith(("reason.", "factor.")) and "actual" in values
+        if is_of_level and [values[name] for name in facts] != [step[name] for name in facts]:
+            yield "reason about another level"
+        state = re.fullmatch(r"reason\..*_(over|on|under)", one["key"])
+        if state and state[1] != {"idle": "under"}.get(step["state"], step["state"]):
+            yield f"{one['key']} of a level that is {step['state']}"
+        side = re.fullmatch(r"reason\..*_(good|bad)_.*", one["key"])
+        if side and values["n"] != step["leaves_behind" if side[1] == "good" else "leaves_ahead"]:
+            yield "another number of accounts at the level"
+        if side and not values["n"]:
+            yield "nobody at the level"
+    if step["effect"] and step["effect"]["log2_change"] not in (None, "-Infinity"):
+        falls = step["effect"]["log2_change"] < 0
+        if falls and step["actual"] < step["target"] and not matching(r"effect\.adds", answers.reasons):
+            yield "a factor that falls at a level under its target, without an explanation"
+
+
+def dates_agree(answers: Answers) -> Found:
+    """The date of *when* is that of the forecast of the decisive level; "no date" isn't beside a date."""
+    level = answers.deciding_forecast
+    if level is None:
+        return
+    dated = matching(FORECAST_DATES, level["sentences"])
+    in_s = [one["values"]["in_s"] for one in dated]
+    for one in matching(DATES, answers.when):
+        wanted = [answers.shown.world.snapshot.as_of + timedelta(seconds=each) for each in in_s]
+        if one["values"]["on"] not in [each.isoformat().replace("+00:00", "Z") for each in wanted]:
+            yield f"{one['key']} names another day than the forecast"
+        if "earliest" in one["values"]:
+            days_named = re.findall(r"\w{3} \d+ \w{3}", one["text"])
+            if len(days_named) == 3 and days_named[1] == days_named[2]:
+                yield "a range of one day"
+    if dated and matching(NO_DATES, answers.when):
+        yield f"{keys(answers.when)} beside {keys(dated)}"
+    if matching(r"when\.unknown", answers.when) and not matching(UNKNOWN, level["sentences"]):
+        yield "recent usage unknown, but a forecast"
+    if matching(r"when\.nobody_runs", answers.when) and not matching(
+        r"forecast\.(never_.*|quiet_days)", level["sentences"]
+    ):
+        yield "nobody runs, but the forecast has usage"
+
+
+def forecast_fits_state(answers: Answers) -> Found:
+    """Of each level: what the forecast says first fits the state of the path, and REST's outcome fits the sentence."""
+    for step, level in zip(answers.steps, answers.levels, strict=True):
+        first = level["sentences"][0]["key"]
+        if step["target"] is None or re.fullmatch(UNKNOWN, first):
+            continue
+        if not re.fullmatch(STATES[step["state"]], first):
+            yield f"{first} of a level that is {step['state']}"
+        outcome = level["to_target"]["middle"]["outcome"]
+        if (outcome == "recovers") != bool(re.fullmatch(FORECAST_DATES, first)):
+            yield f"{first} with the outcome {outcome}"
+        if (outcome == "on_target") != (level["to_tolerance"] is None):
+            yield f"{outcome}, and to_tolerance is {level['to_tolerance']}"
+
+
+def states_have_one_word(answers: Answers) -> Found:
+    """On each level of the page: sentence, badge and REST have one state."""
+    marks = answers.shown.page.all("ol.walk li .r")
+    for step, mark in zip(answers.steps, marks, strict=False):
+        badge = mark.css_first('[data-testid="balance"]')
+        if badge is None or step["target"] is None:
+            continue
+        if (badge.attributes.get("data-state") or "") != step["state"]:
+            yield f"badge {badge.attributes.get('data-state')} of a level that is {step['state']}"
+        first = step["sentences"][0]["key"].split(".")[1].removesuffix("_you").removesuffix("_decides")
+        if first != step["state"]:
+            yield f"walk.{first} of a level that is {step['state']}"
+    last = answers.steps[-1] if answers.steps else None
+    for one in matching(r"own\..*", answers.reasons):
+        if last is None or one["key"].split(".")[1] != last["state"]:
+            yield f"{one['key']} of an entry that is {last and last['state']}"
+
+
+def siblings_fit_reason(answers: Answers) -> Found:
+    """Where accounts are ahead at a level, no sentence says that none is."""
+    for step in answers.steps:
+        if step["leaves_ahead"] and matching(r"ahead\.nobody.*", step["sentences"]):
+            yield f"{step['leaves_ahead']} accounts ahead at {step['entry']}, but none"
+
+
+def advice_fits(answers: Answers) -> Found:
+    found = keys(answers.changes)
+    mine, others = answers.shown.mine, answers.shown.accounts[1:]
+    better = [one for one in others if one.rank is not None and (mine.rank is None or one.rank < mine.rank)]
+    if better and not {"change.other_account", "change.ranked_account"} & set(found):
+        yield "a better account isn't named"
+    for one in answers.changes:
+        if one["key"] == "change.other_account" and one["values"]["other_rank"] != min(
+            each.rank or 0 for each in better
+        ):
+            yield "another account than the best"
+    if "change.nothing" in found and (len(found) > 1 or answers.heading["key"] in BACK):
+        yield "nothing to do, but something"
+    step = answers.deciding
+    if "change.group" in found and (step is None or step["state"] != "over"):
+        yield "less usage by a group that isn't over"
+
+
+def queue_fits_rows(answers: Answers) -> Found:
+    """The page's rows, REST's rows and the sentence about the first job."""
+    found, page = answers.rest["me/waiting-jobs"], answers.shown.page
+    n_rows = len(page.all("#waiting-jobs tbody tr"))
+    if n_rows != len(found["jobs"]) or page.has('[data-testid="no-waiting"]') != (not n_rows):
+        yield "the page has other rows than REST"
+    asked = answers.shown.rows or []
+    own = [row for row in asked if row["user"] in {one.account for one in answers.shown.accounts}]
+    if len(own) != found["n_mine"]:
+        yield f"{len(own)} jobs wait, and {found['n_mine']} are listed"
+    queue = matching(r"queue\..*", answers.when)
+    if answers.shown.rows is None or answers.line["rank"] is None:
+        if queue:
+            yield "a place in a queue that isn't known"
+        return
+    firsts = matching(r"queue\.(first|no_place)", queue)
+    if bool(firsts) != bool(found["jobs"]):
+        yield f"{keys(queue)} with {len(found['jobs'])} jobs"
+    places = [job["position"] for job in found["jobs"] if job["position"] is not None]
+    for one in firsts:
+        if one["key"] == "queue.first" and (one["values"]["position"], one["values"]["of"]) != (
+            min(places),
+            found["jobs"][0]["of"],
+        ):
+            yield "another place than the first row's"
+        if one["key"] == "queue.no_place" and places:
+            yield "no place, but a row with one"
+    for one in matching(r"queue\.(not_)?by_fairshare", queue):
+        if one["values"]["n"] > min(places) - 1 or one["values"]["n"] != found["jobs"][0]["by_fairshare"]:
+            yield "more jobs ahead because of fair share than ahead"
+    if any(job["position"] is not None and not 1 <= job["position"] <= job["of"] for job in found["jobs"]):
+        yield "a place outside the queue"
+
+
+def numbers_are_consistent(answers: Answers) -> Found:
+    """Different percentages look different, and a difference is that of the numbers shown, unless all are minute."""
+    levels = [one for step in answers.steps for one in step["sentences"]]
+    forecasts = [one for level in answers.levels for one in level["sentences"]]
+    for one in (*answers.reasons, *answers.when, *levels, *forecasts):
+        values = one["values"]
+        first = "share" if one["key"].endswith(("at_this_pace", "stays_under")) else "actual"
+        pair = [values.get(first), values.get("target")]
+        if None in pair or abs(pair[0] - pair[1]) < 1e-5:
+            continue
+        shown = re.findall(r"<?\d[\d,.]*(?=\u00a0%)", one["text"])
+        if len(shown) >= 2 and len(set(shown)) == 1:
+            yield f"equal numbers: {one['text']}"
+        gap = re.search(r"by (\d[\d.]*) points?", one["text"])
+        if gap and len(shown) == 2 and "<" not in "".join(shown):
+            away = abs(float(shown[0]) - float(shown[1]))
+            if abs(away - float(gap[1])) > 1e-3 + 1e-9:
+                yield f"a difference of other numbers: {one['text']}"
+    if re.search(rf"[{MINUS}-]0(\.0+)? points", answers.shown.page.html):
+        yield "minus zero"
+
+
+RULES: dict[str, Callable[[Answers], Found]] = {
+    "page, REST and terminal": surfaces_agree,
+    "heading and reason": heading_fits_reason,
+    "heading and when": heading_fits_when,
+    "ranks": ranks_agree,
+    "reason and marked level": reason_is_of_the_marked_level,
+    "dates": dates_agree,
+    "forecast and state": forecast_fits_state,
+    "states": states_have_one_word,
+    "siblings and reason": siblings_fit_reason,
+    "advice": advice_fits,
+    "queue": queue_fits_rows,
+    "rounded numbers": numbers_are_consistent,
+}
+
+
+def contradictions(shown: Surfaces) -> list[str]:
+    answers = Answers(shown)
+    return [f"{name}: {what}" for name, rule in RULES.items() for what in rule(answers)]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def unmapped(account: str) -> MyPriority:
+    return MyPriority(
+        account, "c1", policy_slug="grid", policy_name="Grid", error="unmapped", factor=0.5, snapshot_id=1
+    )
+
+
+TOLERANCES = [{"relative": 0.1, "points": 0.5}, {"relative": 0.0, "points": 0.0}, {"relative": 0.5, "points": 10.0}]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=IDS)
+@examples(60, fixed=12)
+@given(data=st.data())
+def test_no_two_sentences_contradict_each_other(algorithm: Json, data: st.DataObject) -> None:
+    root, usage = data.draw(worlds())
+    snapshot = snapshot_of(root, usage, algorithm)
+    if snapshot is None:
+        return
+    tolerance = data.draw(st.sampled_from(TOLERANCES))
+    settings = PolicySettings.from_json({"algorithm": snapshot.settings.algorithm, "tolerance": tolerance})
+    world = SentenceWorld(_with_settings(snapshot, settings))
+    past: DrawnDays | None = data.draw(days())
+    rows = data.draw(queues(names=list(world.lines)))
+    for leaf in world.lines:
+        others = data.draw(st.lists(st.sampled_from(list(world.lines)), max_size=2, unique=True))
+        accounts = [world.mine(leaf), *(world.mine(other) for other in others if other != leaf)]
+        if data.draw(st.integers(0, 9)) == 0:
+            accounts.insert(0, unmapped("ghost"))
+        shown = Surfaces(world, accounts, past, rows)
+        assert contradictions(shown) == [], leaf
+
+
+def _with_settings(snapshot: Any, settings: PolicySettings) -> Any:
+    return replace(snapshot, settings=settings)

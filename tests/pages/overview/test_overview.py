@@ -1,0 +1,272 @@
+"""The overview: a sentence, what needs attention with its action, and cards that fail one by one."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+from django.test import Client
+
+from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.models import User
+from apps.core import clock
+from apps.pages.overview import presenters
+from apps.policies.models import Grant, Pin, Policy
+from apps.policies.records import NewChangeSet
+from apps.policies.services import change_shares, make_change_set, propose_change_set
+from apps.priorities.serving import store
+from apps.runs.models import Run
+from apps.runs.services import work_run_now
+from apps.series.runs import enqueue_series_build
+from apps.usage.models import Overlap, Source
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.services import NewSource, make_source
+from tests.grants import make_grant
+from tests.pages.grid import SLUG, Grid
+from tests.pages.page import Page, read, text_of
+from tests.sign_in import sign_in
+
+HTMX = {"HX-Request": "true"}
+CARDS = ("verdict", "top", "deviation", "pins", "attention", "sources", "recent")
+
+
+@pytest.fixture
+def grid(open_grid: Grid) -> Grid:
+    presenters.last_good.clear()
+    return open_grid
+
+
+@pytest.fixture
+def admin(grid: Grid, client: Client) -> Client:
+    sign_in(client, grid.admin)
+    return client
+
+
+def shown(client: Client, path: str = "/", **more: Any) -> Page:
+    return read(client.get(path, **more))
+
+
+def attention_item(page: Page, key: str) -> str:
+    return page.text(f'[data-testid="attention-item"][data-key="{key}"]')
+
+
+def test_the_verdict_names_the_largest_deviation_and_idle_entries(admin: Client) -> None:
+    page = shown(admin, "/_verdict", headers=HTMX)
+    assert page.one("#verdict-title").attributes["data-value"] == "1 3"
+    for part in ("1", "3"):
+        assert part in page.text("#verdict-title").split()
+    for side, name, points in (("over", "biomed", "26.5"), ("under", "atlas", "16.5")):
+        text = text_of(page.item(f"furthest-{side}"))
+        assert (name in text, points in text) == (True, True), side
+    assert "1" in text_of(page.item("idle")).split()
+
+
+def test_waiting_jobs_are_shown_with_entries_under_target(grid: Grid, admin: Client) -> None:
+    source = Source.objects.get(slug="cluster-a")
+    now = clock.now()
+    waiting = RecordRow(
+        job="w",
+        user="alice",
+        group="atlas",
+        submit_at=now - timedelta(hours=3),
+        cpus=10,
+        requested_s=36_000,
+        state="pending",
+    )
+    ingest_batch(source=source, rows=[waiting], at=now)
+    grid.recompute()
+    text = text_of(shown(admin).item("furthest-under"))
+    for part in ("atlas", "16.5", "100"):
+        assert part in text
+
+
+def test_a_failed_card_shows_its_last_value_and_an_error(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "biomed" in shown(admin, "/_top", headers=HTMX).texts("#top a.label")
+
+    def fail(desk: object) -> None:
+        raise DatabaseError("secret address of the database")
+
+    monkeypatch.setattr(presenters, "_top", fail)
+    answer = admin.get("/")
+    page = read(answer)
+    assert page.one(".broken").parent.attributes["id"] == "top"  # type: ignore[union-attr]
+    assert page.has("#top .broken time")  # from when the last good value is
+    assert "biomed" in page.texts("#top a.label")
+    assert page.has("#verdict-title")
+    assert page.has("#sources-title")
+    assert "secret" not in answer.content.decode()
+    card = shown(admin, "/_top", headers=HTMX)
+    assert card.has(f'.broken a[hx-get="/_top?policy={SLUG}"]')
+    presenters.last_good.clear()
+    card = shown(admin, "/_top", headers=HTMX)
+    assert (card.has(".broken"), card.has(".broken time"), card.has("a.label")) == (True, False, False)
+
+
+def test_each_card_has_its_own_address(admin: Client) -> None:
+    page = shown(admin)
+    assert not page.has(".broken")
+    for name in CARDS:
+        assert page.has(f"#cards #{name}"), "one answer refreshes all of them"
+        alone = admin.get(f"/_{name}", headers=HTMX)
+        assert alone.content.decode().startswith("<section")
+        assert read(alone).has(f"section#{name}")
+        assert admin.get(f"/_{name}").status_code == 303
+
+
+def test_items_that_need_attention_have_an_action(grid: Grid, admin: Client) -> None:
+    now = clock.now()
+    source = make_source(NewSource(slug="late", name="Late cluster", expected_every_s=3600), at=now, actor=COMMAND)
+    old = RecordRow(
+        job="x",
+        user="stranger",
+        group="nowhere",
+        start_at=now - timedelta(hours=30),
+        end_at=now - timedelta(hours=20),
+        cpus=8,
+    )
+    ingest_batch(source=source, rows=[old], at=now - timedelta(hours=20))
+    Overlap.objects.create(
+        site="here",
+        kept=Source.objects.get(slug="cluster-a"),
+        held=source,
+        from_at=now - timedelta(hours=5),
+        to_at=now,
+        found_at=now,
+    )
+    other = Actor(user=User.objects.create_superuser("otto"), via="page")
+    made = make_change_set(
+        policy_slug=SLUG,
+        new=NewChangeSet(
+            operations=[{"op": "set_shares", "entry": str(grid.uid("/cms")), "shares": 12}], reason="Autumn shares"
+        ),
+        at=now,
+        actor=other,
+    )
+    propose_change_set(id=made.pk, version=made.version, at=now, actor=other)
+    store.forget()
+    grid.recompute()
+    card = shown(admin, "/_attention", headers=HTMX)
+    review = attention_item(card, "review")
+    for part in ("Autumn shares", "1", "otto"):
+        assert part in review
+    assert card.has(f'[data-key="review"] a[href="/changes/{made.pk}/"]')
+    assert "Late cluster" in attention_item(card, "late")
+    unmapped = attention_item(card, "unmapped")
+    assert unmapped.startswith("1 ")
+    assert re.search(r"\b7\d\b", unmapped)  # core-hours: of 80, 20 hours ago
+    assert card.has(f'[data-key="unmapped"] a[href="/policy/{SLUG}/mappings/"]')
+    assert attention_item(card, "held").startswith("1 ")
+    assert "biomed" in attention_item(card, "over")
+    assert "atlas" in attention_item(card, "under")
+    assert len(card.all("a.btn.sm")) == len(card.items("attention-item")) == len(card.all("li"))
+    assert not card.has('[data-testid="no-attention-items"]')
+
+
+def test_a_member_sees_the_own_priority_first_and_no_administration(grid: Grid, client: Client) -> None:
+    sign_in(client, grid.alice)
+    page = shown(client)
+    ids = page.values("id", "main")
+    assert ids.index("mine") < ids.index("verdict")
+    hidden = '[data-testid="unmapped"], [data-testid="attention-item"][data-key="unmapped"]'
+    assert not page.has(hidden)
+    sign_in(client, grid.admin)
+    assert shown(client).has(hidden)
+
+
+def test_a_partial_overview_is_labelled_and_shows_no_other_numbers(grid: Grid, client: Client) -> None:
+    Policy.objects.update(visibility=Policy.Visibility.PATH)
+    sign_in(client, grid.alice)
+    page = client.get("/").content.decode()
+    assert "biomed" not in page
+    assert "atlas" in page
+
+
+def test_pins_are_private_and_work_for_every_visible_entry(grid: Grid, admin: Client) -> None:
+    uid = grid.uid("/atlas/alice")
+    entry = f"/policy/{SLUG}/n/{uid}/alice/"
+    pin = f'form[action="/policy/{SLUG}/pins/{uid}/"] [name=pinned]'
+    assert shown(admin, entry).one(pin).attributes["value"] == "1"
+    answer = admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "1", "next": entry})
+    assert (answer.status_code, answer["Location"]) == (303, entry)
+    admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "1"})
+    assert Pin.objects.count() == 1
+    assert shown(admin, entry).one(pin).attributes["value"] == "0"
+    pinned = shown(admin, "/_pins", headers=HTMX).text(".pins li")
+    assert ("SweGrid" in pinned, "/atlas/alice" in pinned) == (True, True)
+    other = sign_in(Client(), grid.alice)
+    assert not shown(other, "/_pins", headers=HTMX).has(".pins li")
+    answer = admin.post(f"/policy/{SLUG}/pins/{uid}/", {"pinned": "0", "next": "https://elsewhere.example/"})
+    assert answer["Location"] == "/"
+    assert not Pin.objects.exists()
+
+
+def test_a_hidden_entry_cannot_be_pinned_and_a_pin_of_one_shows_nothing(grid: Grid, client: Client) -> None:
+    Policy.objects.update(visibility=Policy.Visibility.PATH)
+    hidden = grid.uid("/biomed")
+    sign_in(client, grid.alice)
+    assert client.post(f"/policy/{SLUG}/pins/{hidden}/", {"pinned": "1"}).status_code == 404
+    Pin.objects.create(user=grid.alice, policy=Policy.objects.get(), entry_uid=hidden, created_at=grid.at)
+    pins = client.get("/_pins", headers=HTMX)
+    assert not read(pins).has(".pins li")
+    assert "biomed" not in pins.content.decode()
+
+
+def test_the_line_of_deviation_has_a_table_and_a_csv(grid: Grid, admin: Client) -> None:
+    assert "No daily data yet." in shown(admin, "/_deviation", headers=HTMX).text("#fig-deviation .fig-state")
+    now = clock.now()
+    source = Source.objects.get(slug="cluster-a")
+    rows = [
+        RecordRow(
+            job=f"{vo}{n}",
+            user=user,
+            group=vo,
+            start_at=now - timedelta(days=n, hours=5),
+            end_at=now - timedelta(days=n, hours=4),
+            cpus=cpus,
+        )
+        for n in range(1, 12)
+        for vo, user, cpus in (("atlas", "alice", 60), ("biomed", "carol", 30 + n))
+    ]
+    ingest_batch(source=source, rows=rows, at=now)
+    actor = Actor(user=grid.admin, via="page")
+    change_shares(policy_slug=SLUG, entry_uid=grid.uid("/cms"), shares=20, reason="more", at=now, actor=actor)
+    build(now)
+    card = shown(admin, "/_deviation", headers=HTMX)
+    assert not card.has(".fig-state")
+    label = card.one(".fig-plot").attributes["aria-label"]
+    assert len(re.findall(r"\d+\.\d", label or "")) == 2  # from the first day to the last
+    drawn = admin.get("/overview/figures/deviation").json()
+    assert len(drawn["data"][0]["x"]) == len(card.all("tbody tr"))
+    assert len(card.all("tr")) >= 11
+    download: Any = admin.get("/overview/figures/deviation.csv")
+    lines = b"".join(download.streaming_content).decode().splitlines()
+    assert lines[0] == '"day","revision","share_weighted_deviation_points","entries_compared"'
+    assert len(lines) >= 11
+    days = [line.split(",") for line in lines[1:]]
+    assert all(0 < float(points) < 100 for _day, _revision, points, n in days if points != '""')
+
+
+def build(at: datetime) -> None:
+    enqueue_series_build(Policy.objects.get(), at=at)
+    for run in Run.objects.filter(state=Run.State.QUEUED):
+        work_run_now(run.pk)
+
+
+def test_an_empty_site_links_its_administrator_to_first_steps(db: None, client: Client) -> None:
+    sign_in(client, User.objects.create_superuser("eva"))
+    assert shown(client).has('main a[href="/setup/"]')
+    sign_in(client, User.objects.create_user("guest"))
+    assert "/setup/" not in client.get("/").content.decode()
+
+
+def test_an_expired_role_is_not_listed_as_one_that_expires(grid: Grid, admin: Client) -> None:
+    now = clock.now()
+    for days in (-1, 1):
+        make_grant(grid.alice, grid.uid("/atlas"), "viewer", at=now - timedelta(9), expires_at=now + timedelta(days))
+        item = attention_item(shown(admin, "/_attention", headers=HTMX), "role_ends")
+        assert ("expired" in item) == (days < 0)
+        Grant.objects.all().delete()

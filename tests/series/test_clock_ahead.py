@@ -1,0 +1,71 @@
+"""The daily series and snapshots of a site whose clock was ahead for a while."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from apps.accounts.clock_watch import note_clock
+from apps.core import clock
+from apps.priorities import tasks as priorities_tasks
+from apps.priorities.models import Snapshot
+from apps.runs.services import work_due_runs
+from apps.series import tasks
+from apps.series.daily_series import last_complete_day, site_zone
+from apps.series.models import Series, SeriesDay, SeriesHour
+from apps.series.runs import build_series_stale
+from tests.priority_site import AS_OF, Site, build_series, make_month_of_days
+
+pytestmark = pytest.mark.django_db
+
+JUMP, DAY = timedelta(days=40), timedelta(days=1)
+
+
+@pytest.fixture
+def month(db: None) -> Site:
+    return make_month_of_days()
+
+
+def last_day(site: Site) -> object:
+    return SeriesDay.objects.filter(policy=site.policy).order_by("-on").values_list("on", flat=True).first()
+
+
+def test_nothing_is_built_or_thinned_while_a_jump_is_not_confirmed(
+    month: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = month.recompute()
+    for n in range(1, 20):
+        copy = Snapshot.objects.get(pk=template.pk)
+        copy.pk, copy.fingerprint, copy.computed_at = None, f"{n}", AS_OF - timedelta(minutes=n)
+        copy.save()
+    n_snapshots, last_on = Snapshot.objects.count(), last_day(month)
+    note_clock(AS_OF, database_at=AS_OF)
+    monkeypatch.setenv(clock.VARIABLE, (AS_OF + JUMP).isoformat())
+    note_clock(AS_OF + JUMP, database_at=AS_OF + JUMP)
+    tasks.build_series_stale()
+    work_due_runs(clock=clock.now)
+    priorities_tasks.prune_snapshots()
+    assert Snapshot.objects.filter(computed_at__lte=AS_OF + DAY).count() >= n_snapshots
+    assert last_day(month) == last_on == last_complete_day(AS_OF, site_zone())
+
+
+def test_days_ahead_are_dropped_and_built_again_when_they_come(month: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a jump that lasted: each idle day would keep the targets of the wrong moment."""
+    monkeypatch.setenv(clock.VARIABLE, (AS_OF + JUMP).isoformat())
+    build_series(month, AS_OF + JUMP)
+    assert last_day(month) == last_complete_day(AS_OF + JUMP, site_zone()), "it is believed without a mark"
+    build_series_stale(at=AS_OF)
+    series = Series.objects.get(policy=month.policy)
+    assert series.through_on == last_day(month) == last_complete_day(AS_OF, site_zone())
+    assert series.hours_through_at is not None
+    assert series.hours_through_at <= AS_OF
+    assert not SeriesHour.objects.filter(policy=month.policy, begins_at__gte=AS_OF).exists()
+    month.publish([{"name": "physics", "shares": 1}], at=AS_OF + timedelta(hours=1))
+    later = AS_OF + 5 * DAY
+    monkeypatch.setenv(clock.VARIABLE, later.isoformat())
+    build_series_stale(at=later)
+    work_due_runs(clock=lambda: later)
+    days = SeriesDay.objects.filter(policy=month.policy, on__gt=AS_OF.date()).order_by("on")
+    assert [day.on for day in days] == [AS_OF.date() + n * DAY for n in range(1, 5)]
+    assert {day.revision_number for day in days} == {month.policy.head_number}

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from apps.accounts.actor import COMMAND
+from apps.series.storage_growth import Holding, list_holdings, total
+from apps.usage.models import Bucket, Record, SourceDay
+from apps.usage.parsers.base import RecordRow
+from apps.usage.records.ingest import ingest_batch
+from apps.usage.services import NewSource, make_source
+from tests.instants import AT
+
+DAY = timedelta(days=1)
+
+
+def holding(name: str) -> Holding:
+    return next(one for one in list_holdings(at=AT) if one.name == name)
+
+
+@pytest.fixture
+def filled(db: None) -> None:
+    """Ten days with twenty jobs a day, an hour each, in an hour of their own each day."""
+    source = make_source(NewSource(slug="cluster", name="The cluster"), at=AT, actor=COMMAND)
+    rows = [
+        RecordRow(f"{day}-{n}", "alice", start_at=AT - (day + 1) * DAY, end_at=AT - (day + 1) * DAY + DAY / 48, cpus=1)
+        for day in range(10)
+        for n in range(20)
+    ]
+    ingest_batch(source=source, rows=rows, at=AT)
+    SourceDay.objects.filter(source=source).delete()
+    for day in range(10):
+        SourceDay.objects.create(source=source, received_on=(AT - day * DAY).date(), n_new=20)
+
+
+@pytest.mark.usefixtures("filled")
+def test_storage_of_a_year_follows_from_recent_growth() -> None:
+    records, buckets = holding("usage records"), holding("usage buckets")
+    assert (records.n_rows, records.n_rows_in_a_year) == (200, 200 + 20 * 365)
+    assert (buckets.n_rows, buckets.n_rows_in_a_year) == (Bucket.objects.count(), 10 + 365)
+    per_row = records.n_bytes / records.n_rows
+    assert records.bytes_in_a_year == pytest.approx(per_row * (200 + 20 * 365), abs=1)
+
+
+@pytest.mark.usefixtures("filled")
+def test_deleted_records_do_not_add_to_growth(settings: Any) -> None:
+    settings.FAIRSHARE_KEEP_RECORDS_DAYS = 90
+    assert holding("usage records").n_rows_in_a_year == 20 * 90
+    assert holding("usage buckets").n_rows_in_a_year == 10 + 365
+
+
+@pytest.mark.django_db
+def test_an_empty_site_does_not_grow() -> None:
+    for one in list_holdings(at=AT):
+        assert (one.bytes_in_a_year, one.n_rows_in_a_year) == (one.n_bytes, 0)
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_command_prints_a_line_per_table_and_the_sum() -> None:
+    out = StringIO()
+    call_command("storage", "--json", stdout=out)
+    body = json.loads(out.getvalue())
+    assert {one["name"] for one in body["holdings"]} == {
+        *("usage records", "usage buckets", "snapshots", "daily series", "audit log", "rest", "files"),
+    }
+    assert body["bytes"] == sum(one["n_bytes"] for one in body["holdings"])
+    assert body["bytes_in_a_year"] == total([Holding(**one) for one in body["holdings"]])[1]
+    out = StringIO()
+    call_command("storage", stdout=out)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == len(body["holdings"]) + 2
+    assert f"{Record.objects.count():,}" in out.getvalue()
+    assert lines[-1].startswith("together")

@@ -1,0 +1,38 @@
+"""Holds a figure to the schema of plotly.js, as the Python package knows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+
+from apps.web.figures import Figure
+from apps.web.figures.figure import encode_json, figure_json
+
+TOKENS = Path(__file__).resolve().parents[3] / "static" / "css" / "tokens.css"
+
+
+def check_schema(figure: Figure) -> go.Figure:
+    """The figure with every token as a colour; raises ValueError for a name or a value that plotly.js doesn't know."""
+    answer = json.loads(encode_json(figure_json(figure))[0])
+    return go.Figure(colored(answer["data"]), colored(answer["layout"]))
+
+
+def colored(value: Any) -> Any:
+    """A copy in which each token is a colour, after a look at whether the stylesheet has it."""
+    return _colored(value, set(re.findall(r"--([\w-]+):", TOKENS.read_text(encoding="utf-8"))))
+
+
+def _colored(value: Any, known: set[str]) -> Any:
+    if isinstance(value, str) and value.startswith("$"):
+        name = value[1:].partition("/")[0]
+        assert name in known, f"{value} is no design token"
+        return "rgba(1,2,3,0.5)"
+    if isinstance(value, dict):
+        return {key: _colored(one, known) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_colored(one, known) for one in value]
+    return value

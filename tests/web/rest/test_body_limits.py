@@ -1,0 +1,311 @@
+"""What a body may have, by route: every operation of the schema refuses more values than its cap before it parses."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework import serializers
+
+from apps import pages as v1
+from apps.accounts import services as accounts
+from apps.contrib.jobs import api as jobs
+from apps.contrib.jobs.pages import pasted_jobs
+from apps.contrib.schedulers.api.views import MOST_UNPACKED
+from apps.core.errors import TooLarge
+from apps.engine import codecs
+from apps.federation.models import Mount
+from apps.policies.changesets import quotas
+from apps.policies.formats import json_document
+from apps.policies.operations.apply import MOST_OPERATIONS
+from apps.policies.tree import names
+from apps.priorities.job_cases import MOST_JOBS
+from apps.usage.parsers import lines, records_json
+from apps.usage.parsers.json_items import MOST_ITEM_BYTES
+from apps.web.rest import answers, parsing
+from apps.web.rest.body_limits import DEFAULT, KB, LIMITS, MB, MOST_ACCOUNTS, limit_of
+from apps.web.rest.bounded_fields import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
+from apps.web.rest.errors import Refusal
+from tests.material import REPOSITORY
+from tests.rest_site import Caller, refused
+from tests.small_site import Site
+
+READ_BY_THEIR_FORMAT = {"put_document", "export_against"}
+UID = "00000000-0000-0000-0000-000000000001"
+
+
+@cache
+def described() -> dict[str, Any]:
+    generator: Any = SchemaGenerator
+    found: dict[str, Any] = generator().get_schema(request=None, public=True)
+    return found
+
+
+@cache
+def operations() -> list[tuple[str, str, str]]:
+    """(operation id, method, path) of each operation with a body."""
+    return [
+        (operation["operationId"], method, filled(path, operation))
+        for path, methods in described()["paths"].items()
+        for method, operation in methods.items()
+        if "requestBody" in operation
+    ]
+
+
+def filled(path: str, operation: dict[str, Any]) -> str:
+    kinds = {each["name"]: each["schema"] for each in operation.get("parameters", []) if each["in"] == "path"}
+
+    def value(match: re.Match[str]) -> str:
+        schema = kinds[match[1]]
+        if schema.get("format") == "uuid":
+            return UID
+        if "enum" in schema:
+            return str(schema["enum"][0])
+        return "1" if schema["type"] == "integer" else "grid"
+
+    return re.sub(r"{(\w+)}", value, path).removeprefix("/api/v1/")
+
+
+@pytest.fixture
+def admin(computed: Site) -> Caller:
+    return Caller(user=computed.admin)
+
+
+def parse(_body: bytes) -> Any:
+    raise AssertionError("parsed")
+
+
+@pytest.mark.parametrize("item", ["{}", '"x"', "0", "[]", '{"a":{"b":1}}'])
+def test_no_operation_parses_a_body_with_more_values_than_its_cap(
+    admin: Caller, item: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lacks a right or names nothing is refused for that, and without a parser as well."""
+    found = {}
+    named = operations()
+    monkeypatch.setattr(parsing, "_decoder", parse)
+    for module in (answers, jobs, records_json):
+        monkeypatch.setattr(module, "orjson", SimpleNamespace(loads=parse, JSONDecodeError=ValueError))
+    for name, method, path in named:
+        limit = limit_of(f"/api/v1/{path}")
+        n_items = limit.n_values + 1
+        body = f'{{"x":[{",".join([item] * n_items)}]}}'.encode()
+        if name in READ_BY_THEIR_FORMAT or len(body) > limit.n_bytes:
+            continue
+        query = "?source=cluster" if name == "push_records" else ""
+        answer = admin._send(method, path + query, body, "application/json", {"if-match": '"1"'})
+        found[name] = answer.status_code, json.loads(answer.content)["code"]
+    assert {
+        name: answer
+        for name, answer in found.items()
+        if answer not in ((413, "too_large"), (413, "too_many_records")) and answer[0] not in (404, 415)
+    } == {}
+    assert len(found) > 60
+
+
+def test_the_body_of_an_operation_without_a_declared_cap_has_at_most_a_thousand_values() -> None:
+    caps = {name: limit_of(f"/api/v1/{path}").n_values for name, _method, path in operations()}
+    assert {name for name, most in caps.items() if most > 1_000} == {
+        "replace_mapping_rules",
+        "add_mapping_rule",
+        "assign_accounts",
+        "explain_jobs",
+        "look_up_priorities",
+        "make_change_set",
+        "order_scheduler_shares",
+        "push_records",
+        "rebase_change_set",
+        "report_scheduler_pass",
+        "take_over_scheduler_shares",
+        "try_mapping",
+        "update_change_set",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b"[" + b"{}," * 800_000 + b"{}]"),
+        ("application/x-ndjson", b"\n" * 5_000_000),
+        ("application/x-ndjson", b"{}\n" * 50_001),
+    ],
+)
+def test_a_push_of_too_many_values_or_lines_is_refused_before_they_are_parsed(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch, kind: str, body: bytes
+) -> None:
+    monkeypatch.setattr(records_json, "_parse_with_duplicates", parse)
+    monkeypatch.setattr("orjson.loads", lambda line: {} if len(line) < 9 else parse(line))
+    assert refused(admin.post("usage/records?source=cluster", body, kind))[:2] == (413, "too_many_records")
+
+
+def test_a_document_and_a_pasted_case_of_too_many_values_are_refused_before_they_are_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json_document, "MOST_VALUES", 1_000)
+    monkeypatch.setattr(json_document, "parse", parse)
+    monkeypatch.setattr(pasted_jobs, "read_cases", parse)
+    read_case = partial(pasted_jobs.read_table, weights={}, variants=())
+    for read, n_items in ((json_document.read, 1_001), (read_case, 80_001)):
+        with pytest.raises(TooLarge):
+            read('{"jobs":[' + "{}," * n_items + "{}]}")
+
+
+def request_serializers() -> Iterator[type[serializers.Serializer[Any]]]:
+    """Each class that a view names as its `request` or reads a body with."""
+    for path in sorted(Path(v1.__path__[0]).rglob("*.py")):
+        module = importlib.import_module(
+            "apps.pages." + ".".join(path.relative_to(v1.__path__[0]).with_suffix("").parts)
+        )
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call):
+                continue
+            named = [each.value for each in call.keywords if each.arg == "request"]
+            if isinstance(call.func, ast.Name) and call.func.id == "read_body":
+                named.append(call.args[0])
+            for each in named:
+                kind = getattr(module, each.id, None) if isinstance(each, ast.Name) else None
+                if isinstance(kind, type) and issubclass(kind, serializers.Serializer):
+                    yield kind
+
+
+def unbounded(field: Any, place: str) -> Iterator[str]:
+    if isinstance(field, serializers.Serializer):
+        for name, inner in field.fields.items():
+            yield from unbounded(inner, f"{place}.{name}")
+    elif isinstance(field, serializers.ListSerializer):
+        yield place
+    elif isinstance(field, serializers.ListField | serializers.DictField):
+        if not isinstance(field, BoundedListField | BoundedDictField):
+            yield place
+        yield from unbounded(field.child, f"{place}[]")
+
+
+def test_every_list_in_a_request_is_bounded() -> None:
+    found = set(request_serializers())
+    assert len(found) > 40
+    assert [place for kind in found for place in unbounded(kind(), kind.__name__)] == []
+
+
+class _Item(serializers.Serializer[Any]):
+    name = serializers.CharField()
+
+
+class _Lists(serializers.Serializer[Any]):
+    items = BoundedListField(child=_Item(), max_length=50)
+    named = BoundedDictField(child=serializers.IntegerField(), required=False)
+
+
+def test_a_list_over_its_length_is_refused_before_its_items_are_validated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Item, "run_validation", None)
+    with pytest.raises(Refusal) as refusal:
+        _Lists(data={"items": [{}] * 51}).is_valid()
+    assert (refusal.value.status, refusal.value.fields[0].where) == (413, "items")
+    with pytest.raises(Refusal):
+        _Lists(data={"items": [], "named": dict.fromkeys(map(str, range(MOST_NAMES + 1)))}).is_valid()
+
+
+def test_the_first_ten_errors_of_a_list_are_answered() -> None:
+    lists = _Lists(data={"items": [{"name": "x"}, *[{}] * 49], "named": {str(i): "x" for i in range(50)}})
+    assert not lists.is_valid()
+    assert list(lists.errors["items"]) == list(range(1, MOST_ERRORS + 1))
+    assert len(lists.errors["named"]) == MOST_ERRORS
+
+
+def test_a_list_of_wrong_rules_has_a_short_answer(admin: Caller) -> None:
+    answer = admin.post("policies/grid/mappings/trial", {"rules": [{}] * 10_000})
+    status, code, places = refused(answer)
+    assert (status, code, len(places)) == (400, "invalid", 2 * MOST_ERRORS)
+    assert len(answer.content) < 3_000
+
+
+DOCUMENTED = {
+    "forms without sign-in": [
+        "dashboard:sign-in",
+        "dashboard:second-step",
+        "dashboard:oidc-start",
+        "dashboard:sign-out",
+        "dashboard:theme",
+        "admin:login",
+    ],
+    "look-ups": ["api:priorities-lookup"],
+    "explanations of jobs": ["api:jobs-explain"],
+    "change sets": ["api:changesets", "api:changeset"],
+    "choices of a rebase": ["api:changeset-rebase"],
+    "documents, dumps to compare with": ["api:document", "api:document-against"],
+    "usage records": ["api:usage-records"],
+    "mapping rules, their trial, assignments": ["api:mapping-rules", "api:mapping-trial", "api:mapping-assignments"],
+    "reports of agents, packed": ["api:scheduler-passes"],
+    "orders of shares, shares to take over": ["api:scheduler-share-orders", "api:scheduler-shares-take-over"],
+    "files of policies": ["dashboard:policy-files"],
+    "files of usage and of the setup": ["dashboard:setup-tree", "dashboard:setup-log", "dashboard:upload"],
+    "jobs pasted into a page": ["dashboard:jobs", "dashboard:jobs-result"],
+    "edits of a draft on a page": ["dashboard:draft-operation", "dashboard:draft-paste"],
+}
+
+
+def rows(page: str, heading: str) -> dict[str, list[str]]:
+    """Cells of the first table below a heading, by the first one."""
+    part = (REPOSITORY / "docs" / page).read_text(encoding="utf-8").split(heading, 1)[1]
+    table = part[part.index("\n|---") + 1 :].partition("\n\n")[0].splitlines()[1:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return {first: rest for first, *rest in cells}
+
+
+def test_documented_limits_of_bodies_are_enforced() -> None:
+    found = rows("security.md", "Values are all")
+    assert (found.pop("all others")) == [DEFAULT.size, f"{DEFAULT.n_values:,}"]
+    assert found.keys() == DOCUMENTED.keys()
+    assert sorted(name for names in DOCUMENTED.values() for name in names) == sorted(LIMITS)
+    pasted = {"jobs pasted into a page": pasted_jobs.MOST_VALUES}
+    for label, (size, n_values) in found.items():
+        for name in DOCUMENTED[label]:
+            assert size in (LIMITS[name].size, "`FAIRSHARE_UPLOAD_BYTES`"), label
+            if n_values.replace(",", "").isdigit():
+                assert n_values == f"{pasted.get(label, LIMITS[name].n_values):,}", label
+
+
+def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None:
+    found = rows("limits.md", "## Numbers")
+    assert found == {
+        "depth of a tree": [f"{names.MAX_DEPTH} levels"],
+        "entries of a policy": [f"{names.MOST_ENTRIES:,}; pages are built and measured for 100,000"],
+        "children of one entry": [f"{names.MOST_CHILDREN:,}"],
+        "shares": [f"0, or {names.LEAST_SHARES:g} to {names.MOST_SHARES:g}".replace("+", "")],
+        "resolution of `aequus`": [f"{codecs.MIN_RESOLUTION} to {codecs.MAX_RESOLUTION:,}"],
+        "accounts in one look-up": [f"{MOST_ACCOUNTS:,}"],
+        "jobs in one call of `jobs/explain`": [f"{MOST_JOBS:,}"],
+        "operations of a change set": [f"{MOST_OPERATIONS:,}"],
+        "open drafts of one person": [str(quotas.MOST_DRAFTS)],
+        "proposals of one person that wait for a decision": [str(quotas.MOST_PROPOSALS)],
+        "operations in all open change sets of one person": [f"{quotas.MOST_OPERATIONS:,}"],
+        "records in one push": [f"{records_json.MOST_RECORDS:,}"],
+        "body of a REST request": [
+            f"{LIMITS['api:document'].size} for documents, change sets and records; "
+            "[others](security.md#how-bodies-are-read)"
+        ],
+        "upload of usage": [f"`FAIRSHARE_UPLOAD_BYTES` ({settings.FAIRSHARE_UPLOAD_BYTES // 1024**3} GiB)"],
+        "age of records": ["1970 to 2200; a run of at most ten years"],
+        "snapshots kept": ["all for 24 hours, hourly for 30 days, daily for a year"],
+        "grain of usage": ["an hour: usage of an hour has one age"],
+        "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
+        "life of a token": [f"{accounts.DAYS} days by default"],
+    }
+    fetched = Mount._meta.get_field("most_bytes").default
+    for page, sentence in [
+        ("rest.md", f"({LIMITS['api:document-against'].size} at most)"),
+        ("schedulers.md", f"at most {MOST_UNPACKED // MB} MB unpacked"),
+        ("federation.md", f"| `most_bytes` | {fetched // MB} MB |"),
+        ("usage.md", f"A line has at most {lines.MOST_LINE_BYTES // KB} KB."),
+        ("usage.md", f"over {lines.MOST_EXPANSION} times its size"),
+        ("usage.md", f"each of at most {MOST_ITEM_BYTES // MB} MB"),
+    ]:
+        assert sentence in (REPOSITORY / "docs" / page).read_text(encoding="utf-8"), page

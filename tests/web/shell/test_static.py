@@ -1,0 +1,93 @@
+"""What the pages load is what was vendored, and nothing in it needs a looser policy than ours."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from django.contrib.staticfiles import finders
+
+from fairshare_web.static_files import StaticFiles
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+STATIC = REPOSITORY / "static"
+TEMPLATES = REPOSITORY / "templates"
+INLINE = (r"\sstyle=", r"<style", r"<script(?![^>]*\bsrc=)", r"\son[a-z]+=", r"hx-on", r"data:image", r"js:")
+MODULES = ("js/live.js", "js/shown.js", "js/part/all.js")
+LOCKS = [STATIC / "vendor" / "vendor.lock", REPOSITORY / "tests" / "browser" / "vendor" / "vendor.lock"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.parent.name))
+def test_vendored_scripts_have_the_recorded_checksums(lock: Path) -> None:
+    rows = [line.split() for line in lock.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    recorded = {name: digest for digest, name, *_ in rows}
+    present = {path.name for path in lock.parent.glob("*.js")}
+    assert set(recorded) == present
+    for name, digest in recorded.items():
+        assert hashlib.sha256((lock.parent / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_every_icon_of_a_template_is_in_the_sprite() -> None:
+    known = set(re.findall(r'<symbol id="([^"]+)"', (STATIC / "icons.svg").read_text(encoding="utf-8")))
+    named = {
+        match
+        for path in TEMPLATES.rglob("*.html")
+        for match in re.findall(r'{% icon "([^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert named, "no icons found in any template"
+    assert named <= known, named - known
+
+
+def test_no_template_has_inline_style_script_or_handlers() -> None:
+    found = []
+    for path in TEMPLATES.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for pattern in INLINE:
+            found += [f"{path.name}: {match}" for match in re.findall(pattern, text)]
+    assert not found
+
+
+def test_no_template_disables_escaping() -> None:
+    pages = [(path, path.read_text(encoding="utf-8")) for path in TEMPLATES.rglob("*.html")]
+    code = [(path, path.read_text(encoding="utf-8")) for path in (REPOSITORY / "apps" / "dashboard").rglob("*.py")]
+    bad = [str(path) for path, text in pages if re.search(r"\|\s*safe\b|{% autoescape off", text)]
+    bad += [str(path) for path, text in code if "mark_safe" in text and path.parent.name != "help"]  # our own guides
+    assert not bad
+
+
+def test_styles_embed_no_images() -> None:
+    """img-src is 'self' alone: an embedded image would be blocked."""
+    sheets = list((STATIC / "css").glob("*.css"))
+    assert sheets
+    assert not [path.name for path in sheets if "data:" in path.read_text(encoding="utf-8")]
+
+
+def test_the_plotly_bundle_comes_from_the_installed_package() -> None:
+    found = finders.find("vendor/plotly.min.js")
+    assert found
+    assert Path(found).parent.name == "package_data"
+    assert not finders.find("vendor/widgetbundle.js")
+    served = dict(finders.get_finder("apps.web.figures.finders.PlotlyFinder").list(None))
+    assert list(served) == ["plotly.min.js"]
+
+
+def test_every_script_module_is_imported_under_one_address(tmp_path: Path) -> None:
+    """Under its plain name beside the one with its digest a module would run twice on a page."""
+    (tmp_path / "js" / "part").mkdir(parents=True)
+    (tmp_path / "js" / "shown.js").write_text("export const drawn = () => [];\n", encoding="utf-8")
+    (tmp_path / "js" / "part" / "all.js").write_text(
+        'import { drawn } from "../shown.js";\ndrawn();\n', encoding="utf-8"
+    )
+    (tmp_path / "js" / "live.js").write_text(
+        'import "./part/all.js";\nimport { drawn } from "./shown.js";\n', encoding="utf-8"
+    )
+    storage = StaticFiles(location=tmp_path, base_url="/static/")
+    named = {before: after for before, after, _ in storage.post_process({name: (storage, name) for name in MODULES})}
+    shown, everything = (Path(named[name]).name for name in ("js/shown.js", "js/part/all.js"))
+    assert shown != "shown.js"
+    assert f'"../{shown}"' in (tmp_path / named["js/part/all.js"]).read_text(encoding="utf-8")
+    live = (tmp_path / named["js/live.js"]).read_text(encoding="utf-8")
+    assert f'"./part/{everything}"' in live
+    assert f'"./{shown}"' in live
