@@ -23,8 +23,8 @@ from apps.accounts.models import User
 from apps.accounts.token_cache import tokens
 from apps.core import clock
 from apps.core.errors import DomainError
-from apps.pages.monitoring import exposition
 from apps.priorities.serving import store
+from apps.web import lookup_metrics
 from apps.web.rest import answers, errors
 from apps.web.rest.authentication import PRIORITIES_READ, bearer_text, require_policy
 from apps.web.rest.inputs import refuse_unknown
@@ -77,7 +77,7 @@ class LookupMiddleware:
                 started_s = perf_counter()
                 response = self._answer(request, match[1], match[2])
                 if not isinstance(response, NeedsWorkerThread):
-                    exposition.count_lookup(response.status_code, perf_counter() - started_s)
+                    lookup_metrics.count_lookup(response.status_code, perf_counter() - started_s)
                 return response
         return self.get_response(request)
 

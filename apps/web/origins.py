@@ -12,11 +12,11 @@ from apps.accounts.actor import Actor
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.mounts.selectors import Provenance, load_provenance, provenance_of
 from apps.federation.staleness import Condition
-from apps.pages.federation.presenters import STANDINGS, meanwhile
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree
+from apps.web.conditions import STANDINGS, meanwhile
 from apps.web.shell import presentation
 from apps.web.shell.lines import Origin
 from apps.web.shell.presentation import KeyedText

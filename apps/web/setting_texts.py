@@ -13,7 +13,7 @@ from apps.engine.algorithms import Algorithm, algorithms_of_packages, all_algori
 from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
-from apps.pages.algorithm.operators.sentences import operator_text, resolution_text
+from apps.priorities.sentences.operators import operator_text, resolution_text
 from apps.web.marks.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance

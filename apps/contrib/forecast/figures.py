@@ -17,12 +17,12 @@ from apps.contrib.forecast.entry_forecast import CurvePoint, FactorPoint
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, curve_days
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.explain import Recovery, RecoveryRange
-from apps.pages.convergence.figures.labels import used_text
 from apps.priorities.sentences import text_of
 from apps.priorities.sentences.numbers import factor as factor_text
 from apps.priorities.sentences.numbers import percent
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, Trace, with_changes
+from apps.web.figures.used_and_target import used_text
 
 
 def factor_figure(found: Forecast) -> Figure | None:

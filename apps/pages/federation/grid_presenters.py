@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.federation.grid.sites import SiteColumn, SiteState, Unsubscribed
 from apps.federation.grid.totals import Grid, GridRow
-from apps.pages.federation.presenters import STANDINGS
+from apps.web.conditions import STANDINGS
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.shell.presentation import KeyedText, StatusBadge

@@ -13,6 +13,7 @@ from apps.federation.models import Mount
 from apps.federation.mounts.selectors import ComparedEntry, Differences
 from apps.federation.staleness import Condition, age_of, is_stale
 from apps.pages.federation import presenters as federation_presenters
+from apps.web import conditions
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText, joined
 
@@ -61,10 +62,10 @@ def next_step(mount: Mount, condition: Condition, at: datetime) -> KeyedText:
         allowed = {"allowed": federation_presenters.allowed_text(mount.max_age_s)}
         found.append(KeyedText(condition, _("The last successful fetch is more than %(allowed)s old.") % allowed))
     elif condition is Condition.LATE:
-        found.append(federation_presenters.late_text(mount, federation_presenters.meanwhile(mount.stale_action)))
+        found.append(federation_presenters.late_text(mount, conditions.meanwhile(mount.stale_action)))
     if condition in (Condition.EXPIRED, Condition.STALE):
         action = mount.stale_action if is_stale(mount, at) else Mount.StaleAction.KEEP.value
-        found.append(federation_presenters.meanwhile(action))
+        found.append(conditions.meanwhile(action))
         if mount.state == Mount.State.FROZEN and action != Mount.StaleAction.FREEZE:
             text = _("Frozen: it is fetched, but not applied.")
             found.append(KeyedText("frozen_too", text))

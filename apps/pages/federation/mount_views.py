@@ -27,6 +27,7 @@ from apps.pages.federation.forms import MountSettingsForm, TrustForm, UnmountFor
 from apps.pages.federation.mount_presenters import next_step, stated_lines, stated_verdict, title
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
+from apps.web import conditions
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import RefusableForm
 from apps.web.shell.requests import actor_of, fragment
@@ -138,7 +139,7 @@ def _now(request: HttpRequest, row: Mount) -> dict[str, Any]:
     i = tree.index_of_uid(row.entry_uid)
     return {
         "mount": row,
-        "standing": federation_presenters.STANDINGS[condition],
+        "standing": conditions.STANDINGS[condition],
         "title": title(row, at),
         "next_step": next_step(row, condition, at),
         "condition": condition,

@@ -18,6 +18,7 @@ from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.pages.sources.presenters import Meter
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
+from apps.web.conditions import STANDINGS, meanwhile
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
 
@@ -25,17 +26,6 @@ _METER, _TICK = 74.0, 46.0  # width of the meter, and position of the tick at th
 _SHOWN = 3
 
 
-STANDINGS: dict[Condition, StatusBadge] = {
-    Condition.BLOCKED: StatusBadge("bad", "alert-octagon", gettext_lazy("blocked"), Condition.BLOCKED),
-    Condition.PAUSED: StatusBadge("", "player-pause", gettext_lazy("paused"), Condition.PAUSED),
-    Condition.FROZEN: StatusBadge("remote", "lock", gettext_lazy("frozen"), Condition.FROZEN),
-    Condition.EXPIRED: StatusBadge("bad", "alert-triangle", gettext_lazy("expired"), Condition.EXPIRED),
-    Condition.STALE: StatusBadge("warn", "clock", gettext_lazy("stale"), Condition.STALE),
-    Condition.HELD: StatusBadge("warn", "git-pull-request", gettext_lazy("held"), Condition.HELD),
-    Condition.LATE: StatusBadge("warn", "clock", gettext_lazy("late"), Condition.LATE),
-    Condition.NEW: StatusBadge("", "refresh", gettext_lazy("not fetched yet"), Condition.NEW),
-    Condition.FRESH: StatusBadge("ok", "circle-check", gettext_lazy("Current"), Condition.FRESH),
-}
 _BEHIND = StatusBadge("", "history", gettext_lazy("behind"), "behind")
 DIRECTIONS: dict[Direction, tuple[str, Any]] = {
     Direction.MOUNT: ("arrow-down", gettext_lazy("Mounted")),
@@ -202,16 +192,6 @@ def consequence(peer: Peer) -> KeyedText:
     is_old = peer.age_s is None or peer.age_s >= peer.allowed_s  # an expired document may be recently fetched
     acts = meanwhile(peer.stale_action if is_old else Remote.StaleAction.KEEP.value)
     return joined([KeyedText(peer.condition, text), acts])
-
-
-def meanwhile(stale_action: str) -> KeyedText:
-    """Effect of a stale action on the policy."""
-    text = {
-        Remote.StaleAction.KEEP.value: _("The current version stays."),
-        Remote.StaleAction.FREEZE.value: _("The current version stays."),
-        Remote.StaleAction.LOCAL.value: _("Until contact returns, only local usage counts there."),
-    }.get(stale_action, "")
-    return KeyedText(f"meanwhile.{stale_action}", text)
 
 
 def late_text(remote: Remote, then: KeyedText) -> KeyedText:

@@ -14,7 +14,7 @@ from apps.federation.staleness import Condition, condition_of, is_held, is_stale
 from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
 from apps.pages.federation import presenters as federation_presenters
 from apps.pages.federation.grid_presenters import METER
-from apps.pages.federation.presenters import STANDINGS
+from apps.web.conditions import STANDINGS
 from apps.web.shell import presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
 

@@ -24,7 +24,6 @@ from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.pages.federation import presenters as federation_lines
 from apps.pages.group.presenters import long_day
 from apps.pages.overview.verdict import compared, distance
 from apps.policies.access.holders import GrantState, name_of
@@ -37,6 +36,7 @@ from apps.priorities.selectors.visible_snapshot import list_local_only
 from apps.runs.models import Run
 from apps.usage import selectors as usage
 from apps.usage.quality import findings as quality
+from apps.web import conditions
 from apps.web.marks.bars import State
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
@@ -174,7 +174,7 @@ def _outdated(
     if age_s is not None:
         age = _("Last contact %(age)s ago.") % {"age": presentation.age(age_s)}
     acts = Remote.StaleAction.FREEZE if condition is Condition.FROZEN else remote.stale_action
-    acting = federation_lines.meanwhile(acts)
+    acting = conditions.meanwhile(acts)
     return AttentionItem(f"peer.{condition} {acting.key}", "world", title, f"{age} {acting}", url, _("View"), "warn")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -30,6 +30,7 @@ from apps.policies.tree.difference import changed_entries, operations_between
 from apps.policies.tree.stored import load_archived, load_tree
 
 _WRITE = "policies:write"
+_UNDO_OFFERED_FOR = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,13 @@ class _RevisionStep:
     operations: list[Operation]
     tree: TreeColumns
     settings: PolicySettings
+
+
+def revision_to_undo(policy: Policy, user_id: int | None, *, at: datetime) -> int | None:
+    """Number of the current revision if this user published it within a day and it is not the first; else None."""
+    head = Revision.objects.filter(policy=policy, number=policy.head_number, author_id=user_id)
+    is_recent = user_id is not None and head.filter(number__gt=1, published_at__gt=at - _UNDO_OFFERED_FOR).exists()
+    return policy.head_number if is_recent else None
 
 
 def revert_revision(*, policy_slug: str, number: int, reason: str = "", at: datetime, actor: Actor) -> ChangeSet:

@@ -14,13 +14,13 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.convergence.figures.labels import short_balance, used_text
 from apps.policies.tree.names import RESERVE
 from apps.priorities.records import EntryRow, IciclePage, Sector
 from apps.priorities.sentences.numbers import NBSP, compare_shares, count, percent
 from apps.web.figures.figure import Choice, Column, Control, Figure, Swatch, Table, Trace, with_changes
 from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step, plotly_text
 from apps.web.figures.tree_options import ENTRY_PARAMETER, TreeOptions, tree_controls
+from apps.web.figures.used_and_target import short_balance, used_text
 
 _SHARES = (0.01, 0.05, 0.10, 0.25, 0.50)  # borders between the steps, as shares of the parent
 _SHARE_COLORS = ("$seq-0", "$seq-1", "$seq-2", "$seq-3", "$seq-5", "$seq-6")  # text has enough contrast on each

@@ -7,8 +7,8 @@ from typing import Any
 from django import template
 
 from apps.core import clock
-from apps.pages.changes.drafts.views import revision_to_undo
 from apps.policies.changesets import drafts
+from apps.policies.publishing.revert import revision_to_undo
 from apps.policies.selectors import get_policy
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of

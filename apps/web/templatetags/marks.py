@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from apps.accounts.selectors import display_name
 from apps.core import clock
-from apps.pages.algorithm import decay as decay_pages
+from apps.web import decay_phrases
 from apps.web.marks.bars import Bullet, State
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance
@@ -206,7 +206,7 @@ def duration(seconds: float) -> str:
 
 @register.filter
 def decay_phrase(window: dict[str, Any]) -> str:
-    return decay_pages.decay_phrase(window)
+    return decay_phrases.decay_phrase(window)
 
 
 @register.filter

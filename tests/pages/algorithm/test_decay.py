@@ -15,13 +15,14 @@ from apps.engine.arrays import FloatArray
 from apps.engine.decay import weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS, decay_function
 from apps.engine.parameters import Settings, number
-from apps.pages.algorithm.decay import decay_phrase, hourly_error
+from apps.pages.algorithm.decay import hourly_error
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.services import change_settings
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
 from apps.priorities.serving import store
+from apps.web.decay_phrases import decay_phrase
 from tests.examples import first
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import read, text_of

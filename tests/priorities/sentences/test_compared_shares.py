@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.pages.convergence.figures.labels import short_balance, used_words_of
 from apps.priorities.sentences.catalogue import build_message
 from apps.priorities.sentences.numbers import NBSP, compare_shares, decimals_of_column
+from apps.web.figures.used_and_target import short_balance, used_words_of
 from apps.web.marks.bars import State, Tolerance
 from apps.web.shell import presentation
 

@@ -9,9 +9,9 @@ from django.utils import translation
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.pages.convergence.figures.labels import used_words_of
 from apps.priorities.sentences.numbers import compare_shares
 from apps.web.figures import axes
+from apps.web.figures.used_and_target import used_words_of
 
 _NUMBERS = st.floats(width=64) | st.integers(-(10**7), 10**7).map(lambda n: n / 200)  # among them ties such as 0.125
 _SHARES = st.floats(0, 1) | st.integers(0, 4000).map(lambda n: n / 4000) | st.just(float("nan"))

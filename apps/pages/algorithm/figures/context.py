@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from apps.pages.algorithm.operators.figures import NamedTarget
 from apps.pages.algorithm.operators.records import COUNTS, REGIONS, FigureQuery, FigureTable, Layout, Row
-from apps.pages.algorithm.operators.sentences import resolution_text
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
+from apps.priorities.sentences.operators import resolution_text
 from apps.web.figures.figure import Choice, Column, Control, Figure, Table, Trace, with_changes
 
 

@@ -20,8 +20,8 @@ from apps.pages.algorithm.operators.records import (
     Row,
     Step,
 )
-from apps.pages.algorithm.operators.sentences import resolution_text
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, signed
+from apps.priorities.sentences.operators import resolution_text
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Figure
 

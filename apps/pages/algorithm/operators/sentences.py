@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 from apps.engine.operators import Operator
 from apps.pages.algorithm.operators.records import ExponentPoint, FigureQuery, TreeCheck
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, ratio, signed
+from apps.priorities.sentences.operators import operator_text, resolution_text
 
 
 def chooser_sentence(operator: Operator) -> str:
@@ -31,12 +32,6 @@ def verdict() -> str:
         "combined do not divide idle share in proportion, and their lowest and highest priorities depend on the "
         "target. Relative, sigmoid, their powers and slurm order alike: they differ by rounding only."
     )
-
-
-def resolution_text(resolution: int) -> str:
-    """Return 2^n for a power of two, else the number."""
-    is_power = resolution & (resolution - 1) == 0
-    return f"2^{resolution.bit_length() - 1}" if is_power else count(resolution)
 
 
 def check_sentence(check: TreeCheck) -> str:
@@ -116,10 +111,6 @@ def _job_sentence(check: TreeCheck) -> str:
         )
         texts.append(text % {"n": count(n_too_fine)})
     return " ".join(texts)
-
-
-def operator_text(name: str, k: float | None) -> str:
-    return name if k is None or name != "combined" else _("%(name)s with k = %(k)s") % {"name": name, "k": f"{k:g}"}
 
 
 def profile_sentence(operator: str, target: float, density: Sequence[float]) -> str:

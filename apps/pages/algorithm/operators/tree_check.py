@@ -23,13 +23,14 @@ from apps.engine.analysis.job_size import smallest_jobs
 from apps.engine.analysis.tree_resolution import Collisions, SafeBits, TreeBits, bits_now, collisions_at, safe_bits
 from apps.engine.errors import BadParameter
 from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.sentences import misplaced_text, operator_text, resolution_text, safe_bits_text
+from apps.pages.algorithm.operators.sentences import misplaced_text, safe_bits_text
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.metering import HOUR_S
 from apps.priorities.recompute.totals import simulate_totals
 from apps.priorities.sentences.numbers import count
+from apps.priorities.sentences.operators import operator_text, resolution_text
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 Settings = Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -24,14 +23,11 @@ from apps.pages.changes.drafts.forms import OWN, message_of, read_typed_shares
 from apps.pages.changes.drafts.pages import EditorState, draft_url
 from apps.policies import services
 from apps.policies.changesets import drafts
-from apps.policies.models import Policy, Revision
 from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy
 from apps.priorities.selectors.draft import DraftView, get_draft_page, trial
 from apps.web.shell import presentation
 from apps.web.shell.requests import SeeOther, actor_of, fragment
-
-_OFFERED_FOR = timedelta(days=1)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -56,13 +52,6 @@ def undo(request: HttpRequest, policy: str) -> HttpResponse:
     words = {"undone": number, "n": revision.number}
     messages.success(request, _("Revision %(undone)s is undone, as revision %(n)s.") % words)
     return SeeOther(tree)
-
-
-def revision_to_undo(policy: Policy, user_id: int | None, *, at: datetime) -> int | None:
-    """Number of the current revision if this user published it within a day and it is not the first; else None."""
-    mine = Revision.objects.filter(policy=policy, number=policy.head_number, author_id=user_id)
-    recent = user_id is not None and mine.filter(number__gt=1, published_at__gt=at - _OFFERED_FOR).exists()
-    return policy.head_number if recent else None
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:

@@ -20,9 +20,6 @@ from apps.pages.convergence.figures.labels import (
     file_name,
     moment_url,
     revision_marks,
-    short_balance,
-    used_text,
-    used_words_of,
 )
 from apps.pages.convergence.figures.options import RANGES, UNITS, FocusOptions
 from apps.series.convergence.records import Convergence, Selection
@@ -30,6 +27,7 @@ from apps.series.daily_series import F8
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Choice, Column, Control, EndLabel, Figure, Table, with_changes
 from apps.web.figures.traces import MOST_SERIES
+from apps.web.figures.used_and_target import short_balance, used_text, used_words_of
 
 _DAILY_UP_TO = 731  # days; longer series are drawn weekly up to the last year
 _SLIDER = 0.09  # fraction of the height

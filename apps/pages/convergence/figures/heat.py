@@ -10,20 +10,13 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.convergence.figures.labels import (
-    Links,
-    caption,
-    day_text,
-    file_name,
-    moment_url,
-    short_balance,
-    used_words_of,
-)
+from apps.pages.convergence.figures.labels import Links, caption, day_text, file_name, moment_url
 from apps.pages.convergence.figures.panels import balance_text
 from apps.series.convergence.records import Convergence
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Swatch, Table, Trace
 from apps.web.figures.traces import BALANCE, ON_TARGET, balance_legend, balance_step
+from apps.web.figures.used_and_target import short_balance, used_words_of
 
 LEAST_ENTRIES = 12  # fewer are easier to read as lines
 MOST_ROWS = 32  # of the picture, limited by the names beside it

@@ -21,7 +21,6 @@ from apps.pages.convergence.figures.labels import (
     mark_of,
     moment_url,
     revision_marks,
-    used_words_of,
 )
 from apps.priorities.sentences.numbers import UNKNOWN, compare_shares
 from apps.series.convergence.query import BEFORE_ENTRY, DAILY_UP_TO
@@ -29,6 +28,7 @@ from apps.series.convergence.records import Convergence, sample_weekly
 from apps.series.daily_series import F8, Mask
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, Figure, Table, Trace
+from apps.web.figures.used_and_target import used_words_of
 
 PAGE = 12  # panels
 SMALL = 0.05  # share of the parent; smaller subgroups have a section of their own

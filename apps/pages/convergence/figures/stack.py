@@ -8,20 +8,13 @@ import numpy as np
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.convergence.figures.labels import (
-    Links,
-    caption,
-    day_text,
-    file_name,
-    moment_url,
-    revision_marks,
-    used_words_of,
-)
+from apps.pages.convergence.figures.labels import Links, caption, day_text, file_name, moment_url, revision_marks
 from apps.priorities.sentences.numbers import compare_shares
 from apps.series.convergence.records import Convergence
 from apps.series.daily_series import F8
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import Column, EndLabel, Figure, Table, Trace
+from apps.web.figures.used_and_target import used_words_of
 
 _MOST = 8  # series: the largest seven and the rest combined
 
