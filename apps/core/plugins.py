@@ -1,14 +1,18 @@
 """Plug-ins: what an installed app adds to the core, in declared slots.
 
-The core reads slots and imports no plug-in; each slot is read in one place, which its comment names.
+The core reads slots and imports no plug-in. A slot is a method that adds nothing unless a plug-in overrides it, and is
+read in one place, which its docstring names. Plug-ins import their modules inside these methods: Django asks for the
+class before it loads models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 from django.apps import AppConfig, apps
 
@@ -21,6 +25,18 @@ class PluginConfig(AppConfig):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.default = True
+
+    def metrics(self) -> Iterable[Any]:
+        """Metric families of /metrics. Read by `pages.monitoring.exposition`."""
+        return ()
+
+    def degradations(self) -> Iterable[Mapping[str, str]]:
+        """What limits the site now: code, subject and message of each. Read by /readyz, `pages.monitoring.views`."""
+        return ()
+
+    def attention_items(self, *, at: datetime, actor: Any) -> Iterable[Any]:
+        """What needs attention on the overview: `AttentionItem` of `pages.overview.attention`, which reads them."""
+        return ()
 
 
 def plugins() -> Iterator[PluginConfig]:

@@ -19,7 +19,7 @@ from apps.contrib.forecast.entry_forecast import (
     needs_hourly_usage,
     with_target,
 )
-from apps.contrib.forecast.past_usage import load_past, snapshot_key
+from apps.contrib.forecast.past_usage import load_past
 from apps.contrib.forecast.selectors import level_state, slack_at
 from apps.engine.explain import Recovery
 from apps.policies.changesets.draft_tree import Place
@@ -27,7 +27,7 @@ from apps.policies.models import Policy
 from apps.policies.tree.columns import Node
 from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.selectors.draft import DraftRow, DraftView
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 
 DAYS_AHEAD = 30
 DAYS_BACK = 14

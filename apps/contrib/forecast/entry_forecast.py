@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache, cached
 
-from apps.contrib.forecast.past_usage import DAY_S, LevelPast, load_snapshot_inputs, snapshot_key
+from apps.contrib.forecast.past_usage import DAY_S, LevelPast, load_snapshot_inputs
 from apps.core.errors import Invalid
 from apps.engine.algorithms import PriorityResult
 from apps.engine.decay import Window, weights
@@ -47,7 +47,7 @@ from apps.priorities.entry_order import is_on_target
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import factor as written
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 
 F8 = npt.NDArray[np.float64]
 HORIZON_DAYS = 90  # a later date is too uncertain to plan with

@@ -27,7 +27,7 @@ from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.metering import HOUR_S, weighted_amounts, window_of
 from apps.priorities.recompute.pipeline import Inputs, load_inputs
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.series.daily_series import DailySeries, site_zone
 from apps.series.stored_series import load_series
 from apps.usage.arrays import OpenRecords
@@ -320,11 +320,6 @@ def _places(policy: Policy, tree: TreeColumns, chain: Sequence[int]) -> list[Pla
         )
         for uid, i in zip(uids, chain, strict=True)
     ]
-
-
-def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
-    """Cache key of one computed snapshot, which never changes."""
-    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
 
 
 @cached(LRUCache(_MOST_CACHED), key=snapshot_key, lock=Lock())

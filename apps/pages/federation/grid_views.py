@@ -13,12 +13,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from apps.contrib.forecast.what_if.without_sources import Difference, WithoutSources, compare_without_sources
 from apps.core import clock
 from apps.core.errors import NotFound, TooLarge, Unavailable
 from apps.core.typed_numbers import read_whole
 from apps.federation.grid.peers import may_federate
 from apps.federation.grid.totals import Grid, GridChoice, list_grid_entries, load_grid
+from apps.federation.grid.without_sources import Difference, WithoutSources, compare_without_sources
 from apps.federation.usage_feeds.subscriptions import get_subscription, list_subscriptions
 from apps.pages.federation import grid_presenters as grid_lines
 from apps.pages.federation import subscription_presenters as subscription_lines

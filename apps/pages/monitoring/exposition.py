@@ -10,10 +10,10 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from apps.core.plugins import plugins
 from apps.pages.monitoring.federation_gauges import federation_families
-from apps.pages.monitoring.gauges import mail_families, run_families, token_families
+from apps.pages.monitoring.gauges import run_families, token_families
 from apps.pages.monitoring.policy_gauges import entry_families, policy_families
-from apps.pages.monitoring.scheduler_gauges import scheduler_families
 from apps.pages.monitoring.source_gauges import source_families
 from apps.priorities.serving import store
 from apps.web.lookup_metrics import registry
@@ -38,8 +38,8 @@ def _site_families() -> Iterator[Metric]:
     yield from source_families()
     yield from federation_families()
     yield from run_families()
-    yield from scheduler_families()
-    yield from mail_families()
+    for plugin in plugins():
+        yield from plugin.metrics()
     yield from token_families()
 
 

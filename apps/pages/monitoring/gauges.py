@@ -1,4 +1,4 @@
-"""Prometheus metrics of the site's state: background runs, mail and tokens; and how a metric is made."""
+"""Prometheus metrics of the site's state: background runs and tokens; and how a metric is made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from django.db.models import Count, Min, Q
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from apps.accounts.models import Token
-from apps.contrib.notices.mail import count_mails, failing_mail
 from apps.core import clock
 from apps.runs.models import Run
 from apps.runs.workers import is_stalled, silent_workers
@@ -52,15 +51,6 @@ def _workers(at: datetime) -> Iterator[Metric]:
     if contact_at is not None:
         contact.add_metric([], (at - contact_at).total_seconds())
     yield from (silent, contact)
-
-
-def mail_families() -> Iterator[Metric]:
-    mails = gauge("fairshare_mails", "Mails about notices", "state")
-    for state, n in count_mails().items():
-        mails.add_metric([state], n)
-    failing = gauge("fairshare_mail_failing", "1: the last attempt to send a mail failed")
-    failing.add_metric([], float(failing_mail() is not None))
-    yield from (mails, failing)
 
 
 def token_families() -> Iterator[Metric]:

@@ -17,11 +17,11 @@ from django.utils.deprecation import MiddlewareMixin
 
 from apps.accounts.actor import TokenBounds
 from apps.accounts.token_cache import tokens
-from apps.contrib.notices.mail import failing_mail
 from apps.core import clock
 from apps.core.counts import counted
 from apps.core.disk_space import full_disks
 from apps.core.errors import DomainError, NotAllowed, Unauthenticated
+from apps.core.plugins import plugins
 from apps.pages.monitoring.exposition import exposition
 from apps.policies.models import Policy
 from apps.policies.recompute_runs import failed_recompute
@@ -114,7 +114,8 @@ def _degraded(at: datetime) -> Iterator[dict[str, str]]:
     yield from _late_sources(at)
     yield from _failed_recomputes()
     yield from _silent_workers(at)
-    yield from _failing_mail()
+    for plugin in plugins():
+        yield from plugin.degradations()
     yield from _full_disks()
 
 
@@ -173,13 +174,6 @@ def _silent_workers(at: datetime) -> Iterator[dict[str, str]]:
     rang_at = beat_silent_since(at)
     if rang_at is not None:
         yield {"code": "beat_silent", "subject": "beat", "message": f"has started no task since {rang_at:%FT%TZ}"}
-
-
-def _failing_mail() -> Iterator[dict[str, str]]:
-    found = failing_mail()
-    if found is not None:
-        message = f"{found.n} unsent since {found.since_at:%FT%TZ}"
-        yield {"code": "mail_failing", "subject": "mail", "message": message}
 
 
 def _full_disks() -> Iterator[dict[str, str]]:

@@ -15,8 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
-from apps.contrib.notices.pages import presenters as notice_lines
-from apps.contrib.notices.selectors import list_open_notices
+from apps.core.plugins import plugins
 from apps.federation.grid.peers import MountablePolicy
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import Condition, age_of, condition_of
@@ -44,8 +43,6 @@ from apps.web.shell.lines import Line
 ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
 _MOST_EACH = 3
-# Notices that no other item reports, by the beginning of their sentence's key.
-_ONLY_NOTICES = ("over_budget", "recompute_failed", "agent_silent", "stale_peer.blocked")
 # Conditions of fetched documents that are shown to everyone who sees the entry.
 _OUTDATED = {
     Condition.STALE: gettext_lazy("%(name)s: the data of %(issuer)s is stale"),
@@ -81,7 +78,7 @@ def list_attention_items(
         *_unmapped(overview, actor),
         *_held(actor),
         *_ending_items(view, inbox, actor),
-        *_notice_items(at, actor),
+        *(item for plugin in plugins() for item in plugin.attention_items(at=at, actor=actor)),
         *_outside(drawn),
     ]
 
@@ -237,15 +234,6 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
         yield AttentionItem(
             "core_hours_end", "calendar", title, _("No renewal is planned."), url, _("Renew allocation")
         )
-
-
-def _notice_items(at: datetime, actor: Actor) -> Iterator[AttentionItem]:
-    """Notices that no other item reports."""
-    notices = [one for one in list_open_notices(actor, at, limit=50) if one.sentence.key.startswith(_ONLY_NOTICES)]
-    for one in notices[:_MOST_EACH]:
-        notice, url = one.notice, notice_lines.url_of(one)
-        icon, css = ("alert-octagon", "bad") if notice.level == "bad" else ("alert-triangle", "warn")
-        yield AttentionItem(f"notice.{notice.kind}", icon, one.sentence.text, str(one.kind.title), url, _("View"), css)
 
 
 def _outside(drawn: list[Line]) -> Iterator[AttentionItem]:

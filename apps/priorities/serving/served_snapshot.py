@@ -17,6 +17,7 @@ import orjson
 from apps.engine import sweep
 from apps.engine.algorithms.gridwide import class_deviations
 from apps.engine.algorithms.inputs import prepare
+from apps.policies.models import Policy
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.stored import TreeColumns
 from apps.priorities.entry_order import Ordering, json_number, ordering_of
@@ -422,6 +423,11 @@ class ServedSnapshot:
         return np.where(inside, self.components[rows], self.order.fill)
 
 
+def snapshot_key(policy: Policy, snapshot: ServedSnapshot) -> tuple[str, int, str]:
+    """Cache key of one computed snapshot, which never changes."""
+    return policy.slug, snapshot.snapshot_id, snapshot.computed_at.isoformat()
+
+
 def _best_first(result: Json) -> tuple[float, float]:
     rank = result["rank"]
     return inf if rank is None else float(rank), -float(result["factor"])
@@ -436,4 +442,4 @@ def instant(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-__all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant"]
+__all__ = ["AccountQuery", "Query", "ServedSnapshot", "instant", "snapshot_key"]

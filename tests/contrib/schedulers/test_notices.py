@@ -11,9 +11,9 @@ from apps.accounts.actor import Actor
 from apps.contrib.notices.evaluation import evaluate
 from apps.contrib.notices.models import Notice
 from apps.contrib.notices.selectors import list_notices
+from apps.contrib.schedulers.gauges import scheduler_families
 from apps.contrib.schedulers.models import AgentPass
 from apps.contrib.schedulers.passes import prune_passes
-from apps.pages.monitoring.scheduler_gauges import scheduler_families
 from tests.contrib.schedulers.reports import instant, report
 from tests.instants import AT
 from tests.rest_site import Caller

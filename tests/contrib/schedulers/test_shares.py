@@ -11,12 +11,12 @@ from django.test import Client
 
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import AuditEvent
+from apps.contrib.schedulers.gauges import scheduler_families
 from apps.contrib.schedulers.models import Scheduler, ShareOrder
 from apps.contrib.schedulers.selectors import difference_of
 from apps.contrib.schedulers.share_listing import Key
 from apps.contrib.schedulers.share_orders import cancel_share_order, take_over_shares
 from apps.core.errors import Invalid, NotFound
-from apps.pages.monitoring.scheduler_gauges import scheduler_families
 from apps.policies.models import ChangeSet
 from apps.policies.services import publish_document
 from tests.contrib.schedulers.reports import report

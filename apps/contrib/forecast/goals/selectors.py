@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.contrib.forecast.goals.records import Goal, GoalSolution, Lever, Reason
 from apps.contrib.forecast.goals.solver import has_recent_usage, solve, whole_days_until
-from apps.contrib.forecast.past_usage import competitors, load_snapshot_inputs, snapshot_key
+from apps.contrib.forecast.past_usage import competitors, load_snapshot_inputs
 from apps.contrib.forecast.what_if.trial import limit_computations
 from apps.core.errors import Conflict, FieldProblem, Invalid, Malformed, NotAllowed
 from apps.core.typed_numbers import read_number
@@ -28,7 +28,7 @@ from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet, Policy
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.series.daily_series import day_of, site_zone
 
 MOST_DAYS = 366

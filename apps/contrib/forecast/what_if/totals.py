@@ -8,14 +8,14 @@ from typing import Literal
 
 from cachetools import LRUCache, cached
 
-from apps.contrib.forecast.past_usage import DAY_S, load_snapshot_inputs, snapshot_key
+from apps.contrib.forecast.past_usage import DAY_S, load_snapshot_inputs
 from apps.engine.algorithms import PriorityResult
 from apps.policies.models import Policy
 from apps.priorities.metering import steady_use_s, window_of
 from apps.priorities.recompute.pipeline import Computed, Inputs
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.recompute.totals import Totals
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 
 DAYS_AHEAD = 7
 _LONGEST_S = 365.0 * DAY_S  # assumed length of steady use where usage never decays

@@ -11,9 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.contrib.forecast.what_if import without_sources
-from apps.contrib.forecast.what_if.without_sources import compare_without_sources, compute_both
 from apps.core.errors import NotFound, TooLarge
+from apps.federation.grid import without_sources
+from apps.federation.grid.without_sources import compare_without_sources, compute_both
 from apps.policies.models import Policy
 from apps.priorities.models import Snapshot
 from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
@@ -21,6 +21,7 @@ from apps.priorities.recompute.simulation import Changes, apply_changes
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
 from tests.priority_site import AS_OF, PROJECTS, Site
+from tests.series.conftest import _clock, _fresh_process  # noqa: F401 - fixtures
 from tests.worlds import forget_process
 
 GLOBAL = [{**project, "scope": "global"} for project in PROJECTS]

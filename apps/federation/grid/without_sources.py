@@ -17,7 +17,6 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.contrib.forecast.past_usage import snapshot_key
 from apps.core.errors import NotFound, TooLarge
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import Mask, TreeColumns
@@ -25,7 +24,7 @@ from apps.priorities.recompute.comparison import ComputedTree, compare
 from apps.priorities.recompute.pipeline import Computed, Inputs, load_inputs, oldest_counted_at
 from apps.priorities.recompute.simulation import Changes, simulate
 from apps.priorities.selectors.rows import PolicyView, open_view
-from apps.priorities.serving.served_snapshot import ServedSnapshot
+from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 from apps.usage.models import Source
 
 MOST_BUCKETS = 2_000_000  # read during a request
