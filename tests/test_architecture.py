@@ -15,6 +15,7 @@ from django.apps import apps as installed
 from django.db.models import ForeignKey
 from grimp import build_graph
 
+from apps.core.plugins import plugins
 from apps.core.removed_settings import REMOVED_SETTINGS
 from tests.material import missing
 
@@ -141,6 +142,18 @@ def test_templates_of_a_page_lie_in_the_folder_of_its_feature() -> None:
         folders = {path.name for path in (ROOT / "templates" / kind).iterdir() if path.is_dir()}
         features = {path.stem for path in (ROOT / "apps" / kind).iterdir()}
         assert folders - features == set()
+
+
+def test_plugins_import_those_that_they_require_or_extend() -> None:
+    """And they declare no more: what is required for nothing can't be left out."""
+    imported: dict[str, set[str]] = {plugin.name: set() for plugin in plugins()}
+    for path in OUR_MODULES:
+        name = ".".join(path.relative_to(ROOT).parts[:3])
+        if name in imported:
+            others = {".".join(module.split(".")[:3]) for module in _read(path).imports}
+            imported[name] |= others & set(imported) - {name}
+    declared = {plugin.name: {*plugin.requires, *plugin.extends} for plugin in plugins()}
+    assert imported == declared
 
 
 def test_no_module_is_imported_by_nobody() -> None:

@@ -6,6 +6,7 @@ from django.core.checks import Tags, register
 
 from apps.cli.stack.migration_check import check_migrations
 from apps.core.clock import check_clock
+from apps.core.plugin_checks import check_claimed_entries, check_required_plugins
 from apps.core.removed_settings import check_removed_settings
 
 
@@ -15,6 +16,8 @@ class CliConfig(AppConfig):
     def ready(self) -> None:
         register(check_clock)
         register(check_removed_settings)
+        register(check_required_plugins)
+        register(check_claimed_entries)
         register(check_migrations, Tags.database)
         # Commands without a database run without the federation app; production rejects the sample site.
         if apps.is_installed("apps.federation") and not settings.PRODUCTION:

@@ -7,20 +7,27 @@ class before it loads models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from django.apps import AppConfig, apps
 
 
 class PluginConfig(AppConfig):
-    """The app of a plug-in. Its `urls` hold `urlpatterns` (pages and fragments) and `rest` (below /api/v1)."""
+    """The app of a plug-in. Its `urls` hold `urlpatterns` (pages and fragments) and `rest` (below /api/v1).
+
+    requires: names of the apps of plug-ins whose code it uses. extends: of those whose slots it fills while they are
+    installed.
+    """
 
     default = False  # Django looks for one class in `apps`, and this one is imported there
+
+    requires: ClassVar[Sequence[str]] = ()
+    extends: ClassVar[Sequence[str]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -38,10 +45,25 @@ class PluginConfig(AppConfig):
         """What needs attention on the overview: `AttentionItem` of `pages.overview.attention`, which reads them."""
         return ()
 
+    def notice_kinds(self) -> Mapping[str, Any]:
+        """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""
+        return {}
+
+
+KEYED_SLOTS = ("notice_kinds",)
+
 
 def plugins() -> Iterator[PluginConfig]:
     """Installed plug-ins in the order of INSTALLED_APPS."""
     return (config for config in apps.get_app_configs() if isinstance(config, PluginConfig))
+
+
+def keyed(slot: str) -> dict[str, Any]:
+    """What the installed plug-ins add to a slot of KEYED_SLOTS, by key. Of two with one key the first stays."""
+    added: dict[str, Any] = {}
+    for plugin in plugins():
+        added |= {key: entry for key, entry in getattr(plugin, slot)().items() if key not in added}
+    return added
 
 
 def route_modules() -> Iterator[ModuleType]:

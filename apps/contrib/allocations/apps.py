@@ -8,3 +8,4 @@ class AllocationsConfig(PluginConfig):
 
     name = "apps.contrib.allocations"
     label = "packs"
+    requires = ("apps.contrib.notices",)

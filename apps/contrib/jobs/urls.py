@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from apps.contrib.jobs import api as jobs_api
 from apps.contrib.jobs import gateway_api as gateway
+from apps.contrib.jobs.pages import ledger
 from apps.contrib.jobs.pages import views as jobs
 
 _POLICY = "policies/<slug:policy>"
@@ -16,6 +17,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/_result", jobs.result, name="jobs-result"),
     path("jobs/calculator/", jobs.calculator, name="jobs-calculator"),
     path("jobs/calculator/_result", jobs.calculator_result, name="jobs-calculator-result"),
+    path("policy/<slug:policy>/sam/", ledger.ledger, name="sam"),
 ]
 rest: list[URLPattern] = [
     path(f"{_POLICY}/sam-case", jobs_api.SamCaseView.as_view(), name="sam-case"),

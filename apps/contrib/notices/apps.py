@@ -8,6 +8,8 @@ from apps.core.plugins import PluginConfig
 
 
 class NoticesConfig(PluginConfig):
+    """Notices with their mail and webhooks, and monthly statements."""
+
     name = "apps.contrib.notices"
     label = "notices"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from apps.contrib.notices.models import Notice
 from apps.contrib.notices.visibility import Reader
-from apps.contrib.schedulers.permissions import manages
 from apps.federation.mounts.services import may_mount_at
 from apps.policies.access.scope import Verb
 from apps.policies.models import ChangeSet
@@ -67,11 +66,6 @@ def mappers_of_entry(reader: Reader, notice: Notice) -> bool:
     if sight is None or (reader.user_id == notice.facts["user"] and not reader.is_admin):
         return False
     return sight.maps_accounts_at(notice.entry_uid)
-
-
-def managers_of_all(reader: Reader, notice: Notice) -> bool:
-    """Users who manage the whole policy, and with it its schedulers."""
-    return notice.policy is not None and manages(notice.policy, reader.actor, reader.at)
 
 
 def who_mounts(reader: Reader, notice: Notice) -> bool:

@@ -13,8 +13,6 @@ from django.db import connection
 
 from apps.accounts.actor import SYSTEM
 from apps.contrib.notices.kind import Finding, PolicyPlace, SourcePlace
-from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.selectors import views_of
 from apps.core.errors import Unavailable
 from apps.federation.models import Mount, Remote, Subscription
 from apps.federation.staleness import is_stale, last_contact_at
@@ -227,19 +225,6 @@ def failed_recomputes(place: PolicyPlace) -> Iterable[Finding]:
     run = failed_recompute(place.policy)
     if run is not None:
         yield Finding(place.policy.slug, "bad", {"policy": place.policy.name, "error": run.error[:300]})
-
-
-def silent_agents(place: PolicyPlace) -> Iterable[Finding]:
-    """Agents that reported no pass for three of their intervals, and those that send nothing because they froze."""
-    found = Scheduler.objects.filter(policy=place.policy).select_related("policy")
-    for view in views_of(found, place.at):
-        name, last = view.scheduler.name, view.last
-        if view.is_silent:
-            minutes = None if view.age_s is None else int(view.age_s // 60)
-            yield Finding(name, "bad", {"scheduler": name, "minutes": minutes})
-        elif last is not None and view.state == "frozen":
-            facts = {"scheduler": name, "code": last.frozen_code, "detail": last.frozen_detail}
-            yield Finding(name, "warn", facts)
 
 
 def lost_peers(place: PolicyPlace) -> Iterable[Finding]:

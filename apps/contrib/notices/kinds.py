@@ -9,6 +9,7 @@ from apps.contrib.notices.kind import Kind, Term
 from apps.contrib.notices.models import Notice
 from apps.contrib.notices.visibility import Reader
 from apps.core.errors import NotFound
+from apps.core.plugins import keyed
 
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -111,16 +112,7 @@ KINDS: tuple[Kind, ...] = (
         describe=sentences.recompute_failed,
         leads_to="algorithm",
     ),
-    Kind(
-        name="agent_silent",
-        title=_("Agents that send nothing"),
-        about=_("The agent of a scheduler has not reported for three intervals, or it froze."),
-        watches="policy",
-        find=findings.silent_agents,
-        is_for=audience.managers_of_all,
-        describe=sentences.agent_silent,
-        leads_to="scheduler",
-    ),
+    *keyed("notice_kinds").values(),
     Kind(
         name="stale_peer",
         title=_("Lost peers"),

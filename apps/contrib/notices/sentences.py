@@ -12,7 +12,6 @@ from django.utils.translation import ngettext
 
 from apps.accounts.selectors import display_name
 from apps.contrib.notices.kind import Sentence
-from apps.contrib.schedulers.waiting import FROZEN
 from apps.priorities.sentences.numbers import count, number
 
 Facts = Mapping[str, Any]
@@ -113,24 +112,6 @@ def account_claimed(facts: Facts) -> Sentence:
 def recompute_failed(facts: Facts) -> Sentence:
     text = _("The priorities of %(policy)s are no longer computed; the last ones stay. %(error)s") % dict(facts)
     return Sentence("recompute_failed", facts, text)
-
-
-def agent_silent(facts: Facts) -> Sentence:
-    name = facts["scheduler"]
-    if "code" in facts:
-        why = str(FROZEN.get(facts["code"], facts["code"]))
-        text = _("The agent of %(name)s froze.") % {"name": name}
-        return Sentence(f"agent_silent.frozen.{facts['code']}", facts, f"{text} {why} {facts['detail']}".strip())
-    minutes = facts["minutes"]
-    if minutes is None:
-        text = _("The agent of %(name)s has reported no pass yet.") % {"name": name}
-        return Sentence("agent_silent.never", facts, text)
-    text = ngettext(
-        "The agent of %(name)s has been silent for %(n)s minute.",
-        "The agent of %(name)s has been silent for %(n)s minutes.",
-        minutes,
-    )
-    return Sentence("agent_silent", facts, text % {"name": name, "n": minutes})
 
 
 def stale_peer(facts: Facts) -> Sentence:

@@ -16,8 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
-from apps.contrib.notices.statements.selectors import AMOUNTS, Month, StatementLine, StatementPage, get_statements
+from apps.contrib.notices.statements.selectors import AMOUNTS, StatementLine, StatementPage, get_statements
 from apps.core.errors import Invalid
+from apps.series.months import Month
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of, csv_response
 

@@ -23,8 +23,8 @@ from apps.contrib.onboarding.models import Beginning
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.slurm_config_api import ConfigLineSerializer
 from apps.contrib.onboarding.sshare_comparison import compare_with_sshare, with_fitted_phase
+from apps.contrib.onboarding.usage_differences import UsageDifference
 from apps.contrib.schedulers.api.shadow import FactorComparisonSerializer
-from apps.contrib.schedulers.usage_differences import UsageDifference
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.usage.parsers.registry import AUTO

@@ -8,3 +8,4 @@ class OnboardingConfig(PluginConfig):
 
     name = "apps.contrib.onboarding"
     label = "onboarding"
+    requires = ("apps.contrib.schedulers",)

@@ -15,7 +15,6 @@ from apps.contrib.onboarding.first_policy_draft import get_beginning, proposed_s
 from apps.contrib.onboarding.models import Beginning
 from apps.contrib.onboarding.sshare_comparison import stored_sshare, with_fitted_phase
 from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.own_values import store_values
 from apps.contrib.schedulers.services import connect_scheduler
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotFound
 from apps.policies.formats.registry import has_associations
@@ -72,7 +71,6 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
             raise Invalid(message, fields=[FieldProblem("scheduler", message)])
         if wanted.collects:
             _go_on_collecting(beginning, at, actor)
-        values, read_at = stored_sshare(beginning), beginning.sshare_at
         namespace = beginning.source.namespace if beginning.source else ""
         settings = PolicySettings.from_json(wanted.settings, base=proposed_settings(beginning))
         policy = publish_draft(
@@ -92,10 +90,25 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
             "namespace": namespace,
             "mode": Scheduler.Mode.SHADOW,
         }
-        made = _connect(policy, wanted.scheduler, given, at, actor)
-        if values and read_at is not None:
-            store_values(made, values, read_at)
-    return ShadowSetup(policy, made)
+        values, values_at = stored_sshare(beginning), beginning.sshare_at
+        try:
+            scheduler = connect_scheduler(
+                policy_slug=policy.slug,
+                name=wanted.scheduler,
+                given=given,
+                at=at,
+                actor=actor,
+                values=values,
+                values_at=values_at,
+            )
+        except (Conflict, Invalid) as refusal:
+            # The policy has a name, too.
+            refusal.fields = tuple(
+                replace(problem, where="scheduler") if problem.where == "name" else problem
+                for problem in refusal.fields
+            )
+            raise
+    return ShadowSetup(policy, scheduler)
 
 
 def can_collect(beginning: Beginning) -> bool:
@@ -119,16 +132,3 @@ def _go_on_collecting(beginning: Beginning, at: datetime, actor: Actor) -> None:
     except Invalid as refusal:
         message = refusal.fields[0].message if refusal.fields else refusal.message
         raise Invalid(message, fields=[FieldProblem("collects", message)]) from refusal
-
-
-def _connect(policy: Policy, name: str, given: Mapping[str, Any], at: datetime, actor: Actor) -> Scheduler:
-    """Connect the scheduler; problems of its name are reported for the field `scheduler`, as the policy has a name
-    too.
-    """
-    try:
-        return connect_scheduler(policy_slug=policy.slug, name=name, given=given, at=at, actor=actor)
-    except (Conflict, Invalid) as refusal:
-        refusal.fields = tuple(
-            replace(one, where="scheduler") if one.where == "name" else one for one in refusal.fields
-        )
-        raise

@@ -20,9 +20,9 @@ from apps.contrib.onboarding.first_policy_draft import proposed_settings, requir
 from apps.contrib.onboarding.models import Beginning
 from apps.contrib.onboarding.slurm_config import CHARGES_RUNNING
 from apps.contrib.onboarding.slurm_outputs import read_sshare
+from apps.contrib.onboarding.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
 from apps.contrib.schedulers.own_values import OwnValue
 from apps.contrib.schedulers.shadow_differences import Comparison, Ours, compare
-from apps.contrib.schedulers.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
 from apps.engine.algorithms import compute
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.policies.files.exports import decompress_text

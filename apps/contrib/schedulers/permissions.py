@@ -10,31 +10,11 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token
 from apps.contrib.schedulers.models import Scheduler
 from apps.core.errors import NotAllowed, NotFound
-from apps.policies.access.scope import Rights, Verb, require_policy
+from apps.policies.access.managers import manages
+from apps.policies.access.scope import require_policy
 from apps.policies.models import Policy
-from apps.policies.selectors import list_policies
-from apps.policies.tree.stored import load_tree
 
 READ, WRITE, AGENT = Token.Scope.POLICIES_READ.value, Token.Scope.POLICIES_WRITE.value, Token.Scope.SCHEDULERS.value
-
-
-def manages(policy: Policy, actor: Actor, at: datetime) -> bool:
-    """Whether the actor manages the whole policy of a scheduler. Scopes of tokens are checked separately."""
-    if not actor.reaches_policy(policy.slug) or (actor.user is not None and not actor.user.is_active):
-        return False
-    if actor.top_uid is not None and actor.top_uid != load_tree(policy).uuid(0):
-        return False
-    if actor.administers:
-        return True
-    held = Rights(policy, actor, at).at(Verb.EDIT_STRUCTURE)
-    return bool(held) and load_tree(policy).uuid(0) in held
-
-
-def manages_any(*, at: datetime, actor: Actor) -> bool:
-    """Whether the actor manages any policy; evaluated on every page."""
-    if actor.user is not None and actor.administers and not actor.is_bound:
-        return True
-    return any(manages(policy, actor, at) for policy in list_policies(actor=actor))
 
 
 def may_read(scheduler: Scheduler, actor: Actor, at: datetime) -> bool:

@@ -20,7 +20,6 @@ from apps.contrib.schedulers.own_values import load_values
 from apps.contrib.schedulers.permissions import (
     READ,
     find_scheduler,
-    manages,
     may_read,
     no_scheduler,
     require_agent,
@@ -33,6 +32,7 @@ from apps.contrib.schedulers.share_difference import ShareDifference, compare_sh
 from apps.contrib.schedulers.share_listing import Listing, load_listing
 from apps.core.errors import NotFound, Unavailable
 from apps.mapping.permissions import own_keys
+from apps.policies.access.managers import manages
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.tree.columns import Mask
 from apps.policies.tree.difference import number_or_none

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from apps.accounts.actor import Actor
 from apps.accounts.audit_log import log_refusals
 from apps.contrib.schedulers.models import KNOBS, Scheduler
 from apps.contrib.schedulers.orders import NAME, SETTINGS, apply, orders_of, tag_of
+from apps.contrib.schedulers.own_values import OwnValue, store_values
 from apps.contrib.schedulers.permissions import WRITE, find_scheduler, no_scheduler, require_manage, require_read
 from apps.contrib.schedulers.selectors import newest_pass
 from apps.core.errors import Conflict, FieldProblem, Invalid, Stale
@@ -26,9 +27,18 @@ NEW = "new"  # a path of the pages, so no scheduler can have this name
 
 
 def connect_scheduler(
-    *, policy_slug: str, name: str, given: Mapping[str, Any], at: datetime, actor: Actor
+    *,
+    policy_slug: str,
+    name: str,
+    given: Mapping[str, Any],
+    at: datetime,
+    actor: Actor,
+    values: Sequence[OwnValue] = (),
+    values_at: datetime | None = None,
 ) -> Scheduler:
     """Connect a scheduler to a policy, in mode off by default. Its agent needs a token.
+
+    values: shares and usage that it listed at `values_at`, which are compared until its agent reports newer ones.
 
     Raises:
         Invalid: invalid settings, with the problem of each field.
@@ -50,6 +60,8 @@ def connect_scheduler(
         apply(scheduler, given)
         scheduler.save()
         log("scheduler.connected", scheduler, at, actor, settings=_settings_of(scheduler))
+        if values and values_at is not None:
+            store_values(scheduler, list(values), values_at)
     return scheduler
 
 

@@ -8,3 +8,4 @@ class SearchConfig(PluginConfig):
 
     name = "apps.contrib.search"
     label = "search"
+    requires = ("apps.contrib.schedulers",)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from apps.accounts.actor import Actor
-from apps.contrib.schedulers.selectors import VisibleQueue
 from apps.contrib.schedulers.waiting import find_in_queues
 from apps.contrib.search.name_index import Match
 from apps.core import clock
@@ -81,15 +80,13 @@ def _find_waiting(policy: Policy, wanted: _Number, actor: Actor) -> list[JobHit]
     queued = find_in_queues(
         job=wanted.job, at=clock.now(), actor=actor, policy_slug=policy.slug, scheduler=wanted.place
     )
-    return [_waiting_hit(policy, wanted.job, *place) for place in queued]
-
-
-def _waiting_hit(policy: Policy, number: str, queue: VisibleQueue, i: int) -> JobHit:
-    job = queue.job(i)
-    title = f"{job.job}[{job.array_task}]" if job.array_task else job.job
-    return JobHit(
-        policy.slug, policy.name, title, number, job.user or job.group, job.state, queue.scheduler.name, job.entry, None
-    )
+    hits = []
+    for queue, i in queued:
+        job, name = queue.job(i), queue.scheduler.name
+        title = f"{job.job}[{job.array_task}]" if job.array_task else job.job
+        user = job.user or job.group
+        hits.append(JobHit(policy.slug, policy.name, title, wanted.job, user, job.state, name, job.entry, None))
+    return hits
 
 
 def _recorded_hit(policy: Policy, job: NumberedJob) -> JobHit:

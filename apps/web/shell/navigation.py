@@ -18,12 +18,12 @@ from django.utils.translation import gettext as _
 
 from apps.accounts.request_cache import cache_for_request
 from apps.contrib.notices.selectors import count_unread
-from apps.contrib.schedulers.permissions import manages_any
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.federation.grid.peers import count_alarming, may_federate
 from apps.pages.help.guides import guide_address
 from apps.policies import selectors as policies
+from apps.policies.access.managers import manages_any
 from apps.policies.access.scope import holds_a_role
 from apps.policies.models import Policy
 from apps.policies.requests.group_division import manages_any_group

@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from apps.contrib.notices.statement_views import note, table_rows, verdict
-from apps.contrib.notices.statements.selectors import Figures, Month, StatementLine
+from apps.contrib.notices.statements.selectors import Figures, StatementLine
+from apps.series.months import Month
 from tests.pages.page import names_in
 
 HOUR_S = 3600.0

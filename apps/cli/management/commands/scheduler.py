@@ -25,6 +25,7 @@ from apps.contrib.onboarding.first_policy_draft import (
 from apps.contrib.onboarding.models import Beginning
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
+from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
 from apps.contrib.schedulers import services, share_orders
 from apps.contrib.schedulers.models import KNOBS
 from apps.contrib.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
@@ -36,7 +37,6 @@ from apps.contrib.schedulers.selectors import (
     list_schedulers,
 )
 from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
-from apps.contrib.schedulers.usage_reasons import USAGE_REASONS
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
 from apps.runs.models import Run

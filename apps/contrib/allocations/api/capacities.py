@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.allocations.api.views import READ_WRITE, ReasonFilterSerializer
+from apps.contrib.allocations.api.views import READ_WRITE
 from apps.core import clock
 from apps.mapping.permissions import load_visibility
 from apps.policies.allocations import capacities
@@ -19,6 +19,7 @@ from apps.policies.models import Capacity
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.reasons import ReasonFilterSerializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 

@@ -40,6 +40,7 @@ from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, 
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import read_body, read_query, visible_entry_uid
+from apps.web.rest.reasons import ReasonFilterSerializer
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
@@ -81,10 +82,6 @@ class ChangedAllocationSerializer(serializers.Serializer[Any]):
     starts_on = serializers.DateField(required=False)
     ends_on = serializers.DateField(required=False)
     core_h = serializers.FloatField(min_value=0, max_value=services.MOST_CORE_H, required=False)
-    reason = serializers.CharField(max_length=LONGEST_TEXT)
-
-
-class ReasonFilterSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=LONGEST_TEXT)
 
 

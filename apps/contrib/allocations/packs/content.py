@@ -22,12 +22,12 @@ from apps.contrib.allocations.packs.core_hours import (
     fairness_among,
     held_back_pairs,
 )
-from apps.contrib.notices.statements.selectors import Month, day_today, month_of, read_month
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.allocations.records import Period
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving.served_snapshot import instant
 from apps.series.daily_series import site_zone
+from apps.series.months import Month, day_today, month_of, read_month
 
 FORMAT = "fairshare-pack/1"
 MOST_MONTHS = 12

@@ -19,12 +19,13 @@ from django.utils.translation import gettext as _
 from apps.accounts.actor import Actor
 from apps.contrib.notices.mail import address, make_message, one_line
 from apps.contrib.notices.models import Mail, Preference, Statement
-from apps.contrib.notices.statements.selectors import Month, StatementLine, get_statements
+from apps.contrib.notices.statements.selectors import StatementLine, get_statements
 from apps.core.errors import DomainError
 from apps.policies.access.scope import grants_of
 from apps.policies.models import Policy
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.sentences.numbers import UNKNOWN, number
+from apps.series.months import Month
 
 _RECENT = timedelta(days=30)  # after the end of a month; later it isn't sent
 _MOST_ENTRIES = 50

@@ -16,10 +16,11 @@ from django.db import connection, transaction
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import SYSTEM
 from apps.contrib.notices.models import Statement
-from apps.contrib.notices.statements.selectors import Month, compute_statement, month_of
+from apps.contrib.notices.statements.selectors import compute_statement
 from apps.policies.models import Policy, Revision
 from apps.policies.tree.stored import load_tree
 from apps.series.daily_series import SeriesState, site_zone
+from apps.series.months import Month, month_of
 from apps.series.stored_series import load_series, series_state
 
 GRACE = timedelta(days=7)  # usage of the last days arrives late

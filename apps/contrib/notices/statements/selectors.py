@@ -28,11 +28,11 @@ from django.db.models import Q
 
 from apps.accounts.actor import Actor
 from apps.contrib.notices.models import Statement
-from apps.core.errors import FieldProblem, Invalid
 from apps.policies.models import Adjustment
 from apps.policies.selectors import entry_history
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.series.daily_series import DailySeries, Mask, SeriesState, day_of, site_zone
+from apps.series.months import Month, day_today, month_of, read_month
 from apps.series.stored_series import load_series, series_state
 from apps.series.visible_days import as_visible
 
@@ -60,36 +60,6 @@ class Figures:
 
 
 FIELDS = tuple(field.name for field in fields(Figures))
-
-
-@dataclass(frozen=True, slots=True)
-class Month:
-    """A month. first_on: its first day."""
-
-    first_on: date
-
-    @property
-    def last_on(self) -> date:
-        return (self.first_on + timedelta(days=32)).replace(day=1) - timedelta(days=1)
-
-    @property
-    def n_days(self) -> int:
-        return self.last_on.day
-
-    @property
-    def text(self) -> str:
-        return f"{self.first_on:%Y-%m}"
-
-    def before(self, n: int = 1) -> Month:
-        index = self.first_on.year * 12 + self.first_on.month - 1 - n
-        return Month(date(index // 12, index % 12 + 1, 1))
-
-    def __contains__(self, on: date) -> bool:
-        return self.first_on <= on <= self.last_on
-
-
-def month_of(on: date) -> Month:
-    return Month(on.replace(day=1))
 
 
 def compute_statement(series: DailySeries, row: int, month: Month) -> Figures:
@@ -130,7 +100,6 @@ def corrections_of(kept: dict[str, float], now: Figures) -> dict[str, float]:
 
 MONTHS = 12
 MOST_CHILDREN = 500
-_FIRST_YEAR = 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,22 +194,6 @@ def get_statements(*, policy_slug: str, uid: UUID, month: str = "", actor: Actor
         state=state,
         is_stale=state.stale_from_on is not None and state.stale_from_on <= wanted.last_on,
     )
-
-
-def day_today(view: PolicyView) -> date:
-    return view.now.astimezone(site_zone()).date()
-
-
-def read_month(text: str, today: date) -> Month:
-    """A month such as 2026-10, from 1970 up to the current one."""
-    message = f"is a month from {_FIRST_YEAR}-01 to {today:%Y-%m}, such as {month_of(today).before().text}"
-    try:
-        found = Month(date.fromisoformat(f"{text}-01")) if len(text) == 7 else None
-    except ValueError:
-        found = None
-    if found is None or not date(_FIRST_YEAR, 1, 1) <= found.first_on <= today:
-        raise Invalid(f"month {message}.", fields=[FieldProblem("month", message)])
-    return found
 
 
 def lines_of(

@@ -30,6 +30,8 @@ from apps.contrib.onboarding.shadow_setup import can_collect, has_scheduler
 from apps.contrib.onboarding.slurm_outputs import can_read_here, can_read_log_here
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.contrib.onboarding.tree_vs_usage import TreeVsUsage, compare_with_log
+from apps.contrib.onboarding.usage_differences import UsageComparison, UsageDifference
+from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
 from apps.contrib.schedulers.pages import shadow
 from apps.core import clock
 from apps.core.errors import DomainError
@@ -266,7 +268,7 @@ def sshare_context(found: SshareComparison) -> dict[str, Any]:
         "lines": shadow.difference_lines(found.factors),
         "usage": _usage_text(found),
         "n_usage": usage.n_different,
-        "usage_lines": shadow.usage_lines(usage),
+        "usage_lines": _usage_lines(usage),
         "as_of": found.as_of,
     }
 
@@ -282,3 +284,19 @@ def _usage_text(found: SshareComparison) -> str:
             "quotient": presentation.number(usage.quotient, 4)
         }
     return text
+
+
+def _usage_lines(found: UsageComparison) -> list[shadow.UsageLine]:
+    return [_usage_line(row) for row in found.rows[: shadow.MOST_ROWS] if row.reason != "same"]
+
+
+def _usage_line(row: UsageDifference) -> shadow.UsageLine:
+    return shadow.UsageLine(
+        group=row.group,
+        user=row.user,
+        ours=presentation.count(row.ours),
+        theirs=presentation.count(row.theirs),
+        difference=shadow.signed(row.difference, 0),
+        reason=str(USAGE_REASONS[row.reason]),
+        reason_key=row.reason,
+    )

@@ -13,7 +13,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.allocations.api.views import ReasonFilterSerializer
 from apps.contrib.schedulers import selectors, services
 from apps.contrib.schedulers.api.serializers import (
     AgentOrdersSerializer,
@@ -45,6 +44,7 @@ from apps.web.rest.errors import Refusal
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import field_refusal, read_body, read_query
 from apps.web.rest.parsing import StrictJSONParser, limit_in, read_bounded, read_json
+from apps.web.rest.reasons import ReasonFilterSerializer
 from apps.web.rest.rendering import dumps, is_known
 from apps.web.rest.shapes import list_response, list_schema, utc_text, with_etag
 from apps.web.rest.views import KEY_PARAMETER, APIView, key_of

@@ -1,4 +1,4 @@
-"""Pages on queues: the waiting jobs that the reader may see, why one of them waits, and the ledger of SAM's queue."""
+"""Pages on queues: the waiting jobs that the reader may see, and why one of them waits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from apps.contrib.jobs.gateway.selectors import MOST_OPEN, get_ledger
 from apps.contrib.schedulers.pages import presenters
 from apps.contrib.schedulers.waiting import find_waiting, list_waiting
 from apps.core import clock
@@ -73,47 +71,3 @@ def _crumbs(policy: Policy, job: str = "") -> list[dict[str, str]]:
         return [first, all_jobs]
     address = reverse("dashboard:job-why", kwargs={"policy": policy.slug})
     return [first, {**all_jobs, "url": address}, {"label": job}]
-
-
-STATES = {
-    "decided": gettext_lazy("Decided"),
-    "started": gettext_lazy("Started"),
-    "finished": gettext_lazy("Finished"),
-    "cancelled": gettext_lazy("Cancelled"),
-    "lost": gettext_lazy("Lost"),
-}
-QUEUES = {"front": gettext_lazy("front"), "back": gettext_lazy("back"), "priority": gettext_lazy("priority group")}
-_WIDTH = 160
-
-
-@require_safe
-def ledger(request: HttpRequest, policy: str) -> HttpResponse:
-    """Ledger of SAM's queue, for actors who may read it by REST."""
-    found = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
-    books, groups = found["ledger"], found["ledger"]["groups"]
-    context = {
-        "policy": policy,
-        "rules": found["rules"],
-        "unit": books["unit"],
-        "total": books["total"],
-        "groups": [group_line(name, each, books["total"]) for name, each in sorted(groups.items())],
-        "states": [{"key": key, "label": label, "n": found["jobs"][key]} for key, label in STATES.items()],
-        "open": [{**job, "label": STATES[job["state"]], "class": QUEUES[job["queue"]]} for job in found["open"]],
-        "most_open": MOST_OPEN,
-        "notes": found["notes"],
-        "crumbs": [{"label": _("SAM queue")}],
-    }
-    return render(request, "contrib/schedulers/sam.html", context)
-
-
-def group_line(name: str, each: dict[str, Any], total: float) -> dict[str, Any]:
-    """One group of the ledger. entitled: its share of the total. width, mark: received part and share, as lengths."""
-    fraction = each["fraction"] or 0.0
-    return {
-        **each,
-        "name": name,
-        "entitled": each["share"] * total,
-        "is_over": each["owed"] < 0,
-        "width": round(min(fraction, 1.0) * _WIDTH, 1),
-        "mark": round(min(each["share"], 1.0) * _WIDTH, 1),
-    }

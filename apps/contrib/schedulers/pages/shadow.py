@@ -21,8 +21,6 @@ from apps.contrib.schedulers.selectors import get_shadow, list_agreement, list_p
 from apps.contrib.schedulers.shadow_differences import Comparison, Difference
 from apps.contrib.schedulers.switch_on import SchedulerScope
 from apps.contrib.schedulers.switch_on import switch_on as switch_scheduler_on
-from apps.contrib.schedulers.usage_differences import UsageComparison, UsageDifference
-from apps.contrib.schedulers.usage_reasons import USAGE_REASONS
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, Stale, status_of
 from apps.web.figures import Figure
@@ -66,36 +64,20 @@ def difference_lines(found: Comparison) -> list[DifferenceLine]:
 
 
 def _line(one: Difference) -> DifferenceLine:
-    parts = {"usage": _signed(one.by_usage), "tree": _signed(one.by_tree), "rule": _signed(one.by_rule)}
+    parts = {"usage": signed(one.by_usage), "tree": signed(one.by_tree), "rule": signed(one.by_rule)}
     return DifferenceLine(
         group=one.group,
         user=one.user,
         ours=presentation.number(one.ours, _DIGITS),
         theirs=presentation.number(one.theirs, _DIGITS),
-        difference=_signed(one.difference),
+        difference=signed(one.difference),
         reason=str(REASONS[one.reason]),
         reason_key=one.reason,
         parts=_("usage %(usage)s, tree %(tree)s, rule %(rule)s") % parts,
     )
 
 
-def usage_lines(found: UsageComparison) -> list[UsageLine]:
-    return [_usage_line(row) for row in found.rows[:MOST_ROWS] if row.reason != "same"]
-
-
-def _usage_line(row: UsageDifference) -> UsageLine:
-    return UsageLine(
-        group=row.group,
-        user=row.user,
-        ours=presentation.count(row.ours),
-        theirs=presentation.count(row.theirs),
-        difference=_signed(row.difference, 0),
-        reason=str(USAGE_REASONS[row.reason]),
-        reason_key=row.reason,
-    )
-
-
-def _signed(value: float, digits: int = _DIGITS) -> str:
+def signed(value: float, digits: int = _DIGITS) -> str:
     text = presentation.number(abs(value), digits) if digits else presentation.count(abs(value))
     if not text.strip("0.,"):
         return "0"

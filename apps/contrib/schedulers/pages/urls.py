@@ -22,7 +22,6 @@ urlpatterns = [
     path("fairshare-agent.pyz", views.program, {"name": "fairshare-agent.pyz"}, name="agent"),
     path("fairshare-callout.py", views.program, {"name": "fairshare-callout.py"}, name="callout"),
     path(f"{_ONE}shares/", views.shares, name="scheduler-shares"),
-    path("policy/<slug:policy>/sam/", queue_views.ledger, name="sam"),
     path("policy/<slug:policy>/jobs/why/", queue_views.ask, name="job-why"),
     path("policy/<slug:policy>/jobs/why/<str:job>/", queue_views.why, name="job-why-of"),
 ]

@@ -25,12 +25,12 @@ from apps.contrib.schedulers.models import Scheduler, ShareOrder
 from apps.contrib.schedulers.orders import orders_of, tag_of
 from apps.contrib.schedulers.pages import presenters
 from apps.contrib.schedulers.pages.presenters import SchedulerForm
-from apps.contrib.schedulers.permissions import manages
 from apps.contrib.schedulers.selectors import SchedulerView, get_share_difference, list_share_orders
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, Stale
 from apps.core.typed_numbers import read_whole
 from apps.pages.help.terminal import program_answer
+from apps.policies.access.managers import manages
 from apps.policies.models import Policy
 from apps.policies.selectors import list_policies
 from apps.web.shell import presentation

@@ -14,19 +14,13 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import AuditEvent, User
 from apps.contrib.notices.models import Statement
 from apps.contrib.notices.statements.month_close import close_months
-from apps.contrib.notices.statements.selectors import (
-    AMOUNTS,
-    Month,
-    compute_statement,
-    corrections_of,
-    get_statements,
-    read_month,
-)
+from apps.contrib.notices.statements.selectors import AMOUNTS, compute_statement, corrections_of, get_statements
 from apps.core.errors import Invalid, NotFound
 from apps.policies.models import Adjustment, Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.series.models import SeriesDay
+from apps.series.months import Month, read_month
 from tests.contrib.notices.made_series import made_series
 from tests.contrib.notices.statements.hall import build, row, send, tree
 from tests.examples import examples

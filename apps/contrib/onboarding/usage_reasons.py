@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy
 
-from apps.contrib.schedulers.usage_differences import UsageReason
+from apps.contrib.onboarding.usage_differences import UsageReason
 
 USAGE_REASONS: dict[UsageReason, Any] = {
     "config_unknown": gettext_lazy(

@@ -9,8 +9,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from apps.contrib.schedulers.shadow_differences import PRINTED
-
 UsageReason = Literal[
     "same",
     "config_unknown",
@@ -28,6 +26,7 @@ UsageReason = Literal[
     "shorter",
 ]
 _CUT = 1.0  # sshare truncates to whole numbers
+_PRINTED = 1e-6  # of a large number; sshare prints about six digits
 _ALIKE = 1e-3  # quotients that differ by less are equal
 
 
@@ -119,7 +118,7 @@ def _quotient(pairs: Sequence[UsagePair]) -> float | None:
 
 
 def _differs(one: UsagePair) -> bool:
-    return abs(one.ours - one.theirs) > _CUT + PRINTED * one.theirs
+    return abs(one.ours - one.theirs) > _CUT + _PRINTED * one.theirs
 
 
 def _reason(one: UsagePair, quotient: float | None, has_limits: bool, begins_late: bool) -> UsageReason:

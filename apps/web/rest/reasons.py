@@ -1,0 +1,13 @@
+"""The reason of a removal, as a parameter of its address: a DELETE has no body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.policies.allocations.records import LONGEST_TEXT
+
+
+class ReasonFilterSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=LONGEST_TEXT)
