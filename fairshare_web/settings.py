@@ -403,7 +403,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "apps.runs.models.Run.State",
         "ChangeSetState": "apps.policies.models.ChangeSet.State",
-        "EntryState": "apps.pages.tree.api.STATES",
+        "EntryState": "apps.web.rest.tree_entries.STATES",
         "Verb": "apps.policies.models.Grant.Verb",
         "MappingRuleKind": "apps.mapping.rules.rule.KINDS",
         "SourceKind": "apps.usage.models.Source.Kind",

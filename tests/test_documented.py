@@ -14,10 +14,10 @@ from apps.contrib.forecast.api.forecasts import FactorAheadSerializer
 from apps.engine.jobs import solve_job_case
 from apps.pages.algorithm.api import AlgorithmSerializer
 from apps.pages.my_priority.api.views import ExplainedSerializer, LevelEffectSerializer, WalkStepSerializer
-from apps.pages.priorities.api import PrioritySerializer
 from apps.pages.tree.api import TreeSerializer
 from apps.policies.operations.apply import KINDS
 from apps.usage.parsers.records_json import parse_records
+from apps.web.rest.priority_fields import PrioritySerializer
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _COMMAND = re.compile(r"manage\.py ([a-z_]+)((?: +(?:\"[^\"]*\"|[^\s`|;&>\"]+))*)")

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
-from apps.pages.priorities.api import NumberField
 from apps.series.convergence.numbers import get_hourly_convergence
 from apps.series.convergence.query import DAILY_UP_TO, DAY_S, OFS, VIEWS, read_period, read_share_method, today_of
 from apps.series.convergence.records import ChildrenQuery, Convergence, MeritFigures, Published, sample_weekly
@@ -20,6 +19,7 @@ from apps.series.daily_series import SeriesState
 from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.cursors import encode_cursor, read_cursor
 from apps.web.rest.inputs import entry_uid, read_query
+from apps.web.rest.priority_fields import NumberField
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import SentenceSerializer, UtcTimeField
 from apps.web.rest.views import APIView

@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from apps.pages.policies import files as policy_files
-from apps.pages.policies import removal, removal_api
+from apps.pages.policies import removal
 from apps.pages.policies.api import documents
 from apps.pages.policies.api import views as policies
+from apps.web.rest import removal as removal_api
 
 _POLICY = "policies/<slug:policy>"
 
@@ -29,17 +30,4 @@ rest: list[URLPattern] = [
     path(f"{_POLICY}/document", documents.DocumentView.as_view(), name="document"),
     path(f"{_POLICY}/document/against", documents.AgainstView.as_view(), name="document-against"),
     path(f"{_POLICY}/revisions", policies.RevisionListView.as_view(), name="revisions"),
-    path(
-        "usage/sources/<slug:source>/removal", removal_api.preview_view("source").as_view(), name="usage-source-removal"
-    ),
-    path(
-        "usage/sources/<slug:source>/archive",
-        removal_api.change_view("archive_source").as_view(),
-        name="usage-source-archive",
-    ),
-    path(
-        "usage/sources/<slug:source>/restore",
-        removal_api.change_view("restore_source").as_view(),
-        name="usage-source-restore",
-    ),
 ]

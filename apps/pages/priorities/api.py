@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
-from apps.pages.sources.api.views import StreamParser
 from apps.priorities import selectors
 from apps.priorities.recompute import staleness as recompute
 from apps.priorities.selectors.tree_changes import PRIORITY_COLUMNS, priority_rows
@@ -24,6 +23,8 @@ from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITI
 from apps.web.rest.body_limits import MOST_ACCOUNTS
 from apps.web.rest.cursors import CursorSerializer, read_cursor
 from apps.web.rest.inputs import InstantField, read_body, read_query
+from apps.web.rest.priority_fields import AlgorithmField, PrioritySerializer
+from apps.web.rest.runs import AskedRunSerializer
 from apps.web.rest.shapes import (
     TABLE_ANSWERS,
     TableFormatField,
@@ -33,6 +34,7 @@ from apps.web.rest.shapes import (
     list_schema,
     table_response,
 )
+from apps.web.rest.streamed_bodies import StreamParser
 from apps.web.rest.transport import READS
 from apps.web.rest.views import APIView
 
@@ -41,67 +43,6 @@ LOOK_UP: Scopes = {
     "POST": frozenset({PRIORITIES_READ, SELF_READ}),
 }
 _PAGE = 100
-
-
-@extend_schema_field(
-    {
-        "type": "object",
-        "description": "The algorithm with its parameters; GET /api/v1/algorithms lists all of them.",
-        "required": ["name"],
-        "properties": {"name": {"type": "string"}},
-        "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    }
-)
-class AlgorithmField(serializers.DictField):
-    """Name and parameters of the algorithm."""
-
-
-@extend_schema_field({"oneOf": [{"type": "number"}, {"type": "string", "enum": ["Infinity", "-Infinity"]}]})
-class NumberField(serializers.FloatField):
-    """A number; infinity is the text "Infinity", because JSON has no number for it."""
-
-
-class IdentitySerializer(serializers.Serializer[Any]):
-    """Names of an account; absent names were not compared."""
-
-    namespace = serializers.CharField(required=False)
-    user = serializers.CharField(required=False)
-    group = serializers.CharField(required=False)
-    dn = serializers.CharField(required=False)
-    fqan = serializers.CharField(required=False)
-    project = serializers.CharField(required=False)
-
-
-class ChoiceSerializer(serializers.Serializer[Any]):
-    namespace = serializers.CharField()
-    entry = serializers.CharField()
-
-
-class PrioritySerializer(serializers.Serializer[Any]):
-    account = serializers.CharField()
-    group = serializers.CharField(required=False)
-    namespace = serializers.CharField(required=False)
-    entry = serializers.CharField(allow_null=True)
-    factor = serializers.FloatField()
-    rank = serializers.IntegerField(required=False, allow_null=True)
-    of = serializers.IntegerField(required=False)
-    priorities = serializers.ListField(child=NumberField(), required=False)
-    vector = serializers.ListField(child=serializers.IntegerField(), required=False, allow_null=True)
-    key = serializers.CharField(
-        required=False,
-        allow_null=True,
-        help_text="Sort key, higher is sooner: the padded vector; an integer of any size for gridwide; else the "
-        "position counted from the last",
-    )
-    provisional = serializers.BooleanField(required=False)
-    error = serializers.ChoiceField(["unmapped", "ambiguous"], required=False)
-    tried = serializers.ListField(
-        child=IdentitySerializer(), required=False, help_text="For an unmapped account: names for which no rule matches"
-    )
-    choices = ChoiceSerializer(
-        many=True, required=False, help_text="For an ambiguous name: its entry in each namespace"
-    )
-    hint = serializers.CharField(required=False, help_text="How to name the account instead")
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -253,10 +194,6 @@ class SnapshotListView(APIView):
 
 class RecomputeSerializer(serializers.Serializer[Any]):
     as_of = InstantField(required=False, default=None, allow_null=True)
-
-
-class AskedRunSerializer(serializers.Serializer[Any]):
-    run = serializers.IntegerField()
 
 
 class RecomputeView(APIView):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from apps.pages.sources import quality
-from apps.pages.sources import runs_api as runs
 from apps.pages.sources import views as sources
 from apps.pages.sources.api import quality as quality_api
 from apps.pages.sources.api import sources as sources_api
 from apps.pages.sources.api import views as usage
 from apps.pages.sources.imports import undo_views as import_undo
 from apps.pages.sources.imports import views as imports
+from apps.web.rest import removal
 
 _IMPORT = "usage/imports/<int:import_id>"
 
@@ -50,5 +50,15 @@ rest: list[URLPattern] = [
     path("usage/quality", quality_api.QualityListView.as_view(), name="usage-quality"),
     path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
-    path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
+    path("usage/sources/<slug:source>/removal", removal.preview_view("source").as_view(), name="usage-source-removal"),
+    path(
+        "usage/sources/<slug:source>/archive",
+        removal.change_view("archive_source").as_view(),
+        name="usage-source-archive",
+    ),
+    path(
+        "usage/sources/<slug:source>/restore",
+        removal.change_view("restore_source").as_view(),
+        name="usage-source-restore",
+    ),
 ]

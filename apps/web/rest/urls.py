@@ -1,4 +1,4 @@
-"""Routes of REST that belong to no feature: the schema, removed routes, and unknown addresses."""
+"""Routes of REST that belong to no feature: background runs, the schema, removed routes, and unknown addresses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.web.rest import errors, removed
+from apps.web.rest import errors, removed, runs
 from apps.web.rest import schema as schema_view
 
 urlpatterns = [
+    path("runs/<int:run>", runs.RunDetailView.as_view(), name="run"),
     path("schema", schema_view.schema, name="schema"),
     re_path(r"^docs/?$", schema_view.docs, name="docs"),
     *removed.urlpatterns,

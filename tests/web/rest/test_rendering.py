@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rest_framework.response import Response
 from rest_framework.utils import serializer_helpers
 
-from apps.pages.priorities.api import NumberField
+from apps.web.rest.priority_fields import NumberField
 from apps.web.rest.rendering import JSONRenderer, dumps
 from tests.examples import examples
 

@@ -14,7 +14,6 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.pages.changes.api.views import READ_WRITE, ChangeSetDetailSerializer, answer, found_for
 from apps.pages.changes.review.evidence import LeafLine, ReviewPage, get_review_page
-from apps.pages.priorities.api import AskedRunSerializer
 from apps.policies import services
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.checks import Check
@@ -28,6 +27,7 @@ from apps.web.rest.bounded_fields import BoundedListField
 from apps.web.rest.if_match import if_match_header, read_version
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer, serializer_of
+from apps.web.rest.runs import AskedRunSerializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema
 from apps.web.rest.views import APIView
 

@@ -12,20 +12,21 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.mapping.rules.rule_set import member_rules
-from apps.pages.policies.api.views import READ
-from apps.pages.tree.api import EntrySerializer, entry_of
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.policies.tree.revision_diff import EntryDifference
 from apps.priorities.selectors import HistoryLine, diff_revisions, get_entry_history, open_view
 from apps.priorities.selectors.revision_differences import Correction
 from apps.priorities.selectors.rows import PolicyView
-from apps.web.rest.authentication import Scopes, actor_of
+from apps.web.rest.authentication import POLICIES_READ, Scopes, actor_of
 from apps.web.rest.cursors import encode_cursor, read_cursor
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.records import record_serializer, serializer_of
 from apps.web.rest.shapes import UtcTimeField, reach_json
+from apps.web.rest.tree_entries import EntrySerializer, entry_of
 from apps.web.rest.views import APIView
+
+READ: Scopes = {"GET": frozenset({POLICIES_READ})}
 
 
 class FieldChangeSerializer(serializers.Serializer[Any]):

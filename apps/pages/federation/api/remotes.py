@@ -16,11 +16,11 @@ from apps.federation import control
 from apps.federation.fetch_requests import AnyRemote, Kind
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.staleness import age_of
-from apps.pages.sources.runs_api import RunSerializer
 from apps.policies.tree.stored import load_tree
 from apps.web.rest.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.runs import RunSerializer
 from apps.web.rest.shapes import ProblemCodeSerializer, UtcTimeField, first_page, list_response, list_schema
 from apps.web.rest.views import APIView
 

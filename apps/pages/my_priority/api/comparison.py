@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from apps.explain.contrasts import compare_leaves, comparison_json
 from apps.pages.my_priority.api.views import WalkStepSerializer
-from apps.pages.priorities.api import AlgorithmField
 from apps.web.rest.authentication import POLICIES_READ, PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import moment_of, read_query
+from apps.web.rest.priority_fields import AlgorithmField
 from apps.web.rest.shapes import MomentSerializer, SentenceSerializer, UtcTimeField
 from apps.web.rest.views import APIView
 

@@ -13,9 +13,9 @@ from apps.contrib.schedulers.my_jobs import facts_about
 from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.my_priority import PathJob
-from apps.pages.priorities.api import AlgorithmField, NumberField, PrioritySerializer
 from apps.web.rest.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import moment_of, read_query
+from apps.web.rest.priority_fields import AlgorithmField, NumberField, PrioritySerializer
 from apps.web.rest.records import serializer_of
 from apps.web.rest.shapes import MomentSerializer, ScopeSerializer, SentenceSerializer, UtcTimeField, ValuesField
 from apps.web.rest.views import APIView

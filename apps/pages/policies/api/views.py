@@ -12,7 +12,6 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.mapping.permissions import load_visibility
 from apps.mapping.removal import remove_policy
-from apps.pages.policies.removal_api import RemovalReasonSerializer
 from apps.policies import selectors
 from apps.policies.models import Policy, Revision
 from apps.policies.records import PolicyDetails
@@ -24,6 +23,7 @@ from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, PRIORITI
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.cursors import CursorSerializer, read_cursor
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.removal import RemovalReasonSerializer
 from apps.web.rest.shapes import UtcTimeField, first_page, list_response, list_schema
 from apps.web.rest.views import APIView
 

@@ -11,8 +11,6 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.mapping.removal import remove_source
-from apps.pages.policies.removal_api import RemovalReasonSerializer
-from apps.pages.sources.runs_api import RunSerializer
 from apps.usage import selectors
 from apps.usage.models import Source
 from apps.usage.sources import services as sources
@@ -21,6 +19,8 @@ from apps.web.rest.authentication import ANY, USAGE_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedDictField
 from apps.web.rest.if_match import if_match_header, require_if_match
 from apps.web.rest.inputs import read_body, read_query
+from apps.web.rest.removal import RemovalReasonSerializer
+from apps.web.rest.runs import RunSerializer
 from apps.web.rest.shapes import UtcTimeField, list_response, list_schema, with_etag
 from apps.web.rest.views import APIView
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from io import BytesIO
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -24,6 +22,7 @@ from apps.web.rest.errors import Refusal
 from apps.web.rest.inputs import InstantField, read_query
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import TABLE_ANSWERS, TableFormatField, UtcTimeField, first_page, list_response, list_schema
+from apps.web.rest.streamed_bodies import NDJSONStreamParser, StreamParser
 from apps.web.rest.views import KEY_PARAMETER, APIView, key_of
 
 
@@ -58,21 +57,6 @@ class UsageFormatListView(APIView):
 
 
 _PAGE = 1_000
-
-
-class StreamParser(BaseParser):
-    """Leave the body unread: the import streams it, and it may be compressed."""
-
-    media_type = "application/json"
-
-    def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> Any:
-        return stream
-
-
-class NDJSONStreamParser(StreamParser):
-    media_type = "application/x-ndjson"
 
 
 class PushSerializer(serializers.Serializer[Any]):

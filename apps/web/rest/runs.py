@@ -41,6 +41,10 @@ class RunSerializer(serializers.Serializer[Any]):
         return {"code": run.error_code, "message": run.error} if run.error_code else None
 
 
+class AskedRunSerializer(serializers.Serializer[Any]):
+    run = serializers.IntegerField()
+
+
 class RunDetailView(APIView):
     reach = "objects"
     scopes: ClassVar[Scopes] = {"GET": ANY}
