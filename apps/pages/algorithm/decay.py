@@ -21,9 +21,9 @@ from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.parameters import Parameter
 from apps.pages.algorithm.choice import number_or_text
 from apps.pages.algorithm.comparison import PolicyAlgorithm, get_algorithm_page
-from apps.pages.changes.drafts import table_views
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import window_of
+from apps.web import settings_change
 from apps.web.figures import Figure
 from apps.web.figures.curves import policy_decay_figure
 from apps.web.shell import presentation
@@ -222,7 +222,7 @@ def _decide(request: HttpRequest, current: PolicyAlgorithm) -> HttpResponse:
         return _show(request, current, function, status=status, form=form, **more)
 
     back = reverse("dashboard:decay", kwargs={"policy": current.policy_slug})
-    return table_views.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
+    return settings_change.decide(request, current.policy_slug, "window", form.window, show=show, back=back)
 
 
 def _show(

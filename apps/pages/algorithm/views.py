@@ -38,8 +38,8 @@ from apps.pages.algorithm.operators.selectors import (
     open_query,
 )
 from apps.pages.algorithm.operators.sentences import verdict
-from apps.pages.changes.drafts import table_views
 from apps.web import setting_texts as algorithm_text
+from apps.web import settings_change
 from apps.web.figures import Figure
 from apps.web.figures.curves import policy_profile_figure
 from apps.web.shell import presentation
@@ -111,7 +111,7 @@ def _decide(request: HttpRequest, policy: str) -> HttpResponse:
             more["effect"] = _effect(request, policy, form)
         return _show(request, current, name, status=status, form=form, **more)
 
-    return table_views.decide(request, policy, "algorithm", form.settings, show=show, back=page_url(policy))
+    return settings_change.decide(request, policy, "algorithm", form.settings, show=show, back=page_url(policy))
 
 
 def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: int = 200, **more: Any) -> HttpResponse:

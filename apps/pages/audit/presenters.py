@@ -13,9 +13,10 @@ from django.utils.timezone import localdate
 from django.utils.translation import gettext as _
 
 from apps.accounts.models import AuditEvent
+from apps.core import clock
 from apps.pages.audit.text import AT_AN_ENTRY, OUTCOMES, VIAS, revision_of, sentence_of
-from apps.pages.changes.history.presenters import day_heading
 from apps.policies.audit_reading import AuditReader
+from apps.web.shell.presentation import day_heading
 
 _CHANGE_SET = re.compile(r"change set (\d{1,9})")
 _GAP = "\0"  # marks the link's place in a sentence: no text of the log contains it
@@ -52,7 +53,7 @@ class SentenceFormatter:
         found: list[tuple[str, list[Sentence]]] = []
         for group in _by_request(events):
             first, *rest = (self.sentence(event) for event in group)
-            heading = day_heading(first.event.at)
+            heading = day_heading(first.event.at, clock.now())
             if not found or found[-1][0] != heading:
                 found.append((heading, []))
             found[-1][1].append(replace(first, more=tuple(rest)))

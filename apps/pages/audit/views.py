@@ -26,11 +26,11 @@ from apps.core.errors import DomainError, FieldProblem, Invalid
 from apps.core.typed_numbers import read_whole
 from apps.pages.audit import text as audit_text
 from apps.pages.audit.presenters import SentenceFormatter
-from apps.pages.changes.history import presenters as history_pages
-from apps.pages.changes.history.views import compared_context
 from apps.policies.audit_reading import AuditFilter, AuditPage, AuditReader
+from apps.policies.changesets import drafts
 from apps.policies.selectors import get_policy, list_policies
 from apps.priorities.selectors import diff_revisions
+from apps.web.revision_comparison import compared_context
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of, csv_response, fragment
 
@@ -275,7 +275,7 @@ def _formatter(request: HttpRequest, reader: AuditReader) -> SentenceFormatter:
             policy = get_policy(slug=slug, actor=actor_of(request))
         except DomainError:  # no longer visible, or removed
             return False
-        return history_pages.may_draft(request, policy)
+        return drafts.may_draft(policy, actor_of(request), clock.now())
 
     return SentenceFormatter(reader, may_undo)
 

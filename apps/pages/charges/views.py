@@ -15,30 +15,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.core.typed_numbers import read_whole
-from apps.pages.changes.review import text as review_text
-from apps.policies.settings import PolicySettings
 from apps.priorities.charges import HEADER, ChargedJob, ChargesPage, charge_rows, get_charge, list_charges
 from apps.priorities.job_charge import HourLine
 from apps.priorities.sentences import unit_of as unit_of_resource
-from apps.priorities.sentences import unit_of_metric
+from apps.web import value_texts
+from apps.web.charge_lines import hours, line_of, lines_of, number_of, unit_of
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of, csv_response, fragment, private
 
 _SHOWN_HOURS = 48
-
-
-@dataclass(frozen=True, slots=True)
-class ChargeLine:
-    """One job of the list."""
-
-    job: ChargedJob
-    url: str
-    number: str
-    who: str
-    when: datetime | None
-    state: str
-    charged: str
-    now: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +47,6 @@ class ResourceRow:
     weighed: str
 
 
-def line_of(policy_slug: str, job: ChargedJob) -> ChargeLine:
-    record = job.record
-    return ChargeLine(
-        job=job,
-        url=reverse("dashboard:charge", kwargs={"policy": policy_slug, "record": record.pk}),
-        number=number_of(job),
-        who=who_of(job),
-        when=record.start_at or record.submit_at,
-        state=state_text(job),
-        charged=hours(job.charge.charged),
-        now=hours(job.counted_global if job.counted_local is None else job.counted_local),
-    )
-
-
-def lines_of(page: ChargesPage) -> list[ChargeLine]:
-    return [line_of(page.policy.slug, job) for job in page.jobs]
-
-
 def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
     """Template context of one job with its complete arithmetic."""
     charge = job.charge
@@ -99,7 +66,7 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
             for row in charge.lines
         ],
         "weighed": hours(sum(row.weighed for row in charge.lines)),
-        "rules": [review_text.value_text([rule], "class_factors") for rule in charge.class_rules],
+        "rules": [value_texts.value_text([rule], "class_factors") for rule in charge.class_rules],
         "class_factor": presentation.shares_short(charge.class_factor),
         "site_factor": presentation.shares_short(charge.site_factor),
         "charged": hours(charge.charged),
@@ -113,37 +80,6 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
         "as_of": page.as_of,
         "run_text": _run_text(job),
     }
-
-
-def hours(seconds: float) -> str:
-    """A sum of the metric in hours, small ones with decimals, so that sums can be checked."""
-    value = seconds / 3600
-    if 0 < value < 0.005:
-        return presentation.core_hours(seconds)
-    return presentation.number(value, 2 if value < 100 else 0) if value else "0"
-
-
-def unit_of(settings: PolicySettings) -> str:
-    """Unit of a sum of the policy's metric, such as core-hours."""
-    return unit_of_metric(settings.metric["weights"])
-
-
-def number_of(job: ChargedJob) -> str:
-    task = job.record.array_task
-    return f"{job.record.job}[{task}]" if task else job.record.job
-
-
-def who_of(job: ChargedJob) -> str:
-    return job.account.user_name or job.account.dn or job.account.group_name
-
-
-def state_text(job: ChargedJob) -> str:
-    if job.record.is_charge:
-        return _("a charge without a job")
-    if job.record.note == "vanished":
-        return _("vanished from the listing")
-    labels = {"pending": _("waiting"), "running": _("running"), "finished": _("Finished"), "withdrawn": _("cancelled")}
-    return labels.get(job.record.state, job.record.state)
 
 
 def _run_text(job: ChargedJob) -> str:

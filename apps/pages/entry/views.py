@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django import forms
@@ -18,9 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
-from apps.core.typed_numbers import AmbiguousNumber, read_number
 from apps.explain.entry_page import EntryPage, get_entry_page
-from apps.pages.changes.history import presenters
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
@@ -28,35 +26,14 @@ from apps.priorities import shares_preview as previews
 from apps.priorities.pins import pinned_among
 from apps.priorities.shares_preview import PreviewRow, SharesPreview
 from apps.web import setting_texts as algorithm_text
+from apps.web.entry_changes import history_row
 from apps.web.marks import bars
 from apps.web.marks.bars import USUAL_TOLERANCE, Bullet
 from apps.web.origins import origin_of
+from apps.web.share_input import Shares, read_shares
 from apps.web.shell import lines, presentation, time_travel
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
-
-MOST = 1e15
-INHERIT_WORDS = frozenset({"inherit", "parent"})
-Shares = float | Literal["parent"]
-
-
-def read_shares(text: str) -> Shares:
-    """A number ≥ 0 with a decimal point or comma, or the word *inherit*."""
-    if text.strip().lower() in INHERIT_WORDS:
-        return "parent"
-    try:
-        value = read_number(text)
-    except AmbiguousNumber as error:
-        raise forms.ValidationError(str(error), code="number") from None
-    except ValueError:
-        raise forms.ValidationError(
-            gettext_lazy("Enter a number, such as 20 or 0.5, or inherit."), code="number"
-        ) from None
-    if value < 0:
-        raise forms.ValidationError(gettext_lazy("Shares can’t be negative."), code="negative")
-    if value > MOST:
-        raise forms.ValidationError(gettext_lazy("That is too large"), code="large")
-    return value
 
 
 class SharesForm(forms.Form):
@@ -342,7 +319,7 @@ def entry_context(page: EntryPage) -> dict[str, Any]:
         "moment": moment,
         "children": children,
         "against_target": against_target,
-        "rows": [presenters.history_row(line) for line in page.history],
+        "rows": [history_row(line) for line in page.history],
         "scale": presentation.percent(scale, 0),
         "sub_allocated": lines.whole_of(page.children),
         "sibling_shares": lines.whole_of([page.entry, *page.siblings]),

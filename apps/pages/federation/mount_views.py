@@ -19,7 +19,6 @@ from apps.federation.models import Mount
 from apps.federation.mounts.selectors import load_differences
 from apps.federation.mounts.services import get_mount
 from apps.federation.staleness import age_of, condition_of, is_held
-from apps.pages.changes.history import presenters
 from apps.pages.federation import presenters as federation_presenters
 from apps.pages.federation.actions import SAVED, RemoteAction, common_actions, crumbs_of, run_action, shared_context
 from apps.pages.federation.fetch_log import show_log
@@ -28,6 +27,7 @@ from apps.pages.federation.mount_presenters import next_step, stated_lines, stat
 from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.web import conditions
+from apps.web.entry_changes import entry_lines
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import RefusableForm
 from apps.web.shell.requests import actor_of, fragment
@@ -74,7 +74,7 @@ def difference(request: HttpRequest, mount: int) -> HttpResponse:
         rows = list(compared.diff.rows(cursor, cursor + _PAGE)) if compared.diff else []
         end = start + 2 * _PAGE
         context |= {
-            "lines": list(presenters.entry_lines(rows, policy_slug=row.policy.slug)),
+            "lines": list(entry_lines(rows, policy_slug=row.policy.slug)),
             "n_rows": compared.diff.n_rows if compared.diff else 0,
             "next_cursor": cursor + _PAGE if compared.diff and compared.diff.n_rows > cursor + _PAGE else None,
             "before_title": _("Active"),

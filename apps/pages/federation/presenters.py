@@ -15,14 +15,14 @@ from apps.federation.grid.peers import Direction, Peer
 from apps.federation.models import Remote
 from apps.federation.staleness import NEEDS_ATTENTION, Condition
 from apps.mapping.moves import DAYS, UnmappedUsage
-from apps.pages.sources.presenters import Meter
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
 from apps.web.conditions import STANDINGS, meanwhile
+from apps.web.marks.age_meter import AgeMeter, draw_age_meter
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
 
-_METER, _TICK = 74.0, 46.0  # width of the meter, and position of the tick at the allowed age
+_TICK = 46.0  # position of the tick at the allowed age
 _SHOWN = 3
 
 
@@ -46,7 +46,7 @@ class PeerLine:
     icon: str
     direction: str
     age: str
-    meter: Meter | None
+    meter: AgeMeter | None
     took: str
     version: str
     version_note: str
@@ -114,11 +114,10 @@ def size(n_bytes: int) -> str:
     return f"{presentation.number(n_bytes / 1_000_000, 1)}{presentation.NBSP}MB"
 
 
-def meter(age_s: float | None, allowed_s: float) -> Meter | None:
+def meter(age_s: float | None, allowed_s: float) -> AgeMeter | None:
     if age_s is None:
         return None
-    part = age_s / max(allowed_s, 1.0)
-    return Meter(f"{max(1.5, min(part * _TICK, _METER)):.1f}", is_late=part > 1)
+    return draw_age_meter(age_s / max(allowed_s, 1.0), tick=_TICK)
 
 
 def headline(peers: Sequence[Peer]) -> KeyedText:

@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.core.typed_numbers import read_whole
-from apps.pages.entry.views import read_shares
 from apps.policies.operations.dated_shares import former_shares, is_boost
 from apps.policies.operations.tree_edits import own_shares_for_percent
 from apps.policies.requests.group_division import Division, MemberTerms, NewMember, equal_terms
 from apps.policies.tree.columns import Node
+from apps.web.share_input import read_shares
 from apps.web.shell import presentation
 
 BOOST_TIMES = 2

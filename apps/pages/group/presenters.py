@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from uuid import UUID
 
-from django.utils import formats
 from django.utils.translation import gettext as _
 
 from apps.pages.group.forms import GroupInput, MemberInput, may_boost, unchanged_input
@@ -19,7 +18,7 @@ from apps.web.marks import bars
 from apps.web.marks.bars import Bullet, Tolerance
 from apps.web.setting_texts import decides_by_levels
 from apps.web.shell import lines, presentation
-from apps.web.shell.presentation import Balance
+from apps.web.shell.presentation import Balance, long_day, short_day
 
 WIDTH = 104
 
@@ -148,14 +147,6 @@ def _terms(row: MemberRow, typed: MemberInput) -> tuple[str, str]:
         "day": long_day(until + timedelta(days=1)),
         "former": presentation.shares(row.former_shares),
     }
-
-
-def short_day(day: date) -> str:
-    return formats.date_format(day, "j M")
-
-
-def long_day(day: date) -> str:
-    return formats.date_format(day, "j F Y")
 
 
 def _day(text: str) -> date | None:

@@ -22,8 +22,8 @@ from apps.core.errors import Conflict, DomainError, Invalid, status_of
 from apps.core.typed_numbers import read_whole
 from apps.explain.my_priority import get_my_priority
 from apps.pages.group.forms import GroupInput, apply_step, read_group
-from apps.pages.group.inbox.presenters import AskForm, RequestCard, draw_request, group_url
-from apps.pages.group.presenters import RankEffect, draw_members, long_day, rank_effect
+from apps.pages.group.inbox.presenters import AskForm, RequestCard, draw_request
+from apps.pages.group.presenters import RankEffect, draw_members, rank_effect
 from apps.policies.access.scope import holds_a_role
 from apps.policies.changesets.conflicts import EditConflict
 from apps.policies.models import Comment, Policy
@@ -40,9 +40,11 @@ from apps.priorities.request_evidence import get_request_evidence, preview_reque
 from apps.priorities.selectors.group import GroupPage, get_group_page, load_members
 from apps.series.convergence.selectors import list_weeks
 from apps.web import setting_texts as algorithm_text
+from apps.web.links import group_url
 from apps.web.marks import bars
 from apps.web.origins import origin_of
 from apps.web.shell import lines, presentation
+from apps.web.shell.presentation import long_day
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 

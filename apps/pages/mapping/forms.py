@@ -9,8 +9,8 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from apps.mapping.rules.rule import LONGEST_SUFFIX, Rule
-from apps.pages.entry.views import read_shares
 from apps.policies.tree.columns import TreeColumns
+from apps.web.share_input import read_shares
 from apps.web.shell.forms import (
     RefusableForm,
     choice_field,

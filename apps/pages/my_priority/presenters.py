@@ -14,139 +14,24 @@ from uuid import UUID
 
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.translation import gettext as _
 
 from apps.contrib.forecast.what_if import RankRange, read_scenario
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
-from apps.explain.messages import AccountMessages, LevelMessages, messages_of, reason_in_short
+from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority
-from apps.explain.verdict import AccountFacts, Verdict, runs_where
-from apps.explain.walk import WalkStep
+from apps.explain.verdict import runs_where
 from apps.pages.my_priority.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
 from apps.pages.my_priority.numbers.outlook import DEFAULT_CORE_H, ranks_after_job
 from apps.pages.my_priority.numbers.position import get_my_numbers
 from apps.pages.my_priority.numbers.rank_history import get_my_rank_history
 from apps.pages.my_priority.numbers.records import RankHistory, RankOnDay
-from apps.priorities.sentences import Message, build_message, text_of
+from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import as_typed
 from apps.web.figures import Figure
-from apps.web.marks import bars
-from apps.web.marks.bars import USUAL_TOLERANCE, Bullet, State, Tolerance
-from apps.web.setting_texts import OwnNumber, own_number
-from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import FigureFrame, framed
-from apps.web.shell.presentation import Balance
 from apps.web.shell.requests import actor_of
 from apps.web.shell.time_travel import DAY
-
-WIDTH = 210
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One level of the path from the root to the account."""
-
-    number: int
-    heading: str
-    sentence: str
-    actual: str
-    target: str
-    balance: Balance | None
-    bar: Bullet | None
-    label: str
-    decides: bool
-    ahead: str
-    local_only: str  # why usage of other sites doesn't count here, and since when
-    step: WalkStep
-    vector: str
-    own: Sequence[OwnNumber | None]
-    own_names: Sequence[str]
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class AccountExplanation:
-    """All text of one account in one policy."""
-
-    mine: MyPriority
-    verdict: Verdict
-    messages: AccountMessages
-    levels: Sequence[Level]
-    total: str
-    entry_url: str
-
-
-def build_account_explanation(
-    mine: MyPriority, others: Sequence[MyPriority] = (), facts: AccountFacts | None = None, moment: str = ""
-) -> AccountExplanation:
-    """moment: query string of links to pages of the same moment."""
-    found = messages_of(mine, others, facts)
-    return AccountExplanation(
-        mine=mine,
-        verdict=found.verdict,
-        messages=found,
-        levels=[_level(mine, level, at, moment) for at, level in enumerate(found.levels)],
-        total=found.number.text if found.number else "",
-        entry_url=lines.entry_url(mine.policy_slug, mine.entry_uid, mine.entry_name, moment) if mine.entry_uid else "",
-    )
-
-
-def _level(mine: MyPriority, level: LevelMessages, index: int, moment: str) -> Level:
-    step = level.step
-    balance = bar = None
-    known = None if step.state == "unknown" else step.actual
-    shares = presentation.compare_shares(known, step.target)
-    if step.target is not None:
-        balance = balance_of(step, known)
-        scale = bars.share_scale([(known or 0.0, step.target)])
-        bar = bars.draw(
-            actual=known,
-            target=step.target,
-            maximum=scale,
-            state=balance.state,
-            width=WIDTH,
-            tolerance=tolerance_of(step),
-        )
-    whom = _("you") if level.is_you else step.name
-    # The algorithm's own numbers in the same columns on every level; None for numbers that a level doesn't have.
-    about = {"name": mine.algorithm}
-    return Level(
-        number=index + 1,
-        heading=_("%(parent)s to %(child)s") % {"parent": step.parent_name, "child": whom},
-        sentence=text_of([level.standing, *level.effects]),
-        actual=shares.actual,
-        target=shares.target,
-        balance=balance,
-        bar=bar,
-        label=lines.bar_label(known, step.target, tolerance_of(step)),
-        decides=level.decides,
-        ahead=text_of([level.ahead, *level.equal]),
-        local_only=level.local_only.text if level.local_only else "",
-        step=step,
-        vector=str(mine.vector[index]) if index < len(mine.vector) else presentation.UNKNOWN,
-        own=[own_number(step.columns, name, about, USUAL_TOLERANCE) for name in _own_names(mine)],
-        own_names=_own_names(mine),
-        url=lines.entry_url(mine.policy_slug, step.uid, step.name, moment),
-    )
-
-
-def _own_names(mine: MyPriority) -> list[str]:
-    return list({name: None for each in mine.walk for name, value in each.columns.items() if value is not None})
-
-
-def tolerance_of(step: WalkStep) -> Tolerance:
-    """The band of its policy around its target."""
-    return Tolerance(0.0, step.slack)
-
-
-def balance_of(step: WalkStep, known: float | None) -> Balance:
-    """Its state as sentences have it, with the difference in points where it is over or under."""
-    if known is None or step.target is None or step.state == "unknown":
-        return Balance(State.NO_DATA, "", _("no data"))
-    words = {"over": _("over"), "under": _("under"), "on": _("on target"), "idle": _("no demand")}
-    amount = presentation.compare_shares(known, step.target).points if step.state in ("over", "under") else ""
-    return Balance(State(step.state), amount, words[step.state])
 
 
 def read_account(request: HttpRequest) -> tuple[str, UUID]:

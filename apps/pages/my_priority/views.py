@@ -27,22 +27,15 @@ from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
 from apps.explain.walk import WalkStep
 from apps.mapping import claims
-from apps.pages.charges import views as charge_lines
-from apps.pages.charges.views import ChargeLine
-from apps.pages.mapping.members.presenters import ClaimForm
 from apps.pages.my_priority import presenters as my_figures
-from apps.pages.my_priority.presenters import (
-    WIDTH,
-    SubmitCard,
-    balance_of,
-    build_account_explanation,
-    submit_card,
-    tolerance_of,
-    trend_of,
-)
+from apps.pages.my_priority.presenters import SubmitCard, submit_card, trend_of
 from apps.priorities.charges import list_newest_charges
 from apps.priorities.sentences import text_of
 from apps.priorities.waiting_jobs import WaitingJobs
+from apps.web import charge_lines
+from apps.web.account_explanation import WIDTH, balance_of, build_account_explanation, tolerance_of
+from apps.web.charge_lines import ChargeLine
+from apps.web.claim_form import ClaimForm
 from apps.web.marks import bars
 from apps.web.marks.bars import Bullet
 from apps.web.shell import lines, time_travel

@@ -23,7 +23,6 @@ from apps.mapping.attachments import key_of
 from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.pages.group.presenters import long_day
 from apps.pages.overview.verdict import compared, distance
 from apps.policies.access.holders import GrantState, name_of
 from apps.policies.requests.inbox import Inbox, get_inbox
@@ -39,6 +38,7 @@ from apps.web import conditions
 from apps.web.marks.bars import State
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
+from apps.web.shell.presentation import long_day
 
 ENDING_DAYS = 60
 _RECENT = timedelta(days=7)

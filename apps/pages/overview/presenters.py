@@ -25,11 +25,8 @@ from apps.core import clock
 from apps.core.errors import DomainError
 from apps.engine import convergence
 from apps.explain.my_priority import get_my_priority
-from apps.pages.group.inbox.presenters import group_url
-from apps.pages.my_priority.presenters import AccountExplanation, build_account_explanation
 from apps.pages.overview import verdict
 from apps.pages.overview.attention import list_attention_items
-from apps.pages.sources.presenters import lines_of
 from apps.policies.requests.group_division import list_managed_groups
 from apps.priorities.pins import list_pinned, pinned_among
 from apps.priorities.selectors import Overview
@@ -38,14 +35,17 @@ from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.series.daily_series import DailySeries, SeriesState, site_zone
 from apps.series.stored_series import load_children, series_state
 from apps.series.visible_days import as_visible
+from apps.web.account_explanation import AccountExplanation, build_account_explanation
 from apps.web.figures import Figure
 from apps.web.figures.deviation import DeviationDay, deviation_figure
+from apps.web.links import group_url
 from apps.web.marks import bars, sparkline
 from apps.web.marks.sparkline import Sparkline, draw_sparkline
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import framed
 from apps.web.shell.lines import Line
 from apps.web.shell.requests import actor_of
+from apps.web.source_lines import lines_of
 
 logger = logging.getLogger(__name__)
 

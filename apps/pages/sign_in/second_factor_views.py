@@ -30,9 +30,10 @@ from apps.accounts.sign_in import second_factor
 from apps.core import clock
 from apps.core.errors import Invalid, NotAllowed
 from apps.pages.sign_in import session
-from apps.pages.sign_in.session import PendingSecondFactor, asks_password
+from apps.pages.sign_in.session import PendingSecondFactor
 from apps.web.shell.forms import RefusableForm, read_action
 from apps.web.shell.requests import SeeOther, actor_of
+from apps.web.sign_in_state import asks_password
 
 
 class CodeForm(RefusableForm):

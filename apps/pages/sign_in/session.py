@@ -17,9 +17,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import User
 from apps.accounts.sign_in.second_factor import has_second_factor, needs_second_factor, new_secret
 from apps.core import clock
+from apps.web.sign_in_state import AT, BY
 
-BY, AT, HEADER_NAME = "signed_in_by", "signed_in_at", "signed_in_as"
-FRESH_S = 600
 BACKEND = "apps.accounts.sign_in.backends.ElsewhereBackend"
 
 
@@ -27,23 +26,6 @@ def sign_in(request: HttpRequest, user: User, *, by: str) -> None:
     """Start a session for a user whom an identity provider authenticated. by: oidc or header."""
     login(request, user, backend=BACKEND)
     request.session[BY], request.session[AT] = by, clock.now().timestamp()
-
-
-def signed_in_by(request: HttpRequest) -> str:
-    """How the user signed in: oidc, header, or empty for a password of the site or its directory."""
-    return str(request.session.get(BY, ""))
-
-
-def asks_password(request: HttpRequest) -> bool:
-    """Whether the user has to confirm actions with a password, as users do who signed in with one."""
-    return not signed_in_by(request)
-
-
-def is_fresh(request: HttpRequest) -> bool:
-    """Whether a user without a password signed in within the last ten minutes."""
-    if signed_in_by(request) == "header":
-        return True  # the proxy authenticates each request
-    return bool(clock.now().timestamp() - float(request.session.get(AT, 0)) <= FRESH_S)
 
 
 def url_after_sign_in(request: HttpRequest, wanted: str | None) -> str:

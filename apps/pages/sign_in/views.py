@@ -28,6 +28,7 @@ from apps.pages.sign_in import oidc, session
 from apps.pages.sign_in.session import url_after_sign_in
 from apps.web.shell.errors import session_ended
 from apps.web.shell.requests import SeeOther, is_htmx
+from apps.web.sign_in_state import signed_in_by
 
 MOST_A_MINUTE = 30
 _MOST_ADDRESSES = 10_000
@@ -116,7 +117,7 @@ class SignOut(LogoutView):
     """End the session here; then link to the identity provider, which would otherwise sign the user in again."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        by = session.signed_in_by(request)
+        by = signed_in_by(request)
         elsewhere = oidc.end_session_address(request) if by == "oidc" and settings.FAIRSHARE_OIDC_ISSUER else ""
         answer = super().post(request, *args, **kwargs)
         if not by:

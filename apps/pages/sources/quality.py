@@ -20,13 +20,14 @@ from django.views.decorators.http import require_safe
 from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.pages.sources.imports.reports import reason
-from apps.pages.sources.presenters import SourceLine, coverage_of, lines_of
+from apps.pages.sources.presenters import coverage_of
 from apps.usage.quality import findings as quality
 from apps.usage.quality.coverage import Coverage
 from apps.usage.quality.findings import DataIssues
 from apps.usage.timeliness import Timeliness, interval_s, is_long_late
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of, csv_response
+from apps.web.source_lines import SourceLine, lines_of
 
 _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}

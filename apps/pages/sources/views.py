@@ -24,7 +24,7 @@ from apps.core.errors import Conflict, Invalid, NotAllowed, Stale
 from apps.pages.sources.figures import DAYS, PERIODS_DAYS, coverage_figure
 from apps.pages.sources.forms import SourceForm, default_values, initial_of, own_values, typed_command
 from apps.pages.sources.imports.reports import import_line
-from apps.pages.sources.presenters import coverage_of, headline, line_of, lines_of, what_is_late
+from apps.pages.sources.presenters import coverage_of, headline, what_is_late
 from apps.policies.selectors import list_policies
 from apps.runs.models import Run
 from apps.usage import selectors
@@ -38,6 +38,7 @@ from apps.web.shell import presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.source_lines import line_of, lines_of
 
 
 @require_safe

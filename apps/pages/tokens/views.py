@@ -27,14 +27,14 @@ from apps.accounts.models import Token, User
 from apps.core import clock
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.mapping.permissions import load_visibility
-from apps.pages.help.terminal import installing
-from apps.pages.sign_in.session import asks_password, is_fresh
 from apps.pages.tokens.forms import ConfirmForm, TokenForm
 from apps.policies import selectors as policies
 from apps.policies.tree.stored import load_tree
 from apps.usage import selectors as usage
 from apps.web.shell import presentation
 from apps.web.shell.requests import SeeOther, actor_of
+from apps.web.sign_in_state import asks_password, is_fresh
+from apps.web.terminal_client import installing
 
 _SALT = "dashboard.once"
 _SPENT = "spent_tickets"

@@ -15,14 +15,14 @@ from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
 from apps.core.errors import DomainError, FieldProblem, Invalid, TooLarge
-from apps.pages.changes.drafts.forms import message_of
-from apps.pages.entry.views import read_shares
 from apps.policies.changesets import drafts
 from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
 from apps.policies.selectors import get_policy
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftView, find_entries, open_draft_view
+from apps.web.edit_refusals import message_of
+from apps.web.share_input import read_shares
 
 MOST_SELECTED = 500
 _PLACE = re.compile(r"operations\[(\d+)\]")

@@ -17,13 +17,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound, Stale, TooLarge, status_of
-from apps.pages.changes.drafts.pages import draft_url
 from apps.pages.tree import presenters, selection
 from apps.pages.tree.presenters import panel_context, rows_context
 from apps.pages.tree.state import TreeState, read_state, toggled, uid_of
 from apps.priorities import selectors
 from apps.priorities.selectors import open_view
 from apps.priorities.selectors.tree import get_tree_rows, iterate_rows, selectable
+from apps.web.links import draft_url
 from apps.web.shell import time_travel
 from apps.web.shell.requests import SeeOther, actor_of, csv_response, fragment
 

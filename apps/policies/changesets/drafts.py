@@ -95,6 +95,11 @@ def may_edit(policy: Policy, actor: Actor, at: datetime) -> bool:
     return bool(seen.divided.any())
 
 
+def may_draft(policy: Policy, actor: Actor, at: datetime) -> bool:
+    """Return whether the actor may start a draft: `may_edit` in a policy that isn't archived."""
+    return policy.archived_at is None and may_edit(policy, actor, at)
+
+
 def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
     if not may_edit(policy, actor, at):
         raise NotAllowed(

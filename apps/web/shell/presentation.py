@@ -174,6 +174,23 @@ def calendar_day(text: str) -> str:
     return formats.date_format(date.fromisoformat(text), "j M Y")
 
 
+def short_day(on: date) -> str:
+    """1 Dec."""
+    return formats.date_format(on, "j M")
+
+
+def long_day(on: date) -> str:
+    """1 December 2026."""
+    return formats.date_format(on, "j F Y")
+
+
+def day_heading(at: datetime, now: datetime) -> str:
+    """Tue 1 December for this year, else with the year."""
+    here = timezone.localtime(at)
+    is_this_year = here.year == timezone.localtime(now).year
+    return formats.date_format(here, "D j F" if is_this_year else "D j F Y")
+
+
 def seconds_between(earlier: datetime, later: datetime) -> float:
     return max((later - earlier) / timedelta(seconds=1), 0.0)
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.pages.charges.views import hours
 from apps.priorities.charges import HEADER
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
+from apps.web.charge_lines import hours
 from tests.instants import AT
 from tests.pages.grid import Grid
 from tests.pages.page import read

@@ -33,10 +33,10 @@ from apps.explain.verdict import AccountFacts
 from apps.explain.walk import walk_to
 from apps.pages.my_priority.api.submission import WaitingJobsSerializer
 from apps.pages.my_priority.numbers.outlook import outlook_in
-from apps.pages.my_priority.presenters import build_account_explanation
 from apps.policies.models import Policy
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.waiting_jobs import WaitingJobs
+from apps.web.account_explanation import build_account_explanation
 from tests.explain.sentence_world import AS_OF, SentenceWorld
 from tests.pages.page import Page
 

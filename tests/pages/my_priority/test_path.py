@@ -12,8 +12,8 @@ import pytest
 from apps.explain.my_priority import MyPriority
 from apps.explain.rank_position import RankPosition
 from apps.explain.walk import WalkStep
-from apps.pages.my_priority.presenters import build_account_explanation
 from apps.priorities.sentences import build_message
+from apps.web.account_explanation import build_account_explanation
 
 
 def _step(name: str, parent: str, target: float, actual: float, state: str, **more: object) -> WalkStep:

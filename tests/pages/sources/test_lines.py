@@ -7,19 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from apps.pages.sources.presenters import (
-    SourceLine,
-    coverage_label,
-    day_table,
-    figures,
-    gaps,
-    headline,
-    source_line,
-    what_is_late,
-)
+from apps.pages.sources.presenters import coverage_label, day_table, figures, gaps, headline, what_is_late
 from apps.usage.models import Source
 from apps.usage.quality.coverage import Coverage, Day
 from apps.web.marks.strips import NARROW, WIDE
+from apps.web.source_lines import SourceLine, source_line
 
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 

@@ -13,13 +13,13 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.contrib.notices.evaluation import evaluate
 from apps.contrib.notices.models import Notice
-from apps.pages.sources.presenters import lines_of
 from apps.pages.sources.quality import findings_of
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source
 from apps.usage.quality.findings import list_data_issues
 from apps.usage.timeliness import Timeliness, lateness, timeliness
+from apps.web.source_lines import lines_of
 from tests.instants import AT
 from tests.small_site import Site, record
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from apps.contrib.notices.sentences import ending_allocations, unmapped_usage
-from apps.pages.charges import views as charges
 from apps.pages.federation import presenters as federation
 from apps.pages.sources.imports import reports
 from apps.policies.models import ChangeSet
+from apps.web import charge_lines
 from apps.web.marks.bars import State
 from apps.web.shell import presentation
 from apps.web.templatetags.marks import hour_unit
@@ -119,8 +119,8 @@ ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over"
         (presentation.number(12.96, 1), "13.0"),
         (presentation.number(1_239.996, 2), "1,240.00"),
         (presentation.duration(90.7), "91\u00a0s"),
-        (charges.hours(123.9 * 3600), "124"),
-        (charges.hours(1.999 * 3600), "2.00"),
+        (charge_lines.hours(123.9 * 3600), "124"),
+        (charge_lines.hours(1.999 * 3600), "2.00"),
         (reports.size(12_960_000), "13\u00a0MB"),
         (reports.size(1_299_000), "1.3\u00a0MB"),
         (federation.took(0.0599), "60\u00a0ms"),

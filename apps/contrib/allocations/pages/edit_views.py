@@ -34,7 +34,6 @@ from apps.contrib.allocations.pages.views import crumbs_of, page_url
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale
 from apps.mapping.permissions import load_visibility
-from apps.pages.changes.drafts.pages import draft_url
 from apps.policies.allocations import capacities as capacity_services
 from apps.policies.allocations import services
 from apps.policies.allocations.capacities import CapacityChange, CapacityTerms
@@ -51,6 +50,7 @@ from apps.policies.allocations.services import AllocationChange
 from apps.policies.models import Allocation, Capacity, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree
+from apps.web.links import draft_url
 from apps.web.shell import presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of

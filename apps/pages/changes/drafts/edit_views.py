@@ -24,9 +24,9 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts import presenters as draft_text
-from apps.pages.changes.drafts.forms import field_of, read_operation
+from apps.pages.changes.drafts.forms import read_operation
 from apps.pages.changes.drafts.group import group_parts
-from apps.pages.changes.drafts.pages import EditorState, draft_url
+from apps.pages.changes.drafts.pages import EditorState
 from apps.pages.changes.drafts.presenters import PERCENT
 from apps.pages.changes.drafts.views import show, words_of_refusal
 from apps.policies import services
@@ -36,6 +36,8 @@ from apps.policies.models import ChangeSet
 from apps.policies.operations.apply import Operation
 from apps.policies.tree.names import PARENT
 from apps.priorities.selectors.draft import DraftView, get_draft_page
+from apps.web.edit_refusals import field_of
+from apps.web.links import draft_url, review_url
 from apps.web.shell import presentation
 from apps.web.shell.errors import Refusal, refuse
 from apps.web.shell.forms import read_action
@@ -119,13 +121,13 @@ def finish(request: HttpRequest, change_set: int) -> HttpResponse:
         if step == "publish":
             revision = services.publish_change_set(**common, reason=reason)
             add_published_message(request, revision, has_link=False)
-            return SeeOther(pages.review_url(change_set))
+            return SeeOther(review_url(change_set))
         if step == "propose":
             if not pages.draft_of(request, change_set).operations:
                 raise Invalid(_("No changes yet."))
             services.propose_change_set(**common, reason=reason)
             messages.success(request, _("Submitted"))
-            return SeeOther(pages.review_url(change_set))
+            return SeeOther(review_url(change_set))
         if step == "withdraw":
             services.withdraw_change_set(**common)
             messages.success(request, _("Discarded"))

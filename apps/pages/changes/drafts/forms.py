@@ -11,13 +11,11 @@ from django.forms import ValidationError
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.core.errors import DomainError, FieldProblem, Invalid, problem_sentence
+from apps.core.errors import FieldProblem, Invalid
 from apps.pages.changes.drafts.presenters import PERCENT
-from apps.pages.entry.views import read_shares
 from apps.policies.operations.apply import Operation
 from apps.policies.settings import APPROACHES, RESOURCES, PolicySettings
-
-_FIELD_PATH = re.compile(r"^operations\[\d+\]\.?([a-z_.\[\]0-9]*):? ?")
+from apps.web.share_input import read_shares
 
 
 def read_operation(data: QueryDict) -> Operation:
@@ -43,20 +41,6 @@ def read_typed_shares(text: str, *, mode: str = "", source: Any = OWN) -> Any:
             raise ValidationError(_("Enter a percentage from 0 to 100."), code="percent")
         return {"percent": value} if source == OWN else {"percent": value, "from": source}
     return read_shares(plain)
-
-
-def message_of(error: DomainError) -> str:
-    """Message of a refusal without the index of the operation, which the page does not show."""
-    text = _FIELD_PATH.sub("", error.message)
-    return text if text == error.message else problem_sentence(text)
-
-
-def field_of(error: Invalid) -> str:
-    """Name of the form's field that a refusal is about; empty if it names none."""
-    if not error.fields:
-        return ""
-    match = _FIELD_PATH.match(error.fields[0].where)
-    return (match[1] if match else error.fields[0].where).split(".")[0].split("[")[0]
 
 
 def _set_shares(data: QueryDict) -> Operation:

@@ -25,12 +25,14 @@ from apps.contrib.forecast.views import when_text
 from apps.core.errors import Invalid
 from apps.engine.explain import Recovery
 from apps.pages.changes.drafts import pages
-from apps.pages.changes.drafts.forms import message_of, read_operation
-from apps.pages.changes.drafts.pages import EditorState, draft_url
+from apps.pages.changes.drafts.forms import read_operation
+from apps.pages.changes.drafts.pages import EditorState
 from apps.pages.changes.drafts.presenters import DraftLine, draw_draft
 from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow, DraftView
+from apps.web.edit_refusals import message_of
+from apps.web.links import draft_url
 from apps.web.marks.bars import Tolerance
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import fragment

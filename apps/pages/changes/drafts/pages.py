@@ -30,6 +30,7 @@ from apps.priorities.selectors.draft import (
     get_draft_page,
     open_draft_view,
 )
+from apps.web.links import review_url
 from apps.web.marks import bars
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
@@ -41,18 +42,6 @@ _STATE = ("open", "entry", "q", "mode", "group")
 _NEIGHBOURS_FOR = timedelta(days=14)
 _MOST_GOALS = 20
 _STRIP = 12
-
-
-def draft_url(change_set_id: int, back: str = "") -> str:
-    """URL of the editor's page. back: query with its state; `group` in it selects the view of one group's shares."""
-    state = QueryDict(back)
-    name = "dashboard:draft-shares" if "group" in state else "dashboard:draft"
-    url = reverse(name, kwargs={"change_set": change_set_id})
-    return f"{url}?{state.urlencode()}" if state else url
-
-
-def review_url(change_set_id: int) -> str:
-    return reverse("dashboard:change", kwargs={"change_set": change_set_id})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.pages.changes.review.text import date_text, percent_sentence
+from apps.pages.changes.review.text import percent_sentence
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
 from apps.web.marks import bars
 from apps.web.marks.bars import Bullet, Tolerance
 from apps.web.shell import field_labels, presentation
+from apps.web.value_texts import date_text
 
 ICONS = {
     "set_shares": ("chg", "pencil"),

@@ -19,13 +19,15 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFound
 from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
-from apps.pages.changes.drafts.forms import OWN, message_of, read_typed_shares
-from apps.pages.changes.drafts.pages import EditorState, draft_url
+from apps.pages.changes.drafts.forms import OWN, read_typed_shares
+from apps.pages.changes.drafts.pages import EditorState
 from apps.policies import services
 from apps.policies.changesets import drafts
 from apps.policies.publishing import revert
 from apps.policies.selectors import get_policy
 from apps.priorities.selectors.draft import DraftView, get_draft_page, trial
+from apps.web.edit_refusals import message_of
+from apps.web.links import draft_url
 from apps.web.shell import presentation
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 

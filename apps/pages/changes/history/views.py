@@ -11,18 +11,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import DomainError, Invalid, NotFound
 from apps.pages.changes.history import presenters
+from apps.policies.changesets.drafts import may_draft
 from apps.policies.models import ChangeSet, Policy
 from apps.policies.publishing import revert
 from apps.policies.revision_reading import hide_outside
 from apps.policies.selectors import get_policy, get_revision
-from apps.priorities.selectors import RevisionDiff, diff_revisions, get_entry_history
-from apps.web.shell import lines, presentation
+from apps.priorities.selectors import diff_revisions, get_entry_history
+from apps.web.entry_changes import history_row
+from apps.web.revision_comparison import compared_context
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 _MOST_QUERY = 128
@@ -73,7 +74,7 @@ def diff(request: HttpRequest, policy: str) -> HttpResponse:
         {
             **_diff_context(request, found),
             "options": presenters.options(request, found),
-            "may_draft": presenters.may_draft(request, found),
+            "may_draft": may_draft(found, actor_of(request), clock.now()),
             "crumbs": [
                 {"label": found.name, "url": reverse("dashboard:policy", kwargs={"policy": policy})},
                 {"label": _("History"), "url": page_url(policy)},
@@ -140,8 +141,8 @@ def entry(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     url = reverse("dashboard:entry-find", kwargs={"policy": policy, "uid": uid})
     context = {
         "found": found,
-        "rows": [presenters.history_row(line) for line in found.lines],
-        "may_draft": presenters.may_draft(request, found.policy),
+        "rows": [history_row(line) for line in found.lines],
+        "may_draft": may_draft(found.policy, actor_of(request), clock.now()),
         "policy": policy,
         "entry_url": url,
         "crumbs": [
@@ -164,7 +165,7 @@ def _rows(request: HttpRequest, found: Policy) -> dict[str, Any]:
         "older": older,
         "query": query,
         "before": before,
-        "may_draft": presenters.may_draft(request, found),
+        "may_draft": may_draft(found, actor_of(request), clock.now()),
     }
 
 
@@ -188,33 +189,6 @@ def _compared(request: HttpRequest, found: Policy, before: int, after: int) -> d
         actor=actor_of(request),
     )
     return {"policy": found.slug, "found": found, "chosen": (before, after), **compared_context(compared)}
-
-
-def compared_context(compared: RevisionDiff) -> dict[str, Any]:
-    """Template context of a comparison."""
-    head, between = compared.policy.head_number, abs(compared.after.number - compared.before.number)
-    moment = "" if compared.after.number == head else f"?at={compared.after.number}"
-    kept = [
-        {
-            "row": row,
-            "before": presentation.percent(row.target_before),
-            "effect": presenters.effect(row),
-            "after": presentation.percent(row.target_after),
-            "url": lines.entry_url(compared.policy.slug, row.uid, row.name, moment),
-        }
-        for row in compared.kept
-    ]
-    return {
-        "diff": compared,
-        "verdict": presenters.verdict(compared),
-        "before_title": _("Rev %(n)s") % {"n": compared.before.number},
-        "after_title": _("Rev %(n)s") % {"n": compared.after.number},
-        "between": ngettext("%(n)s revision", "%(n)s revisions", between) % {"n": presentation.count(between)},
-        "lines": list(presenters.diff_lines(compared, compared.rows, now=head)),
-        "settings_rows": presenters.settings_rows(compared),
-        "corrections": [(each, presenters.correction_text(each)) for each in compared.corrections],
-        "kept": kept,
-    }
 
 
 def _way_back(

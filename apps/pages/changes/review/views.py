@@ -32,6 +32,7 @@ from apps.policies.changesets.review import WHICH, Which, list_of_change_sets
 from apps.policies.models import ChangeSet
 from apps.policies.selectors import get_policy
 from apps.priorities import change_effect_runs
+from apps.web import value_texts
 from apps.web.shell import field_labels, presentation
 from apps.web.shell.forms import read_action
 from apps.web.shell.requests import SeeOther, actor_of, fragment, is_htmx
@@ -217,7 +218,7 @@ def _side(page: ReviewPage, field: str, value: Any) -> str:
         return review_text.name_of(page, value)
     if field == "shares" and isinstance(value, str) and value == "parent":
         return presentation.shares(None)
-    return review_text.value_text(value)
+    return value_texts.value_text(value)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -8,19 +8,17 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.pages.changes.drafts.pages import review_url
-from apps.pages.entry.views import read_shares
-from apps.pages.group.presenters import long_day
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestedShares, RequestState
 from apps.priorities.request_evidence import Giver, RequestEvidence, Week
+from apps.web.links import group_url, review_url
 from apps.web.marks.bars import Tolerance
+from apps.web.share_input import read_shares
 from apps.web.shell import lines, presentation
-from apps.web.shell.presentation import Balance
+from apps.web.shell.presentation import Balance, long_day
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),
@@ -150,10 +148,6 @@ def shares_text(shares: Any) -> str:
     if isinstance(shares, dict):
         return presentation.percent(float(shares.get("percent", 0)) / 100)
     return presentation.shares(float(shares)) if isinstance(shares, int | float) else ""
-
-
-def group_url(slug: str, uid: Any) -> str:
-    return reverse("dashboard:group", kwargs={"policy": slug, "uid": uid}) if uid else ""
 
 
 def ranks_text(story: RequestEvidence) -> tuple[str, str]:

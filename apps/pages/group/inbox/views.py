@@ -20,17 +20,14 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
-from apps.pages.changes.drafts.pages import review_url
 from apps.pages.group.inbox.presenters import (
     AnswerForm,
     RequestCard,
     draw_request,
-    group_url,
     ranks_text,
     state_label,
     wish_text,
 )
-from apps.pages.group.presenters import long_day, short_day
 from apps.policies.access.holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on
@@ -49,8 +46,10 @@ from apps.policies.services import withdraw_change_set
 from apps.policies.tree.stored import load_tree
 from apps.priorities.request_evidence import get_request_evidence
 from apps.series.convergence.selectors import list_weeks
+from apps.web.links import group_url, review_url
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import read_action
+from apps.web.shell.presentation import long_day, short_day
 from apps.web.shell.requests import SeeOther, actor_of, fragment
 
 SHOWN = 20  # requests shown with their evidence; the others are listed by title

@@ -16,9 +16,10 @@ from apps.accounts.selectors import display_name
 from apps.core.errors import problem_sentence
 from apps.core.typed_numbers import read_whole
 from apps.mapping.attachments import key_of
-from apps.pages.entry.views import read_shares
 from apps.policies.tree.terms import MembershipRule, read_members
 from apps.priorities.selectors.members import MemberAccount, MembersPage, MembersPreview, RuleEvent
+from apps.web.claim_form import ClaimForm
+from apps.web.share_input import read_shares
 from apps.web.shell import lines, presentation
 from apps.web.shell.forms import RefusableForm, name_field, name_input, published_reason_field, select, whole_field
 
@@ -97,13 +98,6 @@ class RuleForm(RefusableForm):
 def seen_tag(rules: Sequence[MembershipRule]) -> str:
     """Tag of the rules that a page shows; a POST with another tag is rejected, so that no change is overwritten."""
     return sha256(repr([rule.to_json() for rule in rules]).encode()).hexdigest()[:16]
-
-
-class ClaimForm(forms.Form):
-    """An account that a user claims as their own."""
-
-    namespace = name_field(gettext_lazy("Namespace"), 128)
-    user_name = name_field(gettext_lazy("Account"), 256)
 
 
 class AttachForm(ClaimForm):

@@ -9,10 +9,10 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.pages.changes.drafts.forms import read_settings, typed
-from apps.pages.changes.review.text import value_text
 from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document
 from apps.policies.settings import PolicySettings
+from apps.web.value_texts import value_text
 
 METRIC: dict[str, Any] = {
     "weights": {"cpu_s": 1.0, "gpu_s": 16.0},

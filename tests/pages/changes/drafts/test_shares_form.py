@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.forms import ValidationError
 
-from apps.pages.entry.views import SharesForm, read_shares
+from apps.pages.entry.views import SharesForm
+from apps.web.share_input import read_shares
 
 
 @pytest.mark.parametrize(

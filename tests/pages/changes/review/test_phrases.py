@@ -9,10 +9,11 @@ import pytest
 
 from apps.accounts.actor import Actor
 from apps.pages.changes.review.evidence import get_review_page
-from apps.pages.changes.review.text import amount, date_text, key_of, name_of, settings_lines, value_text
+from apps.pages.changes.review.text import key_of, name_of, settings_lines
 from apps.policies import services
 from apps.policies.models import Adjustment
 from apps.web.shell import presentation
+from apps.web.value_texts import amount, date_text, value_text
 from tests.pages.changes.review.test_review import AT, MORE, authority, drafted, signed_in
 from tests.pages.grid import Grid
 from tests.pages.page import names_in, read

@@ -1,0 +1,25 @@
+"""Addresses of pages that other features link to."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import QueryDict
+from django.urls import reverse
+
+
+def group_url(policy_slug: str, uid: UUID | None) -> str:
+    """URL of a group's page for its managers; empty without a group."""
+    return reverse("dashboard:group", kwargs={"policy": policy_slug, "uid": uid}) if uid else ""
+
+
+def draft_url(change_set_id: int, back: str = "") -> str:
+    """URL of the editor's page. back: query with its state; `group` in it selects the view of one group's shares."""
+    state = QueryDict(back)
+    name = "dashboard:draft-shares" if "group" in state else "dashboard:draft"
+    url = reverse(name, kwargs={"change_set": change_set_id})
+    return f"{url}?{state.urlencode()}" if state else url
+
+
+def review_url(change_set_id: int) -> str:
+    return reverse("dashboard:change", kwargs={"change_set": change_set_id})
