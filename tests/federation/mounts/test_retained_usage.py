@@ -18,7 +18,7 @@ from apps.federation.models import Mount
 from apps.federation.mounts.services import preview
 from apps.mapping.attachments import key_of
 from apps.mapping.rules.rule_set import load_rule_set
-from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.policies.models import ChangeSet
 from apps.policies.services import publish_change_set
 from apps.policies.tree.columns import Node

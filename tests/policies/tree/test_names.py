@@ -10,7 +10,7 @@ import pytest
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.core import invisible
-from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.policies import services
 from apps.policies.changesets.checks import Check, confusable_form, find_confusable_names
 from apps.policies.formats.csv_table import escape_formula, unescape_formula

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.policies.changesets.checks import Check
 from apps.policies.files.import_export import FileImport, import_policy
 from apps.policies.records import NewChangeSet

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from apps.core.errors import NotFound
+from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.engine import codecs
 from apps.engine.algorithms import read_algorithm
 from apps.engine.algorithms.aequus import operator_of
 from apps.engine.analysis import density, job_size
 from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
 from apps.engine.analysis.properties import exponent_curve
+from apps.engine.errors import BadParameter
 from apps.engine.operators import Operator, get_operator
 from apps.pages.algorithm.operators import sentences
 from apps.pages.algorithm.operators.records import (
@@ -38,15 +39,9 @@ from apps.pages.algorithm.operators.records import (
     Step,
     TreeCheck,
 )
-from apps.pages.algorithm.operators.tree_check import (
-    CANDIDATES,
-    FEW_CANDIDATES,
-    MOST_FOR_ALL,
-    CheckedTree,
-    aequus_settings,
-)
 from apps.policies.tree.columns import Mask
 from apps.priorities.recompute.totals import simulate_totals_or_none
+from apps.priorities.rounding import CheckedTree, Settings
 from apps.priorities.selectors.rows import PolicyView
 from apps.priorities.sentences.numbers import unit_of_metric
 
@@ -55,6 +50,28 @@ JOB_BITS = tuple(range(3, 17))
 _N_POINTS = 101  # of a profile: 0, 0.01 … 1
 _N_CELLS = 20  # on each side of the grid of figure 6
 _AGGREGATED = tuple(i / 10 for i in range(11))
+# Compared with the resolution in use: 10,000 and the powers of two up to 16 bits.
+CANDIDATES = (*(2**bits for bits in range(8, 14)), 10_000, *(2**bits for bits in range(14, 17)))
+MOST_FOR_ALL = 20_000  # leaves of a tree for which every operator is tried at every candidate
+FEW_CANDIDATES = (2**8, 2**12, 10_000, 2**16)
+
+
+def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
+    """Return settings of `aequus` from the query, else the policy, else the defaults. Raises Invalid."""
+    own = dict(algorithm) if algorithm.get("name") == "aequus" else read_algorithm("aequus")
+    settings = {key: value for key, value in own.items() if key in ("name", "zero_shares")}
+    settings["operator"] = query.operator or own["operator"]
+    settings["resolution"] = query.resolution or own["resolution"]
+    if settings["operator"] == "combined":
+        k = own.get("k") if query.k is None else query.k
+        settings |= {} if k is None else {"k": k}
+    if settings["resolution"] < 4:  # too few values to reserve one for zero shares
+        settings.pop("zero_shares", None)
+    try:
+        return read_algorithm(settings)
+    except BadParameter as error:
+        field = error.place.removeprefix("algorithm.")
+        raise Invalid(f"{error.message}.", fields=[FieldProblem(field, error.message)]) from None
 
 
 def compared_operators(own: Operator) -> list[Operator]:

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 from apps.engine.operators import Operator
 from apps.pages.algorithm.operators.records import ExponentPoint, FigureQuery, TreeCheck
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, ratio, signed
-from apps.priorities.sentences.operators import operator_text, resolution_text
+from apps.priorities.sentences.operators import misplaced_text, operator_text, resolution_text, safe_bits_text
 
 
 def chooser_sentence(operator: Operator) -> str:
@@ -59,24 +59,6 @@ def ranks_sentence(check: TreeCheck) -> str:
         return f"{text}."
     pairs = ngettext("%(pairs)s pair is ordered differently", "%(pairs)s pairs are ordered differently", check.n_pairs)
     return f"{text}; {pairs % values}."
-
-
-def misplaced_text(n: int) -> str:
-    """Return the text about leaves whose rank changes by rounding, with placeholders resolution, operator,
-    n and all.
-    """
-    return ngettext(
-        "At resolution %(resolution)s (%(operator)s), rounding changes the rank of %(n)s of %(all)s users",
-        "At resolution %(resolution)s (%(operator)s), rounding changes the rank of %(n)s of %(all)s users",
-        n,
-    )
-
-
-def safe_bits_text(bits: int | None) -> str:
-    """Describe which resolution gives every leaf its exact rank."""
-    if bits is None:
-        return _("No resolution up to 2^31 gives every leaf its exact rank.")
-    return _("2^%(bits)s gives every leaf its exact rank.") % {"bits": bits}
 
 
 def _bits_needed_sentence(check: TreeCheck) -> str:

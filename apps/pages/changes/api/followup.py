@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.core.errors import NotFound
 from apps.pages.changes.api.views import READ_WRITE, found_for
-from apps.pages.changes.review.evidence import get_review_page
 from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.web.rest.authentication import Scopes, actor_of
 from apps.web.rest.records import record_serializer
 from apps.web.rest.shapes import UtcTimeField

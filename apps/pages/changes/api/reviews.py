@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.core import clock
 from apps.pages.changes.api.views import READ_WRITE, ChangeSetDetailSerializer, answer, found_for
-from apps.pages.changes.review.evidence import LeafLine, ReviewPage, get_review_page
+from apps.pages.changes.review.reviewed_change import LeafLine, ReviewPage, get_review_page
 from apps.policies import services
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.checks import Check

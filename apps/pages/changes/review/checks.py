@@ -1,4 +1,4 @@
-"""Checks of a change set beside those of the policy: unmapped usage, and whether the effect is current."""
+"""Checks of a change set beside those of the policy: unmapped usage, rounding, and whether the effect is current."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.accounts.actor import Actor
+from apps.core.errors import Invalid
+from apps.engine.analysis.tree_resolution import Collisions
+from apps.engine.errors import BadParameter
 from apps.federation.models import Mount
 from apps.mapping.moves import DAYS, UnmappedUsage, moves_to_unmapped, usage_of_unmapped
 from apps.mapping.permissions import MapRights
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import ChangeSet
+from apps.policies.tree.columns import Mask, TreeColumns
 from apps.priorities.change_effect_runs import Effect
+from apps.priorities.rounding import CheckedTree, Settings
 from apps.priorities.sentences.numbers import count, number
+from apps.priorities.sentences.operators import misplaced_text, operator_text, resolution_text, safe_bits_text
+from apps.priorities.serving.served_snapshot import ServedSnapshot
 
 
 def check_unmapped(review: Review, *, actor: Actor, at: datetime) -> list[Check]:
@@ -65,3 +72,49 @@ def check_effect(effect: Effect) -> Check:
     }
     remedy = "" if effect.state == "asked" else _("Calculate it on the tab Effect.")
     return Check("simulation", "warn", titles[effect.state], effect.problem, remedy)
+
+
+def check_resolution(
+    review: Review, snapshot: ServedSnapshot, *, visible_before: Mask, visible_after: Mask
+) -> Check | None:
+    """Check the rounding of a change set's policy; None if it doesn't round. visible_before, visible_after: visible
+    entries.
+    """
+    settings = review.wanted.algorithm
+    if settings.get("name") != "aequus":
+        return None
+    after = _checked(snapshot, review.after, settings, visible_after)
+    try:
+        found = after.at([int(settings["resolution"])])[0]
+        before = _before(review, snapshot, visible_before)
+    except (Invalid, BadParameter):  # an operator's package fails: reported by the check `algorithm`
+        return None
+    values = {
+        "resolution": resolution_text(found.resolution),
+        "n": count(found.n_misplaced),
+        "all": count(found.n_leaves),
+        "operator": operator_text(str(settings["operator"]), settings.get("k")),
+    }
+    title = misplaced_text(found.n_misplaced) % values
+    if not found.n_misplaced:
+        return Check("resolution", "ok", title)
+    text = "" if before is None else _("Before: %(n)s.") % {"n": count(before.n_misplaced)}
+    is_worse = found.n_misplaced > (0 if before is None else before.n_misplaced)
+    return Check(
+        "resolution",
+        "warn" if is_worse else "ok",
+        title,
+        text,
+        safe_bits_text(after.safe().same_ranks) if is_worse else "",
+    )
+
+
+def _checked(snapshot: ServedSnapshot, tree: TreeColumns, settings: Settings, visible: Mask) -> CheckedTree:
+    return CheckedTree(snapshot, tree, settings, visible & tree.engine_tree().is_ranked)
+
+
+def _before(review: Review, snapshot: ServedSnapshot, visible: Mask) -> Collisions | None:
+    settings = review.settings.algorithm
+    if settings.get("name") != "aequus":
+        return None
+    return _checked(snapshot, review.before, settings, visible).at([int(settings["resolution"])])[0]

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.core.errors import NotFound
-from apps.pages.changes.review.evidence import ReviewPage
 from apps.pages.changes.review.moved_ranks import FOLLOWED_FOR, Followup, RankMove, followup_of
+from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.web.shell import lines, presentation
 
 SHOWN = 8  # groups before "show all"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from django.utils.translation import gettext as _
 
 from apps.core.errors import NotFound
-from apps.pages.changes.review.evidence import Reason, ReviewPage
+from apps.pages.changes.review.reviewed_change import Reason, ReviewPage
 from apps.policies.models import Policy, Revision
 from apps.policies.recompute_runs import KIND, subject_of
 from apps.policies.tree.columns import Mask, TreeColumns

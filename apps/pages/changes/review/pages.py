@@ -17,7 +17,13 @@ from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.pages.changes.review import followup
 from apps.pages.changes.review import text as review_text
-from apps.pages.changes.review.evidence import LeafLine, ReviewPage, TargetLine, get_review_page, indirect_targets
+from apps.pages.changes.review.reviewed_change import (
+    LeafLine,
+    ReviewPage,
+    TargetLine,
+    get_review_page,
+    indirect_targets,
+)
 from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.changesets.checks import Check
 from apps.policies.models import ChangeSet

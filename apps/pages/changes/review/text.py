@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from apps.pages.changes.review.evidence import LeafLine, ReviewedEdit, ReviewPage
+from apps.pages.changes.review.reviewed_change import LeafLine, ReviewedEdit, ReviewPage
 from apps.priorities.sentences import unit_of
 from apps.web.shell import field_labels, presentation
 from apps.web.value_texts import amount, date_text, key_text, value_text

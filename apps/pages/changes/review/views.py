@@ -22,9 +22,9 @@ from apps.core.local_time import NoSuchTime, is_repeated
 from apps.core.typed_numbers import read_whole
 from apps.pages.changes.review import text as review_text
 from apps.pages.changes.review.checks import check_effect
-from apps.pages.changes.review.evidence import ReviewPage
 from apps.pages.changes.review.forms import MAX_TIME, DecisionForm, read_local, skipped_text
 from apps.pages.changes.review.pages import STATES, Decision, open_page, page_context, tab_context, tab_url
+from apps.pages.changes.review.reviewed_change import ReviewPage
 from apps.policies import services
 from apps.policies.changesets import lifecycle
 from apps.policies.changesets.conflicts import EditConflict, FieldConflict, Side

@@ -16,7 +16,7 @@ from apps.accounts.models import User
 from apps.contrib.forecast.what_if import Scenario, run_my_scenario
 from apps.core.errors import Invalid
 from apps.pages.algorithm.comparison import compare_algorithms
-from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.pages.my_priority.numbers.outlook import ranks_after_job
 from apps.policies.changesets.review import open_review
 from apps.policies.models import Grant

@@ -16,7 +16,7 @@ from apps.pages.algorithm.operators import figures
 from apps.pages.algorithm.operators.figures import SEVEN
 from apps.pages.algorithm.operators.records import FigureQuery, columns_of, read_query
 from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
-from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.policies.changesets.checks import Check
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from apps.accounts.actor import Actor
-from apps.pages.changes.review.evidence import get_review_page
+from apps.pages.changes.review.reviewed_change import get_review_page
 from apps.pages.changes.review.text import key_of, name_of, settings_lines
 from apps.policies import services
 from apps.policies.models import Adjustment

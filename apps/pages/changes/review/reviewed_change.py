@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from apps.accounts.actor import Actor
 from apps.mapping.permissions import load_visibility
-from apps.pages.algorithm.operators.tree_check import check_resolution
-from apps.pages.changes.review.checks import check_effect, check_unmapped
+from apps.pages.changes.review.checks import check_effect, check_resolution, check_unmapped
 from apps.policies.access.scope import Visibility
 from apps.policies.changesets.checks import Check, list_checks
 from apps.policies.changesets.review import Review, open_review
