@@ -21,7 +21,7 @@ from apps.contrib.forecast.goals import GoalMoved, GoalOption, GoalSolution, Lev
 from apps.contrib.forecast.goals.selectors import get_solution, open_draft_with_option, read_goal
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, TooOften, status_of
-from apps.pages.charges.adjustments import RESOURCES
+from apps.pages.charges.adjustments.forms import RESOURCES
 from apps.policies.changesets.drafts import may_edit
 from apps.priorities.selectors.rows import PolicyView, open_view
 from apps.priorities.sentences.numbers import MINUS, number, points_phrase

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.pages.charges import adjustments, adjustments_api
 from apps.pages.charges import api as charges_api
 from apps.pages.charges import views as charges
+from apps.pages.charges.adjustments import api as adjustments_api
+from apps.pages.charges.adjustments import views as adjustments
 
 _NODE = "policy/<slug:policy>/n/<uuid:uid>"
 _CHARGES = "policy/<slug:policy>/charges/"

@@ -2,151 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django import forms
 from django.forms import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.explain.entry_page import EntryPage, get_entry_page
+from apps.pages.entry.forms import SharesForm
+from apps.pages.entry.presenters import draw_preview
 from apps.policies import selectors as policy_selectors
 from apps.policies import services as policy_services
 from apps.policies.changesets.conflicts import EditConflict
 from apps.priorities import shares_preview as previews
 from apps.priorities.pins import pinned_among
-from apps.priorities.shares_preview import PreviewRow, SharesPreview
 from apps.web import setting_texts as algorithm_text
 from apps.web.entry_changes import history_row
 from apps.web.marks import bars
-from apps.web.marks.bars import USUAL_TOLERANCE, Bullet
 from apps.web.origins import origin_of
 from apps.web.share_input import Shares, read_shares
 from apps.web.shell import lines, presentation, time_travel
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
-
-
-class SharesForm(forms.Form):
-    """An entry's shares, with the reason and the revision that the change is based on."""
-
-    shares = forms.CharField(
-        max_length=40, label=gettext_lazy("Shares"), error_messages={"required": gettext_lazy("Enter the shares.")}
-    )
-    reason = forms.CharField(
-        max_length=2000,
-        label=gettext_lazy("Reason"),
-        error_messages={"required": gettext_lazy("Enter a reason.")},
-    )
-    base_revision = forms.IntegerField(min_value=1)
-    previewed = forms.CharField(max_length=40, required=False)
-
-    def clean_shares(self) -> Shares:
-        return read_shares(str(self.cleaned_data["shares"]))
-
-    @property
-    def is_previewed(self) -> bool:
-        """Whether the shown preview is of the shares typed now."""
-        return bool(self.data.get("previewed")) and self.data.get("previewed") == self.data.get("shares")
-
-
-SHOWN = 12
-
-
-@dataclass(frozen=True, slots=True)
-class EffectLine:
-    name: str
-    url: str
-    kind: str
-    is_changed: bool
-    shares_before: str
-    shares_after: str
-    target_before: str
-    target_after: str
-    change: str
-    ranks: str
-    bar: Bullet
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A preview as the page shows it; the changed entry is always among the shown lines."""
-
-    parent_name: str
-    lines: Sequence[EffectLine]
-    n_left_out: int
-    base_revision: int
-    changes_nothing: bool
-
-
-def draw_preview(preview: SharesPreview, *, policy_slug: str, groups: Collection[UUID]) -> Effect:
-    """The changed entry first, then those whose target changes most, in tree order. Groups are shown without rank."""
-    moved = [row for row in preview.rows if row.is_changed or row.target_before != row.target_after]
-    most = sorted(moved, key=lambda row: (not row.is_changed, -_moved_by(row)))[:SHOWN]
-    shown = sorted((row for row in moved if row in most), key=lambda row: not row.is_changed)
-    pairs = [(row.actual or 0.0, max(row.target_before or 0.0, row.target_after or 0.0)) for row in shown]
-    scale = bars.share_scale(pairs)
-    changed = next((row for row in preview.rows if row.is_changed), None)
-    return Effect(
-        parent_name=preview.parent_name,
-        lines=[_line(row, scale, policy_slug, is_group=row.uid in groups) for row in shown],
-        n_left_out=len(moved) - len(shown),
-        base_revision=preview.base_revision,
-        changes_nothing=changed is None or changed.shares_before == changed.shares_after,
-    )
-
-
-def _moved_by(row: PreviewRow) -> float:
-    return abs((row.target_after or 0.0) - (row.target_before or 0.0))
-
-
-def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) -> EffectLine:
-    state = presentation.balance(row.actual, row.target_after, has_usage=(row.actual or 0.0) > 0).state
-    bar = bars.draw(
-        actual=row.actual,
-        target=row.target_after,
-        before=row.target_before,
-        maximum=scale,
-        state=state,
-        width=bars.TREE_WIDTH,
-        tolerance=USUAL_TOLERANCE,
-    )
-    return EffectLine(
-        name=row.name,
-        url=lines.entry_url(policy_slug, row.uid, row.name),
-        kind=row.kind,
-        is_changed=row.is_changed,
-        shares_before=presentation.shares(row.shares_before),
-        shares_after=presentation.shares(row.shares_after),
-        target_before=presentation.percent(row.target_before),
-        target_after=presentation.percent(row.target_after),
-        change=_change(row),
-        ranks="" if is_group else _ranks(row),
-        bar=bar,
-    )
-
-
-def _change(row: PreviewRow) -> str:
-    if row.target_before is None or row.target_after is None:
-        return ""
-    return presentation.change(row.target_before, row.target_after)
-
-
-def _ranks(row: PreviewRow) -> str:
-    if row.rank_before is None or row.rank_after is None:
-        return ""
-    if row.rank_before == row.rank_after:
-        return _("rank stays %(n)s") % {"n": row.rank_after}
-    return _("rank %(before)s to %(after)s") % {"before": row.rank_before, "after": row.rank_after}
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:

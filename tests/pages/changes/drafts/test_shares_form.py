@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.forms import ValidationError
 
-from apps.pages.entry.views import SharesForm
+from apps.pages.entry.forms import SharesForm
 from apps.web.share_input import read_shares
 
 

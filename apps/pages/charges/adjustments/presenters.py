@@ -1,0 +1,123 @@
+"""Usage adjustments of an entry as rows, and the effect of another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from apps.accounts.selectors import display_name
+from apps.policies.tree.columns import TreeColumns
+from apps.priorities.adjustments import (
+    AdjustmentLine,
+    AdjustmentPreview,
+    AdjustmentsPage,
+    EntryNumbers,
+)
+from apps.priorities.sentences import unit_of
+from apps.web.shell import lines, presentation
+from apps.web.shell.presentation import Balance, signed_hours
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustmentRow:
+    """One adjustment as shown. `where`: here, above or below the entry of the page."""
+
+    uid: UUID
+    amount: str
+    unit: str
+    counted: str
+    used_at: datetime
+    at: datetime
+    note: str
+    reason: str
+    author: str
+    path: str
+    url: str
+    where: str
+    is_active: bool
+    may_revoke: bool
+
+
+def draw(page: AdjustmentsPage) -> dict[str, Any]:
+    """Context of the page of adjustments and of the card on the entry's page."""
+    view, i = page.view, page.entry
+    drawn = [_line(line, view.tree, i, view.policy.slug) for line in page.lines]
+    entry = view.row(i)
+    return {
+        "page": page,
+        "entry": entry,
+        "policy": view.policy.slug,
+        "uid": entry.uid,
+        "entry_url": lines.entry_url(view.policy.slug, entry.uid, entry.name),
+        "adjustments": drawn,
+        "active": [one for one in drawn if one.is_active],
+        "may_adjust": page.may_adjust,
+        "as_of": view.as_of,
+        "summary": summary(page),
+    }
+
+
+def summary(page: AdjustmentsPage) -> str:
+    """Sum of the active adjustments of this entry, after decay; empty without any."""
+    here = page.view.tree.uuid(page.entry)
+    own = [line.counted for line in page.lines if line.is_active and line.adjustment.entry_uid == here]
+    if not own:
+        return ""
+    return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
+
+
+def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
+    """Numbers of the entry before and after the adjustment, and its effect after decay in a sentence."""
+    before, after = (_standing(one, found.target) for one in (found.before, found.after))
+    rows = [
+        (_("Core-hours"), before["usage"], after["usage"]),
+        (_("Actual"), before["actual"], after["actual"]),
+        (_("Priority"), before["priority"], after["priority"]),
+    ]
+    if found.before.rank is not None or found.after.rank is not None:
+        rows += [(_("Rank"), before["rank"], after["rank"]), (_("Factor"), before["factor"], after["factor"])]
+    return {
+        "counted": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(found.counted)},
+        "is_nothing": found.counted == 0,
+        "balance_before": before["balance"],
+        "balance_after": after["balance"],
+        "rows": rows,
+    }
+
+
+def _standing(one: EntryNumbers, target: float | None) -> dict[str, Any]:
+    balance: Balance = presentation.balance(one.actual, target, has_usage=one.state != "idle")
+    return {
+        "usage": presentation.core_hours(one.usage),
+        "actual": presentation.compare_shares(one.actual, target).actual,
+        "priority": presentation.signed(one.priority),
+        "rank": presentation.UNKNOWN if one.rank is None else presentation.count(one.rank),
+        "factor": presentation.factor(one.factor),
+        "balance": balance,
+    }
+
+
+def _line(line: AdjustmentLine, tree: TreeColumns, i: int, slug: str) -> AdjustmentRow:
+    row = line.adjustment
+    at = tree.index_of_uid(row.entry_uid)
+    where = "here" if at == i else "above" if at is not None and at in tree.ancestors(i) else "below"
+    return AdjustmentRow(
+        uid=row.uid,
+        amount=signed_hours(row.amount_s),
+        unit=unit_of(row.resource),
+        counted=signed_hours(line.counted),
+        used_at=row.at,
+        at=row.created_at,
+        note=row.note,
+        reason=row.reason,
+        author=display_name(row.author_name),
+        path=line.path,
+        url=lines.entry_url(slug, row.entry_uid, line.entry_name) if at is not None else "",
+        where=where,
+        is_active=line.is_active,
+        may_revoke=line.may_revoke,
+    )

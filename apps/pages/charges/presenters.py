@@ -1,0 +1,119 @@
+"""The arithmetic of one job's charge for its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from apps.priorities.charges import ChargedJob, ChargesPage
+from apps.priorities.job_charge import HourLine
+from apps.priorities.sentences import unit_of as unit_of_resource
+from apps.web import value_texts
+from apps.web.charge_lines import hours, line_of, unit_of
+from apps.web.shell import presentation
+
+_SHOWN_HOURS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class HourRow:
+    at: datetime
+    charged: str
+    age: str
+    weight: str
+    counted: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """One resource: 4 cores × 2 h = 8 core-hours, × weight = weighted amount."""
+
+    unit: str
+    rate: str
+    amount: str
+    weight: str
+    weighed: str
+
+
+def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
+    """Template context of one job with its complete arithmetic."""
+    charge = job.charge
+    shown = list(reversed(charge.hours))[:_SHOWN_HOURS]
+    older = charge.hours[: -_SHOWN_HOURS or None] if len(charge.hours) > _SHOWN_HOURS else ()
+    return {
+        "line": line_of(page.policy.slug, job),
+        "unit": unit_of(page.settings),
+        "resources": [
+            ResourceRow(
+                unit_of_resource(row.resource),
+                presentation.shares_short(row.rate),
+                hours(row.amount_s),
+                presentation.shares_short(row.weight),
+                hours(row.weighed),
+            )
+            for row in charge.lines
+        ],
+        "weighed": hours(sum(row.weighed for row in charge.lines)),
+        "rules": [value_texts.value_text([rule], "class_factors") for rule in charge.class_rules],
+        "class_factor": presentation.shares_short(charge.class_factor),
+        "site_factor": presentation.shares_short(charge.site_factor),
+        "charged": hours(charge.charged),
+        "hours": [_hour(row) for row in shown],
+        "n_older": len(older),
+        "older_counted": hours(sum(row.counted for row in older)),
+        "counted": hours(charge.active),
+        "predicted": hours(charge.predicted) if job.record.state == "running" else "",
+        "scopes": _scopes(job, unit_of(page.settings)),
+        "window": page.settings.window,
+        "as_of": page.as_of,
+        "run_text": _run_text(job),
+    }
+
+
+def _run_text(job: ChargedJob) -> str:
+    record = job.record
+    if record.state == "pending":
+        return _("Waiting: demand, not usage.")
+    if record.state == "withdrawn":
+        return _("Cancelled: counts nothing.")
+    if not job.charge.run_s and record.state == "running":
+        return _("It started after the time of these numbers.")
+    return ""
+
+
+def _hour(row: HourLine) -> HourRow:
+    notes = {
+        "counts": "",
+        "after": _("upcoming"),
+        "old": _("outside the window"),
+        "held": _("held: another source has this hour too"),
+    }
+    return HourRow(
+        at=datetime.fromtimestamp(row.hour_s, UTC),
+        charged=hours(row.charged),
+        age=presentation.age(row.age_s),
+        weight=presentation.number(row.weight, 4),
+        counted=hours(row.counted),
+        note=notes[row.why],
+    )
+
+
+def _scopes(job: ChargedJob, unit: str) -> Sequence[tuple[str, str, str]]:
+    """(scope, amount with its unit, components) of the job’s usage."""
+    labels = {
+        "historical": _("finished jobs"),
+        "active": _("running jobs so far"),
+        "predictive": _("running jobs so far, and the rest of their request"),
+    }
+    found = []
+    if job.approach_local is None or job.counted_local is None:
+        found.append((_("local usage"), _("none"), _("it ran at another site")))
+    else:
+        found.append((_("local usage"), f"{hours(job.counted_local)} {unit}", labels[job.approach_local]))
+    found.append((_("global usage"), f"{hours(job.counted_global)} {unit}", labels[job.approach_global]))
+    return found
