@@ -37,7 +37,7 @@ from apps.policies.files.document import read_document
 from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import apply_operations
-from apps.policies.operations.tree_edits import record_reach_of_tree
+from apps.policies.operations.membership_reach import record_reach_of_tree
 from apps.policies.operations.whole_trees import delete_proposed_tree, document_operation, is_document
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
 from apps.policies.publishing.size_guard import ProposedChange, require_second_person

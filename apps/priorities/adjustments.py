@@ -17,7 +17,7 @@ from apps.core.errors import Conflict, NotAllowed
 from apps.mapping.permissions import MapRights
 from apps.policies.access.scope import Verb, rules_all
 from apps.policies.models import Adjustment
-from apps.policies.operations.tree_edits import read_adjustment
+from apps.policies.operations.adjustment_edits import read_adjustment
 from apps.policies.settings import tolerance_at
 from apps.priorities.entry_order import State, state_of
 from apps.priorities.metering import window_of

@@ -27,7 +27,7 @@ from apps.policies.changesets.change_sets import outcome_on_head, settings_of
 from apps.policies.changesets.checks import Check
 from apps.policies.changesets.review import Review
 from apps.policies.models import Adjustment, ChangeSet, Policy
-from apps.policies.operations.tree_edits import AddedAdjustment, RevokedAdjustment
+from apps.policies.operations.adjustment_edits import AddedAdjustment, RevokedAdjustment
 from apps.policies.publishing.size_guard import ProposedChange, RankMoves
 from apps.policies.selectors import get_change_set
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree

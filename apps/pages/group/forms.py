@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.core.typed_numbers import read_whole
 from apps.policies.operations.dated_shares import former_shares, is_boost
-from apps.policies.operations.tree_edits import own_shares_for_percent
+from apps.policies.operations.percent import own_shares_for_percent
 from apps.policies.requests.group_division import Division, MemberTerms, NewMember, equal_terms
 from apps.policies.tree.columns import Node
 from apps.web.share_input import read_shares

@@ -26,7 +26,8 @@ from apps.policies.access.scope import (
     visible_entries,
 )
 from apps.policies.models import Entry, Grant, Policy
-from apps.policies.operations.tree_edits import AllowEverything, Author
+from apps.policies.operations.membership_reach import Author
+from apps.policies.operations.tree_edits import AllowEverything
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.terms import WHOLE_POLICY
 from apps.policies.tree.working_tree import WorkingTree

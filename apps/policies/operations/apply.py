@@ -12,21 +12,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from apps.core.errors import FieldProblem, Invalid, TooLarge
-from apps.policies.operations.tree_edits import (
+from apps.policies.operations.adjustment_edits import (
     AddedAdjustment,
     AdjustmentChange,
-    AllowEverything,
-    Archived,
-    Edit,
-    Guard,
     RevokedAdjustment,
-    Touch,
-    narrow_reach,
-    own_shares_for_percent,
     read_adjustment,
-    record_reach,
-    shares_for_percent,
 )
+from apps.policies.operations.membership_reach import narrow_reach, record_reach
+from apps.policies.operations.percent import own_shares_for_percent, shares_for_percent
+from apps.policies.operations.tree_edits import AllowEverything, Archived, Edit, Guard, Touch
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import SCOPES, Node, TreeColumns
 from apps.policies.tree.names import PARENT, RESERVE, clean_kind, clean_name, clean_shares, new_uid

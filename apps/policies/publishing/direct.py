@@ -25,7 +25,8 @@ from apps.policies.files.parsed_document import ParsedDocument
 from apps.policies.formats.base import Format
 from apps.policies.models import ChangeSet, Policy, Revision
 from apps.policies.operations.apply import apply_operations
-from apps.policies.operations.tree_edits import Archived, record_reach_of_tree
+from apps.policies.operations.membership_reach import record_reach_of_tree
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.operations.whole_trees import document_operation, store_proposed_tree
 from apps.policies.publishing.revisions import NextRevision, lock_policy, publish
 from apps.policies.records import NewChangeSet, NewTree

@@ -18,8 +18,9 @@ from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.change_sets import clean_reason, settings_of
 from apps.policies.changesets.conflicts import EditConflict, conflicts, shown_conflicts
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.operations.adjustment_edits import AddedAdjustment, RevokedAdjustment
 from apps.policies.operations.apply import MOST_OPERATIONS, Operation, apply_operations
-from apps.policies.operations.tree_edits import AddedAdjustment, Archived, RevokedAdjustment
+from apps.policies.operations.tree_edits import Archived
 from apps.policies.publishing.direct import propose_tree
 from apps.policies.records import NewChangeSet, NewTree
 from apps.policies.selectors import get_policy, get_revision, past_visibility_mask

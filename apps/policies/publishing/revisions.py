@@ -19,8 +19,8 @@ from apps.core.errors import Conflict
 from apps.core.postgresql import analyze_grown
 from apps.policies.access.scope import refuse_archived
 from apps.policies.models import Adjustment, ChangeSet, Policy, Revision
+from apps.policies.operations.adjustment_edits import AdjustmentChange, RevokedAdjustment
 from apps.policies.operations.apply import Outcome
-from apps.policies.operations.tree_edits import AdjustmentChange, RevokedAdjustment
 from apps.policies.settings import PolicySettings, refuse_unsuitable_tree
 from apps.policies.tree.columns import Node, TreeColumns, pack_tree
 from apps.policies.tree.stored import tree_cache

@@ -14,9 +14,9 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb, visible_entries
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Approval, ChangeSet, Policy
+from apps.policies.operations.adjustment_edits import AdjustmentChange
 from apps.policies.operations.apply import Outcome, apply_operations
 from apps.policies.operations.dated_shares import future_trees
-from apps.policies.operations.tree_edits import AdjustmentChange
 from apps.policies.operations.whole_trees import is_document
 from apps.policies.settings import PolicySettings
 from apps.policies.tree.columns import TreeColumns

@@ -28,7 +28,7 @@ from apps.policies.access.authority import ActorGuard
 from apps.policies.access.scope import Verb
 from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import ChangeSet, Entry, Revision
-from apps.policies.operations.tree_edits import record_reach
+from apps.policies.operations.membership_reach import record_reach
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.terms import MembershipRule
 from apps.policies.tree.working_tree import WorkingTree

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.core.errors import DomainError, Invalid, NotFound, TooLarge
 from apps.policies.files.document import read_document
 from apps.policies.operations.apply import KINDS, apply_operations, tree_after
-from apps.policies.operations.tree_edits import own_shares_for_percent, shares_for_percent
+from apps.policies.operations.percent import own_shares_for_percent, shares_for_percent
 from apps.policies.tree.columns import Node, TreeColumns
 from apps.policies.tree.working_tree import columns_of
 from tests.examples import new_uid

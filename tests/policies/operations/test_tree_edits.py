@@ -10,8 +10,9 @@ import pytest
 from apps.accounts.actor import COMMAND
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
+from apps.policies.operations.adjustment_edits import read_adjustment
 from apps.policies.operations.apply import apply_operations, tree_after
-from apps.policies.operations.tree_edits import Author, read_adjustment, record_reach
+from apps.policies.operations.membership_reach import Author, record_reach
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.stored import load_tree

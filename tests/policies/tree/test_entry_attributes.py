@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from apps.core.errors import Conflict, Invalid, NotFound
+from apps.policies.operations.adjustment_edits import AddedAdjustment
 from apps.policies.operations.apply import apply_operations, tree_after
-from apps.policies.operations.tree_edits import AddedAdjustment
 from apps.policies.records import NewChangeSet
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
 from apps.policies.tree.terms import Dates, MembershipRule, read_dates, read_members

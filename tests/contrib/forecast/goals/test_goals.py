@@ -18,8 +18,8 @@ from apps.contrib.forecast.past_usage import competitors
 from apps.engine.decay import bucket_weights
 from apps.mapping.rules.rule import Rule
 from apps.policies.files.document import read_document
+from apps.policies.operations.adjustment_edits import AddedAdjustment
 from apps.policies.operations.apply import apply_operations
-from apps.policies.operations.tree_edits import AddedAdjustment
 from apps.policies.settings import PolicySettings
 from apps.priorities.metering import JobClassRow, SourceRow, window_of
 from apps.priorities.recompute.corrections import Correction
