@@ -20,8 +20,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from apps.accounts.models import AuditEvent
+from apps.contrib.allocations.removed import REMOVED_PAGES as REMOVED_PACKS
+from apps.pages import removed as removed_pages
 from apps.pages.mapping.members.presenters import seen_tag
-from apps.pages.removed import REMOVED_PAGES
 from apps.web.rest.body_limits import DEFAULT, LIMITS
 from apps.web.rest.removed import REMOVED_ROUTES
 from tests.contrib.schedulers.reports import report
@@ -1302,6 +1303,7 @@ def test_figure_addresses_of_pages_and_rest_have_one_pattern() -> None:
     assert {route for route in named if not route.endswith("/figures/<slug:figure>")} == set()
 
 
+REMOVED_PAGES = (*removed_pages.REMOVED_PAGES, *REMOVED_PACKS)
 REMOVED = {removed.route for removed in REMOVED_PAGES} | {API + removed.route for removed in REMOVED_ROUTES}
 
 

@@ -18,6 +18,7 @@ from django.db.models import Model, Q
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import NotAllowed, NotFound
+from apps.core.plugins import with_additions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,74 +29,69 @@ class Section:
     fields: tuple[str, ...]
 
 
-def _section(about: str, fields: str) -> Section:
+def section(about: str, fields: str) -> Section:
+    """A section of these fields, separated by spaces."""
     return Section(about, tuple(fields.split()))
 
 
 _JOB = "job array_task submit_at restart state start_at end_at cpus gpus nodes mem_mb billing requested_s"
 SECTIONS: Mapping[str, Section] = {
-    "accounts.user": _section(
+    "accounts.user": section(
         "the person who signs in",
         "username first_name last_name email is_active is_superuser is_staff date_joined last_login time_zone",
     ),
-    "accounts.identity": _section("who they are for other sign-in systems", "source subject linked_at"),
-    "accounts.session": _section("sessions that have not been removed", "expire_date"),
-    "accounts.passwordreset": _section("requested mails for a new password", "asked_at ended_at"),
-    "accounts.token": _section(
+    "accounts.identity": section("who they are for other sign-in systems", "source subject linked_at"),
+    "accounts.session": section("sessions that have not been removed", "expire_date"),
+    "accounts.passwordreset": section("requested mails for a new password", "asked_at ended_at"),
+    "accounts.token": section(
         "API tokens without secrets",
         "public_id name scopes policy_slug source_slug created_at expires_at last_used_at revoked_at",
     ),
-    "mfa.authenticator": _section("second factors without secrets", "type created_at last_used_at"),
-    "accounts.account": _section(
+    "mfa.authenticator": section("second factors without secrets", "type created_at last_used_at"),
+    "accounts.account": section(
         "names under which their jobs ran", "namespace user_name group_name dn fqan project first_seen_at is_pseudonym"
     ),
-    "usage.record": _section("jobs", f"source__slug account cluster site {_JOB} note"),
-    "usage.replacedrecord": _section(
+    "usage.record": section("jobs", f"source__slug account cluster site {_JOB} note"),
+    "usage.replacedrecord": section(
         "earlier versions of jobs, kept while their import can be undone",
         f"source__slug account cluster site replaced_at {_JOB} note",
     ),
-    "usage.toolaterecord": _section(
+    "usage.toolaterecord": section(
         "jobs reported after their time was sealed",
         "source__slug account cluster job submit_at end_at cpu_s received_at",
     ),
-    "usage.bucket": _section(
+    "usage.bucket": section(
         "usage by hour: seconds of cores and GPUs, GB·s of memory, seconds of nodes, billing, jobs ended",
         "source__slug account site hour_at cpu_s gpu_s mem_gb_s node_s billing jobs",
     ),
-    "mapping.attachment": _section(
+    "mapping.attachment": section(
         "entries of policies that their accounts are attached to, or that they attached accounts to",
         "policy__slug entry_uid account author_name reason created_at",
     ),
-    "mapping.claim": _section("accounts that they claim", "namespace user_name created_at"),
-    "mapping.mappingversion": _section("mappings that they changed", "policy__slug number at reason"),
-    "policies.grant": _section(
+    "mapping.claim": section("accounts that they claim", "namespace user_name created_at"),
+    "mapping.mappingversion": section("mappings that they changed", "policy__slug number at reason"),
+    "policies.grant": section(
         "rights that they hold or gave", "policy__slug entry_uid people role verbs reason created_at expires_at"
     ),
-    "policies.changeset": _section(
+    "policies.changeset": section(
         "changes that they drafted or decided about", "policy__slug state reason created_at updated_at"
     ),
-    "policies.revision": _section("revisions that they published", "policy__slug number reason published_at"),
-    "policies.approval": _section("their approvals", "change_set version created_at"),
-    "policies.comment": _section("their comments", "change_set text created_at"),
-    "policies.adjustment": _section(
+    "policies.revision": section("revisions that they published", "policy__slug number reason published_at"),
+    "policies.approval": section("their approvals", "change_set version created_at"),
+    "policies.comment": section("their comments", "change_set text created_at"),
+    "policies.adjustment": section(
         "adjustments of usage that they made", "policy__slug entry_uid resource amount_s note reason created_at"
     ),
-    "policies.allocation": _section(
+    "policies.allocation": section(
         "core-hours that they allocated", "policy__slug entry_uid core_h starts_on ends_on reason created_at"
     ),
-    "policies.pin": _section("entries that they pinned", "policy__slug entry_uid created_at"),
-    "runs.run": _section("background work that they requested", "kind state subject created_at finished_at"),
-    "usage.import": _section("files that they uploaded", "source__slug file_name n_bytes sha256 created_at"),
-    "usage.overlap": _section("overlaps that they decided", "site from_at to_at state decided_at reason"),
-    "federation.mount": _section("mounts that they created", "policy__slug url issuer made_at"),
-    "federation.subscription": _section("usage feeds that they subscribed to", "policy__slug url issuer made_at"),
-    "onboarding.beginning": _section("first policies that they drafted", "file_name created_at updated_at"),
-    "notices.mark": _section("notices that they read or snoozed", "notice read_at snoozed_until"),
-    "notices.preference": _section("their mail settings", "interval hour muted statements_since"),
-    "notices.mail": _section("mail to them; texts are not stored", "period state attempts error created_at sent_at"),
-    "packs.sharedpack": _section("packs that they shared by a link", "entry_path created_at ends_at revoked_at"),
-    "notices.webhook": _section("webhooks that they created, without secrets", "name url kinds is_on created_at"),
-    "accounts.auditevent": _section(
+    "policies.pin": section("entries that they pinned", "policy__slug entry_uid created_at"),
+    "runs.run": section("background work that they requested", "kind state subject created_at finished_at"),
+    "usage.import": section("files that they uploaded", "source__slug file_name n_bytes sha256 created_at"),
+    "usage.overlap": section("overlaps that they decided", "site from_at to_at state decided_at reason"),
+    "federation.mount": section("mounts that they created", "policy__slug url issuer made_at"),
+    "federation.subscription": section("usage feeds that they subscribed to", "policy__slug url issuer made_at"),
+    "accounts.auditevent": section(
         "their actions, and actions about them, in the audit log",
         "id at actor_name verb outcome policy_slug entry_uid subject reason details via address",
     ),
@@ -105,6 +101,11 @@ LEFT_OUT = {
     "account.emailaddress": "never written: the address is in accounts.user",
     "socialaccount.socialaccount": "never written: the identity is in accounts.identity",
 }
+
+
+def sections() -> dict[str, Section]:
+    """Sections by table, also of plug-ins, in the order of the export."""
+    return with_additions(SECTIONS, "personal_data")
 
 
 def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
     accounts = list(_accounts(name, user).values_list("pk", flat=True)) if name and "\0" not in name else []
     if user is None and not accounts:
         raise NotFound(f"There is no user {name[:150]}, and no account of this name.")
-    found = {label: _rows(label, section, name, user, accounts) for label, section in SECTIONS.items()}
+    found = {label: _rows(label, section, name, user, accounts) for label, section in sections().items()}
     return {"name": name, **{label: rows for label, rows in found.items() if rows}}
 
 

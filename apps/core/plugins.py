@@ -7,14 +7,53 @@ class before it loads models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from django.apps import AppConfig, apps
+from django.utils.functional import Promise
+
+Words = str | Promise
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Addition(Generic[Value]):
+    """A value that a plug-in adds to an ordered table of the core. after: key of the row that it follows; without that
+    one it comes last.
+    """
+
+    value: Value
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class PageLink:
+    """A link on a page of the core to a page of the plug-in.
+
+    place: where, such as entry.history. names: parts of its address that the page doesn't know. is_shown: whether a
+    page has it, from the record of the page.
+    """
+
+    place: str
+    title: Words
+    icon: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    is_shown: Callable[[Any], bool] = lambda page: True
+
+
+@dataclass(frozen=True)
+class EntryCard:
+    """A card on the page of an entry. Its content is a fragment that follows the page. link: to it, without scripts."""
+
+    anchor: str
+    title: Words
+    link: Words
 
 
 class PluginConfig(AppConfig):
@@ -41,16 +80,38 @@ class PluginConfig(AppConfig):
         """What limits the site now: code, subject and message of each. Read by /readyz, `pages.monitoring.views`."""
         return ()
 
-    def attention_items(self, *, at: datetime, actor: Any) -> Iterable[Any]:
-        """What needs attention on the overview: `AttentionItem` of `pages.overview.attention`, which reads them."""
+    def attention_items(self, *, view: Any, at: datetime, actor: Any) -> Iterable[Any]:
+        """What needs attention on the overview of a policy, whose `PolicyView` is given: `AttentionItem` of
+        `pages.overview.attention`, which reads them.
+        """
         return ()
+
+    def audit_sentences(self) -> Mapping[str, Words]:
+        """Sentences of the audit log by verb, with %(what)s. Read by `pages.audit.text`."""
+        return {}
+
+    def audit_topics(self) -> Mapping[str, Addition[Words]]:
+        """Labels of the first parts of verbs, among the topics of `pages.audit.text`, which reads them."""
+        return {}
+
+    def personal_data(self) -> Mapping[str, Addition[Any]]:
+        """Tables that refer to people or accounts, by label: `Section` of `accounts.about_person`, which reads them."""
+        return {}
+
+    def page_links(self) -> Mapping[str, Addition[PageLink]]:
+        """Links on pages of the core, by route name. Read by `web.templatetags.plugin_parts`."""
+        return {}
+
+    def entry_cards(self) -> Mapping[str, EntryCard]:
+        """Cards on the page of an entry, by the route name of the fragment. Read by `web.templatetags.plugin_parts`."""
+        return {}
 
     def notice_kinds(self) -> Mapping[str, Any]:
         """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""
         return {}
 
 
-KEYED_SLOTS = ("notice_kinds",)
+KEYED_SLOTS = ("audit_sentences", "audit_topics", "personal_data", "page_links", "entry_cards", "notice_kinds")
 
 
 def plugins() -> Iterator[PluginConfig]:
@@ -64,6 +125,25 @@ def keyed(slot: str) -> dict[str, Any]:
     for plugin in plugins():
         added |= {key: entry for key, entry in getattr(plugin, slot)().items() if key not in added}
     return added
+
+
+def with_additions(rows: Mapping[str, Value], slot: str) -> dict[str, Value]:
+    """A table of the core with what plug-ins add to it, each behind the row that it names."""
+    added, table = keyed(slot), dict[str, Value]()
+    followers: dict[str, list[str]] = {}
+    for key, each in added.items():
+        followers.setdefault(each.after if each.after in rows or each.after in added else "", []).append(key)
+
+    def place(key: str, value: Value) -> None:
+        table[key] = value
+        for follower in followers.get(key, ()):
+            place(follower, added[follower].value)
+
+    for key, value in rows.items():
+        place(key, value)
+    for key in followers.get("", ()):
+        place(key, added[key].value)
+    return table
 
 
 def route_modules() -> Iterator[ModuleType]:

@@ -12,7 +12,7 @@ from django.test import override_settings
 from apps.contrib.schedulers.apps import SchedulersConfig
 from apps.contrib.search.apps import SearchConfig
 from apps.core.plugin_checks import check_claimed_entries, check_required_plugins
-from apps.core.plugins import keyed, plugins
+from apps.core.plugins import Addition, keyed, plugins, with_additions
 
 
 def test_installed_plugins_miss_nothing_and_claim_nothing_twice() -> None:
@@ -37,6 +37,17 @@ def test_two_plugins_that_claim_one_entry_are_both_named() -> None:
 def test_of_two_entries_with_one_key_the_first_stays() -> None:
     with patch.object(SearchConfig, "notice_kinds", lambda _self: {"agent_silent": "another"}):
         assert keyed("notice_kinds")["agent_silent"] != "another"
+
+
+def test_additions_follow_the_rows_that_they_name_in_their_own_order() -> None:
+    added = {"x": Addition(1, after="a"), "y": Addition(2, after="a"), "z": Addition(3, after="y"), "w": Addition(4)}
+    with patch("apps.core.plugins.keyed", lambda _slot: added):
+        assert list(with_additions({"a": 0, "b": 0}, "audit_topics")) == ["a", "x", "y", "z", "b", "w"]
+
+
+def test_additions_whose_row_is_not_installed_come_last() -> None:
+    with patch("apps.core.plugins.keyed", lambda _slot: {"x": Addition(1, after="gone"), "y": Addition(2, after="x")}):
+        assert list(with_additions({"a": 0, "b": 0}, "audit_topics")) == ["a", "b", "x", "y"]
 
 
 @pytest.mark.parametrize("plugin", list(plugins()), ids=lambda plugin: plugin.label)

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
-from apps.core.plugins import PluginConfig
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.plugins import Addition, EntryCard, PageLink, PluginConfig, Words
 
 
 class AllocationsConfig(PluginConfig):
@@ -9,3 +15,35 @@ class AllocationsConfig(PluginConfig):
     name = "apps.contrib.allocations"
     label = "packs"
     requires = ("apps.contrib.notices",)
+
+    def audit_sentences(self) -> Mapping[str, Words]:
+        from apps.contrib.allocations.audit_text import SENTENCES
+
+        return SENTENCES
+
+    def audit_topics(self) -> Mapping[str, Addition[Words]]:
+        from apps.contrib.allocations.audit_text import TOPICS
+
+        return TOPICS
+
+    def personal_data(self) -> Mapping[str, Addition[Any]]:
+        from apps.accounts.about_person import section
+
+        return {
+            "packs.sharedpack": Addition(
+                section("packs that they shared by a link", "entry_path created_at ends_at revoked_at"),
+                after="notices.mail",
+            ),
+        }
+
+    def page_links(self) -> Mapping[str, Addition[PageLink]]:
+        pack = PageLink("entry.history", _("Committee pack"), is_shown=lambda page: bool(page.n_children))
+        return {"pack": Addition(pack, after="statements")}
+
+    def entry_cards(self) -> Mapping[str, EntryCard]:
+        return {"entry-core-hours-summary": EntryCard("core-hours", _("Core-hours"), _("Allocations"))}
+
+    def attention_items(self, *, view: Any, at: datetime, actor: Any) -> Iterable[Any]:
+        from apps.contrib.allocations.pages.attention import ending_items
+
+        return ending_items(view, actor)

@@ -9,12 +9,15 @@ from apps.contrib.allocations import pack_views as packs
 from apps.contrib.allocations.api import capacities
 from apps.contrib.allocations.api import views as allocations
 from apps.contrib.allocations.pages import urls as page_urls
+from apps.contrib.allocations.removed import REMOVED_PAGES
+from apps.web.removed_pages import removed_routes
 
 _PACK = "policy/<slug:policy>/pack/<uuid:uid>"
 _POLICY = "policies/<slug:policy>"
 
 
 urlpatterns: list[URLPattern] = [
+    *removed_routes(REMOVED_PAGES),
     path(f"{_PACK}/", packs.pack, name="pack"),
     path(f"{_PACK}/pack.<str:form>", packs.download, name="pack-file"),
     path("shared/packs/<str:token>/", packs.shared, name="shared-pack"),

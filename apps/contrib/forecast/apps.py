@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from apps.core.plugins import PluginConfig
+from collections.abc import Mapping
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.plugins import Addition, PageLink, PluginConfig
 
 
 class ForecastConfig(PluginConfig):
@@ -8,3 +12,9 @@ class ForecastConfig(PluginConfig):
 
     name = "apps.contrib.forecast"
     label = "forecast"
+
+    def page_links(self) -> Mapping[str, Addition[PageLink]]:
+        goal = PageLink(
+            "entry.head", _("Goal"), "flask", is_shown=lambda page: bool(page.ancestors) and page.may_change
+        )
+        return {"goal": Addition(goal)}

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from apps.core.plugins import PluginConfig
+from collections.abc import Mapping
+
+from apps.core.plugins import PluginConfig, Words
 
 
 class JobsConfig(PluginConfig):
@@ -8,3 +10,8 @@ class JobsConfig(PluginConfig):
 
     name = "apps.contrib.jobs"
     label = "gateway"
+
+    def audit_sentences(self) -> Mapping[str, Words]:
+        from apps.contrib.jobs.audit_text import SENTENCES
+
+        return SENTENCES

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from apps.core.plugins import PluginConfig
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.plugins import Addition, PageLink, PluginConfig, Words
 
 
 class NoticesConfig(PluginConfig):
@@ -34,7 +36,41 @@ class NoticesConfig(PluginConfig):
 
         return mail_degradations()
 
-    def attention_items(self, *, at: datetime, actor: Any) -> Iterable[Any]:
+    def attention_items(self, *, view: Any, at: datetime, actor: Any) -> Iterable[Any]:
         from apps.contrib.notices.pages.attention import notice_items
 
         return notice_items(at, actor)
+
+    def audit_sentences(self) -> Mapping[str, Words]:
+        from apps.contrib.notices.audit_text import SENTENCES
+
+        return SENTENCES
+
+    def audit_topics(self) -> Mapping[str, Addition[Words]]:
+        from apps.contrib.notices.audit_text import TOPICS
+
+        return TOPICS
+
+    def personal_data(self) -> Mapping[str, Addition[Any]]:
+        from apps.accounts.about_person import section
+
+        return {
+            "notices.mark": Addition(
+                section("notices that they read or snoozed", "notice read_at snoozed_until"),
+                after="onboarding.beginning",
+            ),
+            "notices.preference": Addition(
+                section("their mail settings", "interval hour muted statements_since"), after="notices.mark"
+            ),
+            "notices.mail": Addition(
+                section("mail to them; texts are not stored", "period state attempts error created_at sent_at"),
+                after="notices.preference",
+            ),
+            "notices.webhook": Addition(
+                section("webhooks that they created, without secrets", "name url kinds is_on created_at"),
+                after="packs.sharedpack",
+            ),
+        }
+
+    def page_links(self) -> Mapping[str, Addition[PageLink]]:
+        return {"statements": Addition(PageLink("entry.history", _("Statements"), names={"name": "group"}))}

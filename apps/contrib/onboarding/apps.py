@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from apps.core.plugins import PluginConfig
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.plugins import Addition, PageLink, PluginConfig, Words
 
 
 class OnboardingConfig(PluginConfig):
@@ -9,3 +14,26 @@ class OnboardingConfig(PluginConfig):
     name = "apps.contrib.onboarding"
     label = "onboarding"
     requires = ("apps.contrib.schedulers",)
+
+    def audit_sentences(self) -> Mapping[str, Words]:
+        from apps.contrib.onboarding.audit_text import SENTENCES
+
+        return SENTENCES
+
+    def audit_topics(self) -> Mapping[str, Addition[Words]]:
+        from apps.contrib.onboarding.audit_text import TOPICS
+
+        return TOPICS
+
+    def personal_data(self) -> Mapping[str, Addition[Any]]:
+        from apps.accounts.about_person import section
+
+        return {
+            "onboarding.beginning": Addition(
+                section("first policies that they drafted", "file_name created_at updated_at"),
+                after="federation.subscription",
+            ),
+        }
+
+    def page_links(self) -> Mapping[str, Addition[PageLink]]:
+        return {"setup": Addition(PageLink("overview.empty", _("First steps"), "list-tree"))}

@@ -3,7 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apps.core.plugins import PluginConfig
+from django.utils.translation import gettext_lazy as _
+
+from apps.core.plugins import Addition, PageLink, PluginConfig, Words
 
 
 class SchedulersConfig(PluginConfig):
@@ -23,3 +25,16 @@ class SchedulersConfig(PluginConfig):
         from apps.contrib.schedulers.agent_notice import KIND
 
         return {KIND.name: KIND}
+
+    def audit_sentences(self) -> Mapping[str, Words]:
+        from apps.contrib.schedulers.audit_text import SENTENCES
+
+        return SENTENCES
+
+    def audit_topics(self) -> Mapping[str, Addition[Words]]:
+        from apps.contrib.schedulers.audit_text import TOPICS
+
+        return TOPICS
+
+    def page_links(self) -> Mapping[str, Addition[PageLink]]:
+        return {"job-why": Addition(PageLink("charges.head", _("Waiting jobs"), "clock"))}

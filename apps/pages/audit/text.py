@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.accounts.models import AuditEvent
+from apps.core.plugins import keyed, with_additions
 from apps.policies.audit_reading import AuditCount
 from apps.policies.models import Grant
 from apps.web.shell import presentation
 
 # %(what)s is the subject, with a link if it has a page.
 # Verbs of several topics: the topic follows in brackets.
-_CREATED = gettext_lazy("created %(what)s")
-_CHANGED = gettext_lazy("changed %(what)s")
-_REMOVED = gettext_lazy("removed %(what)s")
+CREATED = gettext_lazy("created %(what)s")
+CHANGED = gettext_lazy("changed %(what)s")
+REMOVED = gettext_lazy("removed %(what)s")
 _ARCHIVED = gettext_lazy("archived %(what)s")
 _RESTORED = gettext_lazy("restored %(what)s")
-_PAUSED = gettext_lazy("paused %(what)s")
-_RESUMED = gettext_lazy("resumed %(what)s")
+PAUSED = gettext_lazy("paused %(what)s")
+RESUMED = gettext_lazy("resumed %(what)s")
 _WITHDREW = gettext_lazy("withdrew %(what)s")
 _FETCH = gettext_lazy("requested a fetch of %(what)s")
 _BEGAN = gettext_lazy("started publishing %(what)s")
 _STOPPED = gettext_lazy("stopped publishing %(what)s")
 _OF_A_TOPIC = (
-    _CREATED,
-    _CHANGED,
-    _REMOVED,
+    CREATED,
+    CHANGED,
+    REMOVED,
     _ARCHIVED,
     _RESTORED,
-    _PAUSED,
-    _RESUMED,
+    PAUSED,
+    RESUMED,
     _WITHDREW,
     _FETCH,
     _BEGAN,
@@ -43,8 +45,8 @@ SENTENCES = {
     "policy.published": gettext_lazy("published %(what)s"),
     "policy.automatic": gettext_lazy("changed %(what)s by a membership rule"),
     "policy.file_kept": gettext_lazy("kept the imported file of %(what)s"),
-    "changeset.drafted": _CREATED,
-    "changeset.edited": _CHANGED,
+    "changeset.drafted": CREATED,
+    "changeset.edited": CHANGED,
     "changeset.proposed": gettext_lazy("requested review of %(what)s"),
     "changeset.approved": gettext_lazy("approved %(what)s"),
     "changeset.sent_back": gettext_lazy("requested changes of %(what)s"),
@@ -61,15 +63,12 @@ SENTENCES = {
     "grant.ended": gettext_lazy("ended the role %(role)s of %(what)s"),
     "grant.adopted": gettext_lazy("took over the role %(role)s of %(what)s"),
     "allocation.given": gettext_lazy("allocated core-hours to %(what)s"),
-    "allocation.changed": _CHANGED,
+    "allocation.changed": CHANGED,
     "allocation.withdrawn": _WITHDREW,
-    "pack.shared": gettext_lazy("shared a committee pack of %(what)s by a link"),
-    "pack.link_revoked": gettext_lazy("revoked a link to a committee pack of %(what)s"),
-    "policy.sam_rules_set": gettext_lazy("set the rules of the SAM ledger of %(what)s"),
     "capacity.stated": gettext_lazy("added capacity of %(what)s"),
-    "capacity.changed": _CHANGED,
-    "capacity.removed": _REMOVED,
-    "mapping.changed": _CHANGED,
+    "capacity.changed": CHANGED,
+    "capacity.removed": REMOVED,
+    "mapping.changed": CHANGED,
     "mapping.assigned": gettext_lazy("attached accounts in %(what)s"),
     "mapping.detached": gettext_lazy("detached accounts in %(what)s"),
     "mapping.restored": _RESTORED,
@@ -80,16 +79,13 @@ SENTENCES = {
     "account.claim_refused": gettext_lazy("refused the claim of %(what)s"),
     "account.owned": gettext_lazy("named the owner of an account: %(what)s"),
     "accounts.pseudonymised": gettext_lazy("replaced account names in %(what)s by pseudonyms"),
-    "admin.added": _CREATED,
-    "admin.changed": _CHANGED,
-    "admin.deleted": _REMOVED,
-    "setup.tree_read": gettext_lazy("read a scheduler’s tree for a first policy: %(what)s"),
-    "setup.accounts_decided": gettext_lazy("mapped accounts for a first policy: %(what)s"),
-    "setup.given_up": gettext_lazy("discarded a first policy: %(what)s"),
+    "admin.added": CREATED,
+    "admin.changed": CHANGED,
+    "admin.deleted": REMOVED,
     "token.made": gettext_lazy("created the token %(what)s"),
     "token.rotated": gettext_lazy("rotated the token %(what)s"),
     "token.revoked": gettext_lazy("revoked the token %(what)s"),
-    "user.made": _CREATED,
+    "user.made": CREATED,
     "user.linked": gettext_lazy("first signed in as %(what)s"),
     "user.groups": gettext_lazy("updated sign-in groups: %(what)s"),
     "user.password_changed": gettext_lazy("changed the password of %(what)s"),
@@ -102,31 +98,18 @@ SENTENCES = {
     "user.second_factor_closed": gettext_lazy("entered too many wrong codes for %(what)s"),
     "user.recovery_codes_renewed": gettext_lazy("created new recovery codes for %(what)s"),
     "user.recovery_code_used": gettext_lazy("used a recovery code of %(what)s"),
-    "source.made": _CREATED,
-    "source.changed": _CHANGED,
+    "source.made": CREATED,
+    "source.changed": CHANGED,
     "source.forgotten": gettext_lazy("deleted another site’s usage of %(what)s"),
-    "source.removed": _REMOVED,
-    "policy.removed": _REMOVED,
+    "source.removed": REMOVED,
+    "policy.removed": REMOVED,
     "policy.archived": _ARCHIVED,
     "policy.restored": _RESTORED,
     "source.archived": _ARCHIVED,
     "source.restored": _RESTORED,
-    "source.paused": _PAUSED,
-    "source.resumed": _RESUMED,
+    "source.paused": PAUSED,
+    "source.resumed": RESUMED,
     "source.collect_asked": _FETCH,
-    "scheduler.connected": _CREATED,
-    "scheduler.changed": _CHANGED,
-    "scheduler.paused": _PAUSED,
-    "scheduler.resumed": _RESUMED,
-    "scheduler.reset_requested": gettext_lazy("requested to reset every value that the agent of %(what)s set"),
-    "scheduler.shares_ordered": gettext_lazy("ordered shares for %(what)s"),
-    "scheduler.share_order_cancelled": gettext_lazy("cancelled an order of shares for %(what)s"),
-    "scheduler.shares_restored": gettext_lazy("restored former shares in %(what)s"),
-    "scheduler.shares_set": gettext_lazy("reported an order of shares for %(what)s"),
-    "scheduler.removed": _REMOVED,
-    "scheduler.agent_began": gettext_lazy("started the agent of %(what)s"),
-    "scheduler.agent_frozen": gettext_lazy("reported that the agent of %(what)s froze"),
-    "scheduler.agent_went_on": gettext_lazy("reported that the agent of %(what)s continues"),
     "usage.pushed": gettext_lazy("sent usage of %(what)s"),
     "usage.import_asked": gettext_lazy("uploaded usage of %(what)s"),
     "usage.imported": gettext_lazy("imported usage of %(what)s"),
@@ -139,35 +122,24 @@ SENTENCES = {
     "usage.records_removed": gettext_lazy("deleted expired records: %(what)s"),
     "usage.sealed": gettext_lazy("sealed old usage of %(what)s"),
     "changeset.people_notified": gettext_lazy("notified people of their ranks: %(what)s"),
-    "notice_rule.set": _CHANGED,
-    "notice_rule.removed": _REMOVED,
-    "webhook.made": _CREATED,
-    "webhook.changed": _CHANGED,
-    "webhook.removed": _REMOVED,
-    "webhook.secret_renewed": gettext_lazy("gave the webhook %(what)s a new secret"),
-    "webhook.turned_on": gettext_lazy("turned the webhook %(what)s on"),
-    "webhook.turned_off": gettext_lazy("turned the webhook %(what)s off"),
-    "webhook.tested": gettext_lazy("sent a test to the webhook %(what)s"),
-    "webhook.gave_up": gettext_lazy("turned the webhook %(what)s off"),
-    "statement.closed": gettext_lazy("closed the statements of %(what)s"),
     "fallback.begun": gettext_lazy("switched to local-only usage, as peers are unreachable: %(what)s"),
     "fallback.ended": gettext_lazy("switched back to global usage: %(what)s"),
     "recompute.requested": gettext_lazy("requested a recompute of %(what)s"),
     "federation.published": _BEGAN,
-    "federation.publication_changed": _CHANGED,
+    "federation.publication_changed": CHANGED,
     "federation.unpublished": _STOPPED,
     "federation.feed_made": _BEGAN,
-    "federation.feed_changed": _CHANGED,
+    "federation.feed_changed": CHANGED,
     "federation.feed_dropped": _STOPPED,
     "federation.mounted": gettext_lazy("mounted %(what)s"),
     "federation.unmounted": gettext_lazy("unmounted %(what)s"),
     "federation.blocked": gettext_lazy("blocked %(what)s"),
     "federation.frozen": gettext_lazy("froze %(what)s"),
     "federation.unfrozen": gettext_lazy("unfroze %(what)s"),
-    "federation.paused": _PAUSED,
-    "federation.resumed": _RESUMED,
+    "federation.paused": PAUSED,
+    "federation.resumed": RESUMED,
     "federation.fetch_asked": _FETCH,
-    "federation.settings_changed": _CHANGED,
+    "federation.settings_changed": CHANGED,
     "federation.key_followed": gettext_lazy("accepted the new key of %(what)s"),
     "federation.key_trusted": gettext_lazy("trusted another key of %(what)s"),
     "federation.begun_anew": gettext_lazy("reset the document history of %(what)s"),
@@ -191,16 +163,10 @@ TOPICS = {
     "mapping": gettext_lazy("Mapping"),
     "allocation": gettext_lazy("Allocations"),
     "capacity": gettext_lazy("Capacity"),
-    "pack": gettext_lazy("Committee pack"),
     "usage": gettext_lazy("Usage"),
     "source": gettext_lazy("Usage sources"),
-    "scheduler": gettext_lazy("Schedulers"),
-    "setup": gettext_lazy("First steps"),
     "token": gettext_lazy("Tokens"),
     "user": gettext_lazy("People"),
-    "notice_rule": gettext_lazy("Notice rules"),
-    "webhook": gettext_lazy("Webhooks"),
-    "statement": gettext_lazy("Statements"),
     "recompute": gettext_lazy("Recompute"),
     "federation": gettext_lazy("Federation"),
     "fallback": gettext_lazy("Local-only fallback"),
@@ -239,15 +205,27 @@ _VERBS = dict(Grant.Verb.choices)
 _UNKNOWN = re.compile(r"[._]")
 
 
+@cache
+def sentences() -> dict[str, Any]:
+    """Sentences by verb, also of plug-ins."""
+    return {**keyed("audit_sentences"), **SENTENCES}
+
+
+@cache
+def topics() -> dict[str, Any]:
+    """Labels by first part of a verb, also of plug-ins, in the order of the filter."""
+    return with_additions(TOPICS, "audit_topics")
+
+
 def sentence_of(event: AuditEvent, *, what: str) -> str:
     """Sentence after the actor's name, with `what` as its subject."""
-    known = SENTENCES.get(event.verb)
+    known = sentences().get(event.verb)
     topic = event.verb.partition(".")[0]
     sentence = str(known) if known else _UNKNOWN.sub(" ", event.verb).replace("%", "%%") + ": %(what)s"
     if event.verb == "request.refused":
         sentence = "%(what)s"
     elif known in _OF_A_TOPIC and topic not in _NAMED_IN_SUBJECT:
-        sentence += f" ({TOPICS[topic]})"
+        sentence += f" ({topics()[topic]})"
     given = event.details.get("role") if isinstance(event.details, dict) else None
     action = sentence % {"what": what, "role": str(_ROLES.get(str(given), given or "–"))}
     if event.outcome == AuditEvent.Outcome.REFUSED:

@@ -260,7 +260,7 @@ def _rows(request: HttpRequest, reader: AuditReader) -> dict[str, Any]:
         "asked": wanted.fields,
         "has_entry": wanted.has_entry,
         "address": wanted.address,
-        "topics": audit_text.TOPICS,
+        "topics": audit_text.topics(),
         "vias": audit_text.VIAS,
         "outcomes": audit_text.OUTCOMES,
         "policies": list_policies(actor=actor_of(request)),

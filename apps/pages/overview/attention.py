@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import numpy as np
-from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -29,7 +27,6 @@ from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview
 from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.selectors.usage import get_ending_soon
 from apps.priorities.selectors.visible_snapshot import list_local_only
 from apps.runs.models import Run
 from apps.usage import selectors as usage
@@ -40,9 +37,8 @@ from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.shell.presentation import long_day
 
-ENDING_DAYS = 60
 _RECENT = timedelta(days=7)
-_MOST_EACH = 3
+MOST_EACH = 3
 # Conditions of fetched documents that are shown to everyone who sees the entry.
 _OUTDATED = {
     Condition.STALE: gettext_lazy("%(name)s: the data of %(issuer)s is stale"),
@@ -77,8 +73,8 @@ def list_attention_items(
         *_failed(at, actor),
         *_unmapped(overview, actor),
         *_held(actor),
-        *_ending_items(view, inbox, actor),
-        *(item for plugin in plugins() for item in plugin.attention_items(at=at, actor=actor)),
+        *_ending_items(inbox),
+        *(item for plugin in plugins() for item in plugin.attention_items(view=view, at=at, actor=actor)),
         *_outside(drawn),
     ]
 
@@ -98,14 +94,14 @@ def _decisions(inbox: Inbox) -> Iterator[AttentionItem]:
             _("Answer"),
             "warn",
         )
-    for change_set in inbox.reviews[:_MOST_EACH]:
+    for change_set in inbox.reviews[:MOST_EACH]:
         title = _("Review: %(title)s") % {"title": presentation.title_of(change_set)}
         n = len(change_set.operations)
         text = ngettext("%(policy)s: %(n)s edit, %(author)s", "%(policy)s: %(n)s edits, %(author)s", n)
         text %= {"policy": change_set.policy.name, "n": n, "author": display_name(change_set.author_name)}
         where = reverse("dashboard:change", kwargs={"change_set": change_set.pk})
         yield AttentionItem("review", "git-pull-request", title, text, where, _("Review"), "warn")
-    more = len(inbox.reviews) - _MOST_EACH
+    more = len(inbox.reviews) - MOST_EACH
     if more > 0:
         title = ngettext("%(n)s more", "%(n)s more", more) % {"n": more}
         yield AttentionItem("more_reviews", "git-pull-request", title, "", url, _("Review"), "warn")
@@ -139,13 +135,13 @@ def _late(view: PolicyView, actor: Actor) -> Iterator[AttentionItem]:
 def _peer_items(view: PolicyView, at: datetime, actor: Actor) -> Iterator[AttentionItem]:
     """Other sites: local-only fallbacks, peers without contact, and blocked peers."""
     fallen = list_local_only(view)
-    for each in fallen[:_MOST_EACH]:
+    for each in fallen[:MOST_EACH]:
         url = lines.entry_url(view.policy.slug, each.uid, each.path.rpartition("/")[2])
         yield AttentionItem("local_only", "world", each.title.text, each.reason, url, _("View"), "warn")
     reported = {each.uid for each in fallen}
     place = MountablePolicy(view.policy, at, actor)
     found = [_outdated(view, place, remote, at) for remote in _remotes(view) if remote.entry_uid not in reported]
-    yield from [item for item in found if item][:_MOST_EACH]
+    yield from [item for item in found if item][:MOST_EACH]
 
 
 def _remotes(view: PolicyView) -> list[Mount | Subscription]:
@@ -208,14 +204,14 @@ def _held(actor: Actor) -> Iterator[AttentionItem]:
         yield AttentionItem("held", "stack-2", title, text, reverse("dashboard:overlaps"), _("Decide"), "warn")
 
 
-def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[AttentionItem]:
-    """Shares, boosts and roles of the inbox that end soon; allocations of core-hours without a successor."""
-    for shares in inbox.shares[:_MOST_EACH]:
+def _ending_items(inbox: Inbox) -> Iterator[AttentionItem]:
+    """Shares, boosts and roles of the inbox that end soon."""
+    for shares in inbox.shares[:MOST_EACH]:
         day = long_day(shares.dates.ends_on) if shares.dates.ends_on else ""
         url = lines.entry_url(shares.policy.slug, shares.uid, shares.name)
         title = _("%(name)s: shares end %(day)s") % {"name": shares.name, "day": day}
         yield AttentionItem("shares_end", "calendar", title, shares.path, url, _("View"))
-    for ending in inbox.grants[:_MOST_EACH]:
+    for ending in inbox.grants[:MOST_EACH]:
         grant = ending.line.grant
         who = _("You") if ending.line.is_own else name_of(grant)
         day = long_day(grant.expires_at.date()) if grant.expires_at else ""
@@ -225,20 +221,11 @@ def _ending_items(view: PolicyView, inbox: Inbox, actor: Actor) -> Iterator[Atte
         url = reverse("dashboard:access", kwargs={"policy": ending.policy.slug})
         title = _("%(who)s: %(role)s") % {"who": who, "role": grant.get_role_display()}
         yield AttentionItem("role_ends", "key", title, text, url, _("View"))
-    zone = ZoneInfo(settings.TIME_ZONE)
-    soon = get_ending_soon(policy_slug=view.policy.slug, zone=zone, days=ENDING_DAYS, actor=actor)
-    allocations = [e for e in soon.events if e.allocation is not None and not e.is_covered and soon.may_allocate(e.uid)]
-    for event in allocations[:_MOST_EACH]:
-        title = _("%(name)s: allocation ends %(day)s") % {"name": event.name, "day": long_day(event.on)}
-        url = reverse("dashboard:allocations", kwargs={"policy": view.policy.slug})
-        yield AttentionItem(
-            "core_hours_end", "calendar", title, _("No renewal is planned."), url, _("Renew allocation")
-        )
 
 
 def _outside(drawn: list[Line]) -> Iterator[AttentionItem]:
     out = [line for line in compared(drawn) if line.balance and line.balance.state in {State.OVER, State.UNDER}]
-    for line in sorted(out, key=distance, reverse=True)[:_MOST_EACH]:
+    for line in sorted(out, key=distance, reverse=True)[:MOST_EACH]:
         if line.balance is None:
             continue
         text = _("%(actual)s, target %(target)s") % {"actual": line.actual, "target": line.target}

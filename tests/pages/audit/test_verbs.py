@@ -11,7 +11,7 @@ from pathlib import Path
 from django.apps import apps
 
 from apps.accounts.models import AuditEvent
-from apps.pages.audit.text import SENTENCES, TOPICS, details, sentence_of
+from apps.pages.audit.text import details, sentence_of, sentences, topics
 
 _KINDS = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef)
 _VERB = re.compile(r"[a-z_]+\.[a-z_]+")
@@ -117,9 +117,9 @@ FORMER = {"changeset.people_notified"}  # of events that earlier versions stored
 def test_every_audit_verb_and_refusal_has_a_sentence() -> None:
     verbs = Verbs()
     done = verbs.written - {"request.refused"}  # only of refusals
-    assert sorted(done ^ (set(SENTENCES) - FORMER)) == [], "each has one, and there is none that nobody writes"
+    assert sorted(done ^ (set(sentences()) - FORMER)) == [], "each has one, and there is none that nobody writes"
     assert {"grant.given", "allocation.given", "capacity.stated", "mapping.detached"} <= verbs.refused
-    assert {verb.partition(".")[0] for verb in verbs.written} == set(TOPICS), "the filter offers each topic"
+    assert {verb.partition(".")[0] for verb in verbs.written} == set(topics()), "the filter offers each topic"
 
 
 def test_an_alarm_that_is_recorded_as_failed_is_no_failed_action() -> None:
