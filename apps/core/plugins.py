@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -106,17 +107,48 @@ class PluginConfig(AppConfig):
         """Cards on the page of an entry, by the route name of the fragment. Read by `web.templatetags.plugin_parts`."""
         return {}
 
+    def my_priority_cards(self) -> Iterable[Any]:
+        """Cards of *My priority*: `MyCard` of `pages.my_priority.cards`, which reads them."""
+        return ()
+
+    def my_figures(self) -> Mapping[str, Any]:
+        """Figures of *My priority* by name: `MyFigure` of `pages.my_priority.own_figures`, which reads them."""
+        return {}
+
+    def account_facts(self, mine: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
+        """Fields of `AccountFacts` about an account of the actor now. Read by `pages.my_priority.facts`."""
+        return {}
+
+    def draft_outlook_url(self, change_set: int) -> str:
+        """Address that predicts a draft's group while shares are dragged. Read by `pages.changes.drafts.group`."""
+        return ""
+
     def notice_kinds(self) -> Mapping[str, Any]:
         """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""
         return {}
 
 
-KEYED_SLOTS = ("audit_sentences", "audit_topics", "personal_data", "page_links", "entry_cards", "notice_kinds")
+KEYED_SLOTS = (
+    "audit_sentences",
+    "audit_topics",
+    "personal_data",
+    "page_links",
+    "entry_cards",
+    "my_figures",
+    "notice_kinds",
+)
 
 
-def plugins() -> Iterator[PluginConfig]:
+def plugins() -> tuple[PluginConfig, ...]:
     """Installed plug-ins in the order of INSTALLED_APPS."""
-    return (config for config in apps.get_app_configs() if isinstance(config, PluginConfig))
+    return _plugins_among(tuple(apps.app_configs))
+
+
+@cache
+def _plugins_among(labels: tuple[str, ...]) -> tuple[PluginConfig, ...]:
+    """Cached, because a page reads many slots."""
+    configs = (apps.get_app_config(label) for label in labels)
+    return tuple(config for config in configs if isinstance(config, PluginConfig))
 
 
 def keyed(slot: str) -> dict[str, Any]:

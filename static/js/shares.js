@@ -177,7 +177,8 @@ async function refresh() {
 }
 
 // --- The prediction ------------------------------------------------------------------------------------------------
-const asker = new Asker(root.dataset.outlook, {
+/** Without an address nothing predicts here: the form works on targets alone. */
+const asker = root.dataset.outlook && new Asker(root.dataset.outlook, {
   show: (isAsking) => root.toggleAttribute("data-asking", isAsking),
   answered: (found, fields) => {
     found.rows.forEach((row) => outlook.set(row.uid, { ...outlook.get(row.uid), ...row }));
@@ -189,6 +190,7 @@ const asker = new Asker(root.dataset.outlook, {
 
 /** Asked for with the operation that the present edits would become. */
 function predict(uid) {
+  if (!asker) return;
   const operation = uid && edits.has(uid) ? group.operation(uid, giver(uid), edits) : null;
   const fields = [["group", root.dataset.parent], ...(outlook.size ? [] : [["lines", "1"]]), ...(operation ?? []), ["at", saver.version]];
   asked = JSON.stringify(fields);

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
@@ -18,3 +20,23 @@ class ForecastConfig(PluginConfig):
             "entry.head", _("Goal"), "flask", is_shown=lambda page: bool(page.ancestors) and page.may_change
         )
         return {"goal": Addition(goal)}
+
+    def my_priority_cards(self) -> Iterable[Any]:
+        from apps.contrib.forecast.my_priority import CARDS
+
+        return CARDS
+
+    def my_figures(self) -> Mapping[str, Any]:
+        from apps.contrib.forecast.my_priority import FIGURES
+
+        return FIGURES
+
+    def account_facts(self, mine: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
+        from apps.contrib.forecast.outlook import outlook_of
+
+        return {"outlook": outlook_of(mine)}
+
+    def draft_outlook_url(self, change_set: int) -> str:
+        from django.urls import reverse
+
+        return reverse("dashboard:draft-outlook", kwargs={"change_set": change_set})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from apps.contrib.forecast import draft_views as drafts
 from apps.contrib.forecast import goal_views as goals
+from apps.contrib.forecast import submit_under
 from apps.contrib.forecast import views as forecast
-from apps.contrib.forecast.api import forecasts
+from apps.contrib.forecast.api import forecasts, submission
 from apps.contrib.forecast.api import goals as goals_api
 
 _POLICY = "policies/<slug:policy>"
@@ -15,6 +17,8 @@ _POLICY = "policies/<slug:policy>"
 urlpatterns: list[URLPattern] = [
     path("me/priority/_forecast", forecast.forecast, name="my-forecast"),
     path("me/priority/_whatif", forecast.what_if, name="my-what-if"),
+    path("me/priority/_submit", submit_under.submit, name="my-submit"),
+    path("changes/<int:change_set>/edit/_outlook", drafts.outlook, name="draft-outlook"),
     path("policy/<slug:policy>/goal/<uuid:uid>/", goals.goal, name="goal"),
 ]
 rest: list[URLPattern] = [
@@ -22,4 +26,5 @@ rest: list[URLPattern] = [
     path(f"{_POLICY}/what-if", forecasts.WhatIfView.as_view(), name="what-if"),
     path(f"{_POLICY}/goal", goals_api.GoalView.as_view(), name="goal"),
     path("me/forecast", forecasts.MyForecastView.as_view(), name="me-forecast"),
+    path("me/submit", submission.MySubmitView.as_view(), name="me-submit"),
 ]

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -23,7 +22,10 @@ from apps.contrib.forecast.what_if import RankRange, ScenarioResult, read_scenar
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.engine.explain import Recovery
+from apps.explain.my_priority import MyPriority
+from apps.pages.my_priority.cards import CardContent
 from apps.pages.my_priority.presenters import frame_of, read_account
+from apps.pages.my_priority.views import page_url
 from apps.priorities.sentences import text_of
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of, fragment, private
@@ -244,15 +246,16 @@ def what_if_card(request: HttpRequest, policy: str, entry: UUID, found: Forecast
     return replace(card, lines=lines, note=note, is_tried=True)
 
 
-def cards_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
-    """Both cards for the page; empty while numbers are temporarily unavailable."""
-    if entry is None:
-        return {"forecast": None, "what_if": None}
+def forecast_content(request: HttpRequest, mine: MyPriority, _known: Sequence[MyPriority]) -> CardContent | None:
+    """Both cards for the page; None while numbers are temporarily unavailable."""
+    if mine.entry_uid is None:
+        return None
     try:
-        card, found = forecast_card(request, policy, entry)
+        card, found = forecast_card(request, mine.policy_slug, mine.entry_uid)
     except (NotFound, Unavailable):
-        return {"forecast": None, "what_if": None}
-    return {"forecast": card, "what_if": what_if_card(request, policy, entry, found)}
+        return None
+    tried = what_if_card(request, mine.policy_slug, mine.entry_uid, found)
+    return CardContent({"forecast": card, "what_if": tried}, ("js/slides.js",))
 
 
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:
@@ -264,10 +267,6 @@ def _share(request: HttpRequest) -> tuple[float | None, str, str]:
         return None, typed, error.message
 
 
-def page_url(**_kwargs: Any) -> str:
-    return reverse("dashboard:my-priority")
-
-
 @require_safe
 @fragment(page_url)
 def forecast(request: HttpRequest) -> HttpResponse:
@@ -277,7 +276,7 @@ def forecast(request: HttpRequest) -> HttpResponse:
     card, _found = forecast_card(request, policy, entry)
     context = {"forecast": card, "figures": {"forecast": card and frame_of(request, "forecast", policy, entry)}}
     status = 422 if card is not None and card.problem else 200
-    response = render(request, "pages/my_priority/_forecast.html", context, status=status)
+    response = render(request, "contrib/forecast/_forecast.html", context, status=status)
     response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
     return private(response)
 
@@ -290,7 +289,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
     found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
     card = what_if_card(request, policy, entry, found)
     status = 422 if card is not None and card.message else 200
-    return private(render(request, "pages/my_priority/_whatif.html", {"what_if": card}, status=status))
+    return private(render(request, "contrib/forecast/_whatif.html", {"what_if": card}, status=status))
 
 
 def _state_of_page(request: HttpRequest) -> QueryDict:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -38,3 +39,13 @@ class SchedulersConfig(PluginConfig):
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"job-why": Addition(PageLink("charges.head", _("Waiting jobs"), "clock"))}
+
+    def my_priority_cards(self) -> Iterable[Any]:
+        from apps.contrib.schedulers.pages.my_jobs import CARDS
+
+        return CARDS
+
+    def account_facts(self, mine: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
+        from apps.contrib.schedulers.my_jobs import load_queue_facts
+
+        return {"queue": load_queue_facts(mine, actor=actor, at=at)}

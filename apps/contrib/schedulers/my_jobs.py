@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -19,9 +19,8 @@ from apps.contrib.schedulers.selectors import VisibleQueue, open_queue
 from apps.contrib.schedulers.waiting import explain_waiting
 from apps.core.errors import DomainError, NotFound
 from apps.explain.my_priority import MyPriority
-from apps.explain.verdict import AccountFacts, QueueFacts
+from apps.explain.verdict import QueueFacts
 from apps.mapping.permissions import own_keys
-from apps.pages.my_priority.numbers.outlook import outlook_of
 from apps.policies.selectors import get_policy
 from apps.priorities.waiting_jobs import WaitingJob, WaitingJobs, list_pending_records
 
@@ -67,22 +66,13 @@ def with_queues(
     )
 
 
-def facts_about(actor: Actor, at: datetime, *, is_past: bool = False) -> Callable[[MyPriority], AccountFacts]:
-    """What else is known about an account of the actor: the forecast of its deciding level, and its queue.
-
-    Nothing for views of the past.
-    """
-
-    def facts_of(mine: MyPriority) -> AccountFacts:
-        if is_past or mine.error:
-            return AccountFacts()
-        try:
-            queues = _queues_of(mine.policy_slug, actor, at)
-        except DomainError:
-            queues = []
-        return AccountFacts(outlook_of(mine), queue_facts(mine, queues, own_keys(actor)))
-
-    return facts_of
+def load_queue_facts(mine: MyPriority, *, actor: Actor, at: datetime) -> QueueFacts | None:
+    """Facts of the queues in which an account of the actor runs; None without one."""
+    try:
+        queues = _queues_of(mine.policy_slug, actor, at)
+    except DomainError:
+        return None
+    return queue_facts(mine, queues, own_keys(actor))
 
 
 def _queues_of(policy_slug: str, actor: Actor, at: datetime) -> Sequence[VisibleQueue]:

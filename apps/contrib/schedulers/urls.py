@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.contrib.schedulers.api import shadow, shares
+from apps.contrib.schedulers.api import my_jobs, shadow, shares
 from apps.contrib.schedulers.api import views as schedulers
 from apps.contrib.schedulers.pages import urls as page_urls
 
@@ -26,5 +26,6 @@ rest: list[URLPattern] = [
     path(f"{_SCHEDULER}/shares/orders", shares.ShareOrderListView.as_view(), name="scheduler-share-orders"),
     path(f"{_SCHEDULER}/shares/orders/<int:order>", shares.ShareOrderView.as_view(), name="scheduler-share-order"),
     path(f"{_SCHEDULER}/shares/take-over", shares.TakeOverView.as_view(), name="scheduler-shares-take-over"),
+    path("me/waiting-jobs", my_jobs.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
     path("policies/<slug:policy>/why", schedulers.PolicyWhyView.as_view(), name="why"),
 ]

@@ -1,10 +1,8 @@
-"""My priority for templates: the path to the account level by level, figures, the rank over 30 days, the job
-comparison.
-"""
+"""My priority for templates: its figures, and the rank over 30 days."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -15,19 +13,12 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.urls import reverse
 
-from apps.contrib.forecast.what_if import RankRange, read_scenario
 from apps.core import clock
-from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
-from apps.explain.messages import reason_in_short
-from apps.explain.my_priority import MyPriority
-from apps.explain.verdict import runs_where
-from apps.pages.my_priority.figures.by_name import MY_FIGURES, MyLinks, draw_my_figure, read_my_figure
-from apps.pages.my_priority.numbers.outlook import DEFAULT_CORE_H, ranks_after_job
-from apps.pages.my_priority.numbers.position import get_my_numbers
+from apps.core.errors import NotFound, Unavailable
 from apps.pages.my_priority.numbers.rank_history import get_my_rank_history
 from apps.pages.my_priority.numbers.records import RankHistory, RankOnDay
+from apps.pages.my_priority.own_figures import MyFigure, MyLinks, OwnAccount, my_figures
 from apps.priorities.sentences import Message, build_message
-from apps.priorities.sentences.numbers import as_typed
 from apps.web.figures import Figure
 from apps.web.shell.figure_frames import FigureFrame, framed
 from apps.web.shell.requests import actor_of
@@ -49,27 +40,23 @@ def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figu
         NotFound: there is no such figure, or no such account of the actor.
         Invalid: the query can't be drawn.
     """
-    requested = read_my_figure(name, request.GET)
-    found = get_my_numbers(
-        name,
-        policy_slug=policy,
-        entry_uid=entry,
-        n_days=requested.n_days,
-        share=requested.share,
-        actor=actor_of(request),
-        at=clock.now(),
-    )
+    known = my_figures()
+    if name not in known:
+        raise NotFound(f"There is no such figure; known: {', '.join(known)}.")
+    return _draw(request, known[name], policy, entry)
+
+
+def _draw(request: HttpRequest, figure: MyFigure, policy: str, entry: UUID) -> Figure:
+    options = figure.read(request.GET)
     # Links of a figure: an instant opens this page at that time, a revision its comparison.
     here = urlencode({"policy": policy, "entry": str(entry)})
     diff = reverse("dashboard:diff", kwargs={"policy": policy})
-    return draw_my_figure(
-        requested,
-        found,
-        MyLinks(
-            moment=f"{reverse('dashboard:my-priority')}?{here}&{DAY}={{at}}",
-            revision=lambda number: f"{diff}?from={number - 1}&to={number}" if number > 1 else "",
-        ),
+    links = MyLinks(
+        moment=f"{reverse('dashboard:my-priority')}?{here}&{DAY}={{at}}",
+        revision=lambda number: f"{diff}?from={number - 1}&to={number}" if number > 1 else "",
     )
+    account = OwnAccount(policy, entry, actor_of(request), clock.now())
+    return figure.draw(account, options, request.GET, links)
 
 
 def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
@@ -77,8 +64,8 @@ def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str
     if entry is None:
         return {"figures": {}}
     frames = {}
-    for name in MY_FIGURES:
-        frame = frame_of(request, name, policy, entry)
+    for name, figure in my_figures().items():
+        frame = _frame(request, name, figure, policy, entry)
         if frame is not None:
             frames[name] = frame
     return {"figures": frames}
@@ -91,8 +78,12 @@ def source_of(name: str, policy: str, entry: UUID) -> str:
 
 def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> FigureFrame | None:
     """None while the numbers are temporarily unavailable."""
+    return _frame(request, name, my_figures()[name], policy, entry)
+
+
+def _frame(request: HttpRequest, name: str, figure: MyFigure, policy: str, entry: UUID) -> FigureFrame | None:
     try:
-        return framed(request, source_of(name, policy, entry), partial(figure_of, request, name, policy, entry))
+        return framed(request, source_of(name, policy, entry), partial(_draw, request, figure, policy, entry))
     except (NotFound, Unavailable):
         return None
 
@@ -190,83 +181,3 @@ def _sentences(ranked: Sequence[RankOnDay], as_of: datetime) -> list[Message]:
     if best.rank is not None and best.rank < now:
         sentences.append(build_message("trend.best", rank=best.rank, on=best.as_of))
     return sentences
-
-
-_MOST_SHOWN = 8
-_MOST_TYPED = 40
-
-
-@dataclass(frozen=True)
-class SubmitRow:
-    """One account. after: its rank after the job; None if unknown."""
-
-    mine: MyPriority
-    url: str
-    reason: str
-    is_shown: bool
-    is_first: bool
-    after: RankRange | None
-
-
-@dataclass(frozen=True)
-class SubmitCard:
-    """core_h: as typed; problem: why it is invalid. option: of Slurm's sbatch, for the first account."""
-
-    policy: str
-    entry: str
-    account: str
-    rows: Sequence[SubmitRow]
-    core_h: str
-    problem: str = ""
-    option: str = ""
-
-
-def submit_card(
-    request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority], urls: Mapping[int, str]
-) -> SubmitCard | None:
-    """Comparison of the user's accounts for a job; None for an account without a rank.
-
-    known: all accounts, best first. urls: their pages, by id().
-    """
-    able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
-    if mine.rank is None or mine.entry_uid is None or not able:
-        return None
-    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
-    after: dict[UUID, RankRange] = {}
-    problem = ""
-    try:
-        requested = read_scenario({"core_h": typed}).core_h or 0.0
-        uids = [other.entry_uid for other in able if other.entry_uid is not None]
-        after = ranks_after_job(
-            policy_slug=mine.policy_slug,
-            entry_uids=list(dict.fromkeys(uids)),
-            core_h=requested,
-            actor=actor_of(request),
-            at=clock.now(),
-        )
-    except Invalid as error:
-        problem = error.fields[0].message if error.fields else error.message
-    except TooOften as error:
-        problem = error.message
-    except (NotFound, Unavailable):
-        pass  # a newer snapshot has just arrived: show the present ranks only
-    rows = [
-        SubmitRow(
-            mine=other,
-            url=urls[id(other)],
-            reason=reason_in_short(other),
-            is_shown=other is mine,
-            is_first=place == 0 and len(able) > 1,
-            after=None if other.entry_uid is None else after.get(other.entry_uid),
-        )
-        for place, other in enumerate(able)
-    ]
-    return SubmitCard(
-        policy=mine.policy_slug,
-        entry=str(mine.entry_uid),
-        account=mine.account,
-        rows=rows,
-        core_h=typed,
-        problem=problem,
-        option=f"--account={able[0].group}" if able[0].group and len(able) > 1 else "",
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from apps.pages.my_priority import views as my_priority
-from apps.pages.my_priority.api import comparison, submission
+from apps.pages.my_priority.api import comparison
 from apps.pages.my_priority.api import views as me
 
 _POLICY = "policies/<slug:policy>"
@@ -14,7 +14,6 @@ _POLICY = "policies/<slug:policy>"
 urlpatterns: list[URLPattern] = [
     path("me/priority/", my_priority.my_priority, name="my-priority"),
     path("me/priority/_why", my_priority.why, name="my-priority-why"),
-    path("me/priority/_submit", my_priority.submit, name="my-submit"),
     path("me/priority/figures/<slug:figure>", my_priority.figure, name="my-figure"),
     path("me/priority/figures/<slug:figure>.<str:form>", my_priority.figure),
     path("me/accounts/claim/", my_priority.claim, name="claim-account"),
@@ -24,7 +23,5 @@ rest: list[URLPattern] = [
     path(f"{_POLICY}/explain", me.ExplainView.as_view(), name="explain"),
     path(f"{_POLICY}/compare", comparison.CompareView.as_view(), name="compare"),
     path("me", me.MeView.as_view(), name="me"),
-    path("me/submit", submission.MySubmitView.as_view(), name="me-submit"),
-    path("me/waiting-jobs", submission.MyWaitingJobsView.as_view(), name="me-waiting-jobs"),
     path("me/explain", me.MyExplanationView.as_view(), name="me-explain"),
 ]

@@ -1,4 +1,4 @@
-"""The page My priority: explanation for each of the user's accounts, best first, with cards for jobs and forecasts."""
+"""The page My priority: explanation for each of the user's accounts, best first, with the cards of plug-ins."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.contrib.forecast import views as forecast_pages
-from apps.contrib.schedulers.my_jobs import facts_about, list_my_waiting_jobs
-from apps.contrib.schedulers.selectors import has_queue
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, NotFound, Unavailable, status_of
 from apps.core.typed_numbers import read_whole
@@ -28,10 +25,11 @@ from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
 from apps.explain.walk import WalkStep
 from apps.mapping import claims
 from apps.pages.my_priority import presenters as my_figures
-from apps.pages.my_priority.presenters import SubmitCard, submit_card, trend_of
+from apps.pages.my_priority.cards import cards_of
+from apps.pages.my_priority.facts import facts_about
+from apps.pages.my_priority.presenters import trend_of
 from apps.priorities.charges import list_newest_charges
 from apps.priorities.sentences import text_of
-from apps.priorities.waiting_jobs import WaitingJobs
 from apps.web import charge_lines
 from apps.web.account_explanation import WIDTH, balance_of, build_account_explanation, tolerance_of
 from apps.web.charge_lines import ChargeLine
@@ -115,14 +113,12 @@ def page_of(request: HttpRequest, at: int | datetime | None) -> dict[str, Any]:
     ]
     context |= why_of(request, chosen, at)
     context["trend"] = None if at is not None else trend_of(request, chosen.policy_slug, chosen.entry_uid)
+    cards = cards_of(request, chosen, known, is_past=at is not None)
+    context |= {**cards.values, "cards": cards.templates, "card_scripts": cards.scripts}
     if at is None:
-        context["submit"] = submit_of(request, chosen, known)
-        context["waiting_jobs"] = _waiting_jobs(request, chosen)
-        context["has_queue"] = has_queue(chosen.policy_slug)
         context["charges"] = _charges(request, chosen)
         context["seen"] = list_viewers(chosen, actor=actor_of(request))
-        context |= forecast_pages.cards_of(request, chosen.policy_slug, chosen.entry_uid)
-        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)  # cards_of loads the forecast
+        context |= my_figures.frames_of(request, chosen.policy_slug, chosen.entry_uid)
     return context
 
 
@@ -131,17 +127,6 @@ def address_of(mine: MyPriority, at: int | datetime | None = None, **more: str) 
     named = {"account": mine.account, "namespace": mine.namespace, "policy": mine.policy_slug}
     named |= {"entry": str(mine.entry_uid)} | ({} if at is None else {"at": time_travel.moment_text(at)})
     return f"{reverse('dashboard:my-priority')}?{urlencode({**named, **more})}"
-
-
-def submit_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
-    return submit_card(request, mine, known, {id(other): address_of(other) for other in known})
-
-
-def _waiting_jobs(request: HttpRequest, mine: MyPriority) -> WaitingJobs | None:
-    try:
-        return list_my_waiting_jobs(policy_slug=mine.policy_slug, actor=actor_of(request), at=clock.now())
-    except DomainError:
-        return None
 
 
 def why_of(request: HttpRequest, mine: MyPriority, at: int | datetime | None) -> dict[str, Any]:
@@ -234,20 +219,6 @@ def why(request: HttpRequest) -> HttpResponse:
     chosen, _found = chosen_of(request, at)
     context = {"why": None} if chosen is None else why_of(request, chosen, at)
     return private(render(request, "pages/my_priority/_why.html", context))
-
-
-@require_safe
-@fragment(page_url)
-def submit(request: HttpRequest) -> HttpResponse:
-    """The card that compares the user's accounts: `?job_core_h=` is the size of the job."""
-    chosen, found = chosen_of(request, None)
-    known = [mine for mine in found if not mine.error]
-    card = None if chosen is None else submit_of(request, chosen, known)
-    if card is None:
-        raise NotFound("There is no such account in this policy.")
-    context = {"submit": card, "story": {"mine": chosen}}
-    status = 422 if card.problem else 200
-    return private(render(request, "pages/my_priority/_submit.html", context, status=status))
 
 
 @require_safe

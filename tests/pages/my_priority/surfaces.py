@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from apps.accounts.account_ids import AccountKey
 from apps.contrib.forecast.api.forecasts import forecast_json
 from apps.contrib.forecast.figures import ForecastOptions, forecast_figure
+from apps.contrib.forecast.outlook import outlook_in
 from apps.contrib.forecast.past_usage import LevelPast
 from apps.contrib.forecast.selectors import Forecast, forecast_from
 from apps.contrib.forecast.views import card_of
+from apps.contrib.schedulers.api.my_jobs import WaitingJobsSerializer
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.my_jobs import queue_facts, with_queues
 from apps.contrib.schedulers.queue_table import QueueTable, read_queue
@@ -31,8 +33,6 @@ from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import AccountFacts
 from apps.explain.walk import walk_to
-from apps.pages.my_priority.api.submission import WaitingJobsSerializer
-from apps.pages.my_priority.numbers.outlook import outlook_in
 from apps.policies.models import Policy
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.waiting_jobs import WaitingJobs
@@ -176,11 +176,11 @@ class Surfaces:
     def page(self) -> Page:
         story = build_account_explanation(self.mine, self.accounts[1:], self.facts)
         context = {"story": story, "mine": self.mine, "waiting_jobs": self.waiting, "policy_slug": "grid"}
-        names = ["_answer", "_waiting"]
+        names = ["pages/my_priority/_answer", "contrib/schedulers/_my_waiting_jobs"]
         if self.forecast is not None:
             context["forecast"] = card_of(self.forecast, share="", problem="")
-            names += ["_walk", "_forecast"]
-        return Page("".join(render_to_string(f"pages/my_priority/{name}.html", context) for name in names))
+            names += ["pages/my_priority/_walk", "contrib/forecast/_forecast"]
+        return Page("".join(render_to_string(f"{name}.html", context) for name in names))
 
     @cached_property
     def figure_sentence(self) -> str:

@@ -13,10 +13,10 @@ from django.test import Client
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
+from apps.contrib.forecast.what_if.after_job import ranks_after_job
 from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs
 from apps.core import clock
 from apps.core.errors import Invalid, NotFound
-from apps.pages.my_priority.numbers.outlook import ranks_after_job
 from apps.pages.my_priority.numbers.records import PublishedRevision, RankHistory, RankOnDay
 from apps.pages.my_priority.presenters import draw_trend
 from apps.policies.models import Policy

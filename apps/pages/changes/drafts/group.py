@@ -1,37 +1,26 @@
-"""Page to edit the shares of one group of a draft by dragging a bar, its fragments, and its forecast as JSON."""
+"""Page to edit the shares of one group of a draft by dragging a bar, and its fragments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from apps.contrib.forecast.draft_group import (
-    DraftGroup,
-    GroupForecast,
-    MemberOutlook,
-    get_draft_group,
-    get_group_forecast,
-)
-from apps.contrib.forecast.views import when_text
-from apps.core.errors import Invalid
-from apps.engine.explain import Recovery
+from apps.core.plugins import plugins
 from apps.pages.changes.drafts import pages
-from apps.pages.changes.drafts.forms import read_operation
 from apps.pages.changes.drafts.pages import EditorState
 from apps.pages.changes.drafts.presenters import DraftLine, draw_draft
 from apps.policies.models import ChangeSet
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow, DraftView
-from apps.web.edit_refusals import message_of
+from apps.priorities.selectors.draft_group import DraftGroup, get_draft_group
 from apps.web.links import draft_url
 from apps.web.marks.bars import Tolerance
 from apps.web.shell import lines, presentation
@@ -40,7 +29,6 @@ from apps.web.shell.requests import fragment
 BULLET_WIDTH = 96
 _BAR_PX = 800  # about as wide as the script draws the bar
 _SMALL_PX, _FEWEST_SMALL = 26, 3  # the same constants as in static/js/shares_layout.js
-_DIGITS = 6  # of fractions, enough for a picture of at most a thousand pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +61,6 @@ def group_json(group: DraftGroup, tolerance: Tolerance, *, is_open: bool) -> dic
         "is_closed": group.is_closed,
         "tolerance": {"relative": tolerance.relative, "floor": tolerance.floor},
         "rows": [_row(row, group, is_open=is_open) for row in group.rows],
-    }
-
-
-def outlook_json(found: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
-    """Forecast as JSON: fractions from 0 to 1, days from now, and the dates on target as text for the table."""
-    return {
-        "as_of": None if found.as_of is None else found.as_of.isoformat(),
-        "rows": [_member(found, each, with_lines=with_lines) for each in found.members],
     }
 
 
@@ -150,7 +130,7 @@ def _why_fixed(row: DraftRow, *, is_open: bool) -> str:
 
 
 def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
-    was_here = row.before is not None and row.before.parent_uid == group.parent.uid
+    was_here = group.had_before(row)
     return {
         "uid": str(row.node.uid),
         "name": row.node.name,
@@ -165,30 +145,9 @@ def _row(row: DraftRow, group: DraftGroup, *, is_open: bool) -> dict[str, Any]:
     }
 
 
-def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
-    row, forecast = each.row, each.forecast
-    member: dict[str, Any] = {
-        "uid": str(row.node.uid),
-        "target": row.target,
-        "outcome": None if each.on_target is None else each.on_target.outcome,
-        "in_s": None if each.on_target is None else each.on_target.in_s,
-        "on_target": _when(found, row, each.on_target),
-        "on_target_before": _when(found, row, each.on_target_before),
-    }
-    if with_lines and forecast is not None and found.as_of is not None:
-        member["ahead"] = [round(point.likely, _DIGITS) for point in forecast.curve(found.as_of)]
-        member["so_far"] = [
-            [round((at - found.as_of) / timedelta(days=1), 3), round(part, _DIGITS)] for at, part in forecast.so_far
-        ]
-    return member
-
-
-def _when(found: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str:
-    if row.actual is None or row.node.shares is None:
-        return presentation.UNKNOWN
-    if not row.has_usage:
-        return _("no demand")
-    return presentation.UNKNOWN if recovery is None else when_text(recovery, found.instant(recovery))
+def outlook_url(change_set: int) -> str:
+    """Address of the prediction that a plug-in makes while shares are dragged; "" without one."""
+    return next((url for plugin in plugins() if (url := plugin.draft_outlook_url(change_set))), "")
 
 
 def page_url(change_set: int, **_kwargs: Any) -> str:
@@ -199,13 +158,14 @@ def page_url(change_set: int, **_kwargs: Any) -> str:
 def shares(request: HttpRequest, change_set: int) -> HttpResponse:
     """Shares of the children of `group`, of the parent of `entry`, or of the root."""
     view, editor = pages.open_view(request, change_set), EditorState.of(request.GET)
-    parent = _parent(view, editor)
+    parent = parent_of(view, editor)
     editor = _in_group(editor, parent)
     context = _context(view, editor, parent) | {
         "editor": editor,
         "picked_uid": editor.entry,
         "way": view.tree.lineage(parent)[:-1],
         "words": words(),
+        "outlook_url": outlook_url(change_set),
         "crumbs": [
             {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
             {"label": presentation.title_of(view.draft), "url": draft_url(change_set)},
@@ -224,25 +184,11 @@ def group(request: HttpRequest, change_set: int) -> HttpResponse:
 
 def group_parts(request: HttpRequest, view: DraftView, editor: EditorState, *, announcement: str = "") -> HttpResponse:
     """Fragments with the draft's bar, its edits, and the numbers of the group."""
-    parent = _parent(view, editor)
+    parent = parent_of(view, editor)
     context = _context(view, _in_group(editor, parent), parent) | {"announcement": announcement}
     response = render(request, "pages/changes/drafts/_group.html", context)
     response["ETag"] = f'"{view.draft.version}"'
     return response
-
-
-@require_safe
-@fragment(page_url)
-def outlook(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Forecast of when each child is on target at present demand; an operation in the query is added to the draft."""
-    editor = EditorState.of(request.GET)
-    try:
-        more = [read_operation(request.GET)] if "op" in request.GET else []
-        view = pages.open_view(request, change_set, more=more)
-    except Invalid as error:
-        return JsonResponse({"problem": message_of(error), "code": error.code}, status=422)
-    found = get_group_forecast(view, get_draft_group(view, _parent(view, editor)))
-    return JsonResponse(outlook_json(found, with_lines="lines" in request.GET))
 
 
 def _context(view: DraftView, editor: EditorState, parent: Node) -> dict[str, Any]:
@@ -264,7 +210,8 @@ def _context(view: DraftView, editor: EditorState, parent: Node) -> dict[str, An
     }
 
 
-def _parent(view: DraftView, editor: EditorState) -> Node:
+def parent_of(view: DraftView, editor: EditorState) -> Node:
+    """The entry whose children are shown: `group`, the parent of `entry`, or the root."""
     if editor.group is not None:
         return view.require(editor.group)
     entry = view.require(editor.entry) if editor.entry is not None else None

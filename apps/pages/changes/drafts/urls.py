@@ -25,7 +25,6 @@ urlpatterns = [
     path(f"{_DRAFT}/_finish", draft_edits.finish, name="draft-finish"),
     path(f"{_DRAFT}/shares/", draft_group.shares, name="draft-shares"),
     path(f"{_DRAFT}/_group", draft_group.group, name="draft-group"),
-    path(f"{_DRAFT}/_outlook", draft_group.outlook, name="draft-outlook"),
     path(f"{_DRAFT}/paste/", draft_tables.paste, name="draft-paste"),
     path(f"{_DRAFT}/settings/", draft_tables.settings, name="draft-settings"),
 ]

@@ -9,10 +9,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.schedulers.my_jobs import facts_about
 from apps.core import clock
 from apps.explain.account_walk import explain, explain_me, get_me
 from apps.explain.my_priority import PathJob
+from apps.pages.my_priority.facts import facts_about
 from apps.web.rest.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of
 from apps.web.rest.inputs import moment_of, read_query
 from apps.web.rest.priority_fields import AlgorithmField, NumberField, PrioritySerializer

@@ -1,1 +1,1 @@
-"""Data about an actor's own accounts: rank history, position among others, waits of jobs, forecasts."""
+"""Data about an actor's own accounts: rank history, position among others, waits of jobs."""

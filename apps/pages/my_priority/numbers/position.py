@@ -1,4 +1,4 @@
-"""Data of the figures of *My priority* for page and REST, by name: position among others, waits, rank, forecast."""
+"""Position of an own account among the others, and the waits of its jobs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from django.conf import settings
 
 from apps.accounts.actor import Actor
 from apps.accounts.selectors import list_accounts_of
-from apps.contrib.forecast.selectors import Forecast, get_my_forecast
-from apps.core.errors import FieldProblem, Invalid, NotFound
+from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
 from apps.explain.walk import walk_to
-from apps.pages.my_priority.numbers.rank_history import MOST_DAYS, OwnEntry, get_my_rank_history, get_own_entry
-from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, MyWaits, PooledWaits, RankHistory, WaitDay
+from apps.pages.my_priority.numbers.rank_history import MOST_DAYS, OwnEntry, get_own_entry
+from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, MyWaits, PooledWaits, WaitDay
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.serving.served_snapshot import ServedSnapshot
 from apps.priorities.visible_entries import numbers_visible_in
@@ -214,36 +213,3 @@ def _merged_bins(others: Sequence[int], smallest: int) -> list[tuple[int, int]]:
         first = runs.pop()[0]
         runs.append((first, len(others)))
     return runs
-
-
-MyNumbers = RankHistory | Forecast | MyPosition | MyWaits
-
-
-def get_my_numbers(
-    name: str,
-    *,
-    policy_slug: str,
-    entry_uid: UUID,
-    actor: Actor,
-    at: datetime,
-    n_days: int,
-    share: float | None,
-) -> MyNumbers:
-    """Return the data of one figure.
-
-    n_days: length of the period, for `rank` and `waits`. share: assumed share 0..1 for `forecast`, None for that of
-    recent days. Raises: NotFound if there is no such figure, or none of the actor's accounts is mapped to the entry;
-    Unavailable if nothing has been computed yet.
-    """
-    if name == "rank":
-        return get_my_rank_history(policy_slug=policy_slug, entry_uid=entry_uid, n_days=n_days, actor=actor, at=at)
-    if name == "waits":
-        return get_my_waits(policy_slug=policy_slug, entry_uid=entry_uid, n_days=n_days, actor=actor, at=at)
-    if name == "places":
-        return get_my_position(policy_slug=policy_slug, entry_uid=entry_uid, actor=actor, at=at)
-    if name not in {"forecast", "factor"}:
-        raise NotFound(f"There is no figure {name[:80]!r} of an account.")
-    found = get_my_forecast(policy_slug=policy_slug, entry_uid=entry_uid, share=share, actor=actor, at=at)
-    if found is None:
-        raise NotFound("There is no such account in this policy.")
-    return found

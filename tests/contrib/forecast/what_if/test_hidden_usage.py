@@ -14,10 +14,10 @@ from django.db import transaction
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.contrib.forecast.what_if import Scenario, run_my_scenario
+from apps.contrib.forecast.what_if.after_job import ranks_after_job
 from apps.core.errors import Invalid
 from apps.pages.algorithm.comparison import compare_algorithms
 from apps.pages.changes.review.reviewed_change import get_review_page
-from apps.pages.my_priority.numbers.outlook import ranks_after_job
 from apps.policies.changesets.review import open_review
 from apps.policies.models import Grant
 from apps.policies.records import NewChangeSet

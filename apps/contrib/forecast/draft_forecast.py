@@ -1,8 +1,7 @@
-"""One group of a draft: its children, the pool that their shares are fractions of, and forecasts of their balance."""
+"""Forecasts of the balance of one group of a draft at present demand."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,11 +21,10 @@ from apps.contrib.forecast.entry_forecast import (
 from apps.contrib.forecast.past_usage import load_past
 from apps.contrib.forecast.selectors import level_state, slack_at
 from apps.engine.explain import Recovery
-from apps.policies.changesets.draft_tree import Place
 from apps.policies.models import Policy
-from apps.policies.tree.columns import Node
 from apps.priorities.metering import has_known_decay, window_of
 from apps.priorities.selectors.draft import DraftRow, DraftView
+from apps.priorities.selectors.draft_group import DraftGroup
 from apps.priorities.serving.served_snapshot import ServedSnapshot, snapshot_key
 
 DAYS_AHEAD = 30
@@ -78,52 +76,6 @@ def _forecasts(policy: Policy, snapshot: ServedSnapshot, uids: tuple[UUID, ...])
     }
 
 
-MOST_MEMBERS = 200
-
-
-@dataclass(frozen=True)
-class DraftGroup:
-    """Children of one entry, those with most shares in the revision first, so that the order is stable during edits.
-
-    pool, pool_before: the total that shares are fractions of, in the draft and in the revision. It exceeds the sum of
-    the rows if there are more than 200 children, hidden ones, or entries elsewhere that compete with these. is_closed:
-    the pool is the sum of the children's own shares, so that shares can be moved between them.
-    """
-
-    parent: Node
-    rows: Sequence[DraftRow]
-    pool: float
-    pool_before: float
-    n_left_out: int
-    is_closed: bool
-
-    @property
-    def rest(self) -> float:
-        """Shares of competitors that are not among the rows."""
-        return _rest(self.pool, [row.node.shares or 0.0 for row in self.rows])
-
-    @property
-    def rest_before(self) -> float:
-        return _rest(self.pool_before, [_shares_before(row, self.parent) for row in self.rows])
-
-
-def get_draft_group(view: DraftView, parent: Node) -> DraftGroup:
-    """Return the visible children, at most 200."""
-    indices = view.places(parent.uid)
-    chosen = heapq.nsmallest(MOST_MEMBERS, indices, key=lambda child: (-_order(view, child), child.name))
-    sums = view.tree.sum_of(parent.uid)
-    pool = view.tree.pool_of(parent.uid)
-    passes_on = sums.passes_on or (parent.shares is None and parent.parent_uid is not None)
-    return DraftGroup(
-        parent=parent,
-        rows=[view.row(view.tree.node_at(child), position=(k, len(indices))) for k, child in enumerate(chosen, 1)],
-        pool=pool,
-        pool_before=view.tree.pool_before(parent.uid),
-        n_left_out=len(indices) - len(chosen),
-        is_closed=not passes_on,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class MemberOutlook:
     """forecast: None if its usage is hidden, or recent usage is unknown.
@@ -156,7 +108,7 @@ def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
     snapshot = view.snapshot
     if snapshot is None:
         return GroupForecast(group, None, [MemberOutlook(row, None, None, None) for row in group.rows])
-    known = [row.node.uid for row in group.rows if row.actual is not None and _was_here(row, group.parent)]
+    known = [row.node.uid for row in group.rows if row.actual is not None and group.had_before(row)]
     forecasts = forecasts_of(view.policy, snapshot, known)
 
     def back(row: DraftRow, target: float | None) -> Recovery | None:
@@ -168,26 +120,3 @@ def get_group_forecast(view: DraftView, group: DraftGroup) -> GroupForecast:
         for row in group.rows
     ]
     return GroupForecast(group, snapshot.as_of, members)
-
-
-def _order(view: DraftView, child: Place) -> float:
-    """Sort by shares in the revision, else in the draft."""
-    if child.row is not None:
-        return float(view.base.shares[child.row])
-    node = view.tree.node_at(child)
-    before = view.tree.before(node.uid)
-    return (before or node).shares or 0.0
-
-
-def _was_here(row: DraftRow, parent: Node) -> bool:
-    return row.before is not None and row.before.parent_uid == parent.uid
-
-
-def _shares_before(row: DraftRow, parent: Node) -> float:
-    return (row.before.shares or 0.0) if row.before is not None and _was_here(row, parent) else 0.0
-
-
-def _rest(pool: float, shown: Sequence[float]) -> float:
-    """0 if the difference is only a rounding error."""
-    rest = pool - sum(shown)
-    return rest if rest > 1e-9 * pool else 0.0

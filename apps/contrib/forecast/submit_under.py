@@ -1,0 +1,125 @@
+"""The card "Submit under" of *My priority*: accounts of the reader compared for a job of some size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from apps.contrib.forecast.what_if import RankRange, read_scenario
+from apps.contrib.forecast.what_if.after_job import DEFAULT_CORE_H, ranks_after_job
+from apps.core import clock
+from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
+from apps.explain.messages import reason_in_short
+from apps.explain.my_priority import MyPriority
+from apps.explain.verdict import runs_where
+from apps.pages.my_priority.cards import CardContent
+from apps.pages.my_priority.views import address_of, chosen_of, page_url
+from apps.priorities.sentences.numbers import as_typed
+from apps.web.shell.requests import actor_of, fragment, private
+
+_MOST_SHOWN = 8
+_MOST_TYPED = 40
+
+
+@dataclass(frozen=True)
+class SubmitRow:
+    """One account. after: its rank after the job; None if unknown."""
+
+    mine: MyPriority
+    url: str
+    reason: str
+    is_shown: bool
+    is_first: bool
+    after: RankRange | None
+
+
+@dataclass(frozen=True)
+class SubmitCard:
+    """core_h: as typed; problem: why it is invalid. option: of Slurm's sbatch, for the first account."""
+
+    policy: str
+    entry: str
+    account: str
+    rows: Sequence[SubmitRow]
+    core_h: str
+    problem: str = ""
+    option: str = ""
+
+
+def submit_card(
+    request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority], urls: Mapping[int, str]
+) -> SubmitCard | None:
+    """Comparison of the user's accounts for a job; None for an account without a rank.
+
+    known: all accounts, best first. urls: their pages, by id().
+    """
+    able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
+    if mine.rank is None or mine.entry_uid is None or not able:
+        return None
+    typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)
+    after: dict[UUID, RankRange] = {}
+    problem = ""
+    try:
+        requested = read_scenario({"core_h": typed}).core_h or 0.0
+        uids = [other.entry_uid for other in able if other.entry_uid is not None]
+        after = ranks_after_job(
+            policy_slug=mine.policy_slug,
+            entry_uids=list(dict.fromkeys(uids)),
+            core_h=requested,
+            actor=actor_of(request),
+            at=clock.now(),
+        )
+    except Invalid as error:
+        problem = error.fields[0].message if error.fields else error.message
+    except TooOften as error:
+        problem = error.message
+    except (NotFound, Unavailable):
+        pass  # a newer snapshot has just arrived: show the present ranks only
+    rows = [
+        SubmitRow(
+            mine=other,
+            url=urls[id(other)],
+            reason=reason_in_short(other),
+            is_shown=other is mine,
+            is_first=place == 0 and len(able) > 1,
+            after=None if other.entry_uid is None else after.get(other.entry_uid),
+        )
+        for place, other in enumerate(able)
+    ]
+    return SubmitCard(
+        policy=mine.policy_slug,
+        entry=str(mine.entry_uid),
+        account=mine.account,
+        rows=rows,
+        core_h=typed,
+        problem=problem,
+        option=f"--account={able[0].group}" if able[0].group and len(able) > 1 else "",
+    )
+
+
+def submit_content(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> CardContent | None:
+    card = submit_of(request, mine, known)
+    return None if card is None else CardContent({"submit": card}, ("js/copy.js",) if card.option else ())
+
+
+def submit_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
+    return submit_card(request, mine, known, {id(other): address_of(other) for other in known})
+
+
+@require_safe
+@fragment(page_url)
+def submit(request: HttpRequest) -> HttpResponse:
+    """The card that compares the user's accounts: `?job_core_h=` is the size of the job."""
+    chosen, accounts = chosen_of(request, None)
+    known = [mine for mine in accounts if not mine.error]
+    card = None if chosen is None else submit_of(request, chosen, known)
+    if card is None:
+        raise NotFound("There is no such account in this policy.")
+    context = {"submit": card, "story": {"mine": chosen}}
+    status = 422 if card.problem else 200
+    return private(render(request, "contrib/forecast/_submit.html", context, status=status))

@@ -1,0 +1,25 @@
+"""What plug-ins know about an account, for the sentences of its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from apps.accounts.actor import Actor
+from apps.core.plugins import plugins
+from apps.explain.my_priority import MyPriority
+from apps.explain.verdict import AccountFacts
+
+
+def facts_about(actor: Actor, at: datetime, *, is_past: bool = False) -> Callable[[MyPriority], AccountFacts]:
+    """What else is known about an account of the actor, such as a forecast and its queue. Nothing for the past."""
+
+    def facts_of(mine: MyPriority) -> AccountFacts:
+        facts: dict[str, Any] = {}
+        if not is_past and not mine.error:
+            for plugin in plugins():
+                facts |= plugin.account_facts(mine, actor=actor, at=at)
+        return AccountFacts(**facts)
+
+    return facts_of
