@@ -33,10 +33,10 @@ _GROUPS = {
 
 def routes() -> Iterator[tuple[str, str, frozenset[str] | None]]:
     """Path below /api/v1/, method, scopes; None for a route that asks for no scope."""
-    from apps.pages.rest_urls import urlpatterns
     from apps.web.rest import removed
+    from fairshare_web.urls import REST
 
-    living = [pattern for pattern in urlpatterns if pattern not in removed.urlpatterns]
+    living = [pattern for pattern in REST if pattern not in removed.urlpatterns]
     for path, view in _walk(living, ""):
         if path.startswith("^"):
             continue

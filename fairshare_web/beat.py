@@ -9,6 +9,8 @@ from typing import Any
 
 from django_celery_beat.schedulers import DatabaseScheduler
 
+from apps.core.plugins import keyed
+
 _SLACK = timedelta(seconds=5)  # by which clocks are adjusted all the time
 
 
@@ -34,6 +36,11 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         return super().tick(*args, **kwargs)
 
     def setup_schedule(self) -> None:
+        """Entries of the core and of installed plug-ins; those of a plug-in that was left out go."""
+        added = keyed("schedule").items()
+        self.app.conf.beat_schedule |= {name: {"task": task, "schedule": every_s} for name, (task, every_s) in added}
+        self.app.loader.import_default_modules()
+        self.Model.objects.filter(task__startswith="apps.").exclude(task__in=self.app.tasks).delete()
         super().setup_schedule()
         wanted = set(self.app.conf.beat_schedule)
         stored = set(self.Model.objects.filter(name__in=wanted).values_list("name", flat=True))

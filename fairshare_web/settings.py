@@ -128,7 +128,7 @@ MIDDLEWARE = [
     "fairshare_web.content_policy.ContentPolicyMiddleware",
     "apps.pages.monitoring.views.HealthMiddleware",  # answers without session or database
     "apps.web.lookup.LookupMiddleware",  # token look-ups: no session, no database (priorities/lookup endpoints)
-    "apps.web.agent_orders.AgentsMiddleware",  # orders of agents: no session, without a database the last ones
+    "apps.web.early_answers.answer_early",  # orders of agents: no session, without a database the last ones
     "apps.pages.tree.live.views.LiveMiddleware",  # pages that ask for news: one query
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -224,11 +224,6 @@ CELERY_BEAT_SCHEDULE = {
     "close-silent-jobs": {"task": "apps.usage.tasks.close_silent_jobs", "schedule": 3600.0},
     "let-records-go": {"task": "apps.usage.tasks.remove_old_records", "schedule": 3600.0},
     "prune-snapshots": {"task": "apps.priorities.tasks.prune_snapshots", "schedule": 3600.0},
-    "prune-passes": {"task": "apps.contrib.schedulers.tasks.prune_passes", "schedule": 3600.0},
-    "close-statements": {"task": "apps.contrib.notices.tasks.close_statements", "schedule": 3600.0},
-    "send-notices": {"task": "apps.contrib.notices.tasks.send_notices", "schedule": 30.0},
-    "evaluate-notices": {"task": "apps.contrib.notices.tasks.evaluate_notices", "schedule": 300.0},
-    "send-password-resets": {"task": "apps.contrib.notices.tasks.send_password_resets", "schedule": 10.0},
     "clear-sessions": {"task": "apps.accounts.tasks.clear_sessions", "schedule": 3600.0},
     "verify-audit": {"task": "apps.accounts.tasks.verify_audit", "schedule": 3600.0},
 }

@@ -38,11 +38,11 @@ _SLICES = (
     entry,  # last: its page matches any name
 )
 _PLUGINS = tuple(route_modules())
-_PAGES: list[URLPattern] = [
+PAGES: list[URLPattern] = [
     *removed.urlpatterns,
     *(route for module in (*_PLUGINS, *_SLICES) for route in module.urlpatterns),
 ]
-_REST: list[URLPattern] = [
+REST: list[URLPattern] = [
     *(route for module in (*_SLICES, *_PLUGINS) for route in module.rest),
     *rest.urlpatterns,  # last: unknown addresses
 ]
@@ -50,10 +50,10 @@ _REST: list[URLPattern] = [
 urlpatterns = [
     path("admin/login/", admin_sign_in),  # before the one of the administration itself
     path("admin/", admin.site.urls),
-    path("api/v1/", include((_REST, "api"))),
+    path("api/v1/", include((REST, "api"))),
     path("", include(monitoring)),
     path("sign-in/oidc/<slug:provider_id>/callback/", oidc_callback, name=CALLBACK),  # allauth knows it by that name
-    path("", include((_PAGES, "dashboard"))),
+    path("", include((PAGES, "dashboard"))),
 ]
 handler400 = "fairshare_web.errors.bad_request"
 handler403 = "fairshare_web.errors.forbidden"

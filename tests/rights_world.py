@@ -106,7 +106,7 @@ def cache_navigation_counts(patch: pytest.MonkeyPatch) -> None:
 
         return property(counted)
 
-    for name in ("leads", "n_waiting", "n_notices", "freshness"):
+    for name in ("leads", "n_waiting", "plugin_counts", "freshness"):
         patch.setattr(Shell, name, once(name))
 
 

@@ -23,7 +23,7 @@ from apps.accounts.models import AuditEvent
 from apps.contrib.allocations.removed import REMOVED_PAGES as REMOVED_PACKS
 from apps.pages import removed as removed_pages
 from apps.pages.mapping.members.presenters import seen_tag
-from apps.web.rest.body_limits import DEFAULT, LIMITS
+from apps.web.rest.body_limits import DEFAULT, limits_by_route
 from apps.web.rest.removed import REMOVED_ROUTES
 from tests.contrib.schedulers.reports import report
 from tests.rights_world import BESIDES, JSON, SHARES, Row, World, cache_navigation_counts
@@ -1532,7 +1532,7 @@ def test_a_right_is_asked_before_a_long_body_is_parsed(world: World) -> None:
     """Where the address decides it; where entries in the body do, the body is parsed within its limits."""
     found, n_asked = [], 0
     for row in WRITES:
-        limit = LIMITS.get(resolve(row.path.partition("?")[0].format(**world.objects)).view_name, DEFAULT)
+        limit = limits_by_route().get(resolve(row.path.partition("?")[0].format(**world.objects)).view_name, DEFAULT)
         if not row.route.startswith(API) or row.body is None or limit == DEFAULT:
             continue
         wanted = wanted_of(row)

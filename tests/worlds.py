@@ -27,7 +27,6 @@ from apps.contrib.notices.evaluation import evaluate
 from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
-from apps.web.agent_orders import last_orders
 from tests.contrib.notices.notices_site import make_notified
 from tests.contrib.notices.statements.hall import make_hall
 from tests.federation import worlds as federation_worlds
@@ -86,7 +85,8 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget_state() -> None:
     tokens.clear()
-    last_orders.clear()
+    if orders := sys.modules.get("apps.contrib.schedulers.agent_orders"):  # of a plug-in
+        orders.last_orders.clear()
     store.forget()
     account_ids._cached.xmin = None  # another database may have as many accounts, with other numbers
 

@@ -127,6 +127,34 @@ class PluginConfig(AppConfig):
         """Kinds of notices by name: `Kind` of the plug-in of notices, which reads them in its `kinds`."""
         return {}
 
+    def nav_items(self) -> Iterable[Any]:
+        """Links in the navigation: `NavItem` of `web.shell.nav_items`, which reads them."""
+        return ()
+
+    def frame_parts(self) -> Mapping[str, str]:
+        """Templates for signed-in users on every page, by their place: topbar or end. Read by `web.shell.nav_items`."""
+        return {}
+
+    def page_marks(self) -> Mapping[str, str]:
+        """SQL of a text that changes when an open page is out of date, by the part of the page that follows it: work or
+        todo. Read by `web.shell.live_state`, several times a minute for every open page.
+        """
+        return {}
+
+    def body_limits(self) -> Mapping[str, Any]:
+        """Largest bodies by route name, such as api:notices: `Limit` of `web.rest.body_limits`, which reads them."""
+        return {}
+
+    def early_answers(self) -> Iterable[Any]:
+        """Routes answered before sessions: `EarlyAnswer` of `web.early_answers`, which reads them."""
+        return ()
+
+    def schedule(self) -> Mapping[str, tuple[str, float]]:
+        """Periodic tasks: the dotted name of the task and its interval in seconds, by the name of the entry. Read by
+        the project's `beat`.
+        """
+        return {}
+
 
 KEYED_SLOTS = (
     "audit_sentences",
@@ -136,6 +164,8 @@ KEYED_SLOTS = (
     "entry_cards",
     "my_figures",
     "notice_kinds",
+    "body_limits",
+    "schedule",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from apps.web.agent_orders import is_orders
+from apps.web.early_answers import is_early
 from apps.web.lookup import is_lookup
 from fairshare_web.server.environ import Environ, UnreadBody
 
@@ -27,7 +27,7 @@ DISK = _pool("disk", 2)  # bodies and replies that are too large for memory: no 
 def lane_of(environ: Environ) -> ThreadPoolExecutor:
     """The threads that may run this request."""
     path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
-    if "HTTP_AUTHORIZATION" in environ and (is_lookup(path, method) or is_orders(path, method)):
+    if "HTTP_AUTHORIZATION" in environ and (is_lookup(path, method) or is_early(path, method)):
         return LOOKUP
     if path.startswith("/api/") and _body_bytes(environ) > LARGE_BYTES:
         return LARGE

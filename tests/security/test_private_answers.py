@@ -8,7 +8,7 @@ from django.core.checks import run_checks
 from django.test import Client
 from django.urls import get_resolver
 
-from apps.web.rest.body_limits import DEFAULT, KB, LIMITS, UNKNOWN, limit_of
+from apps.web.rest.body_limits import DEFAULT, KB, UNKNOWN, limit_of, limits_by_route
 from tests.rest_site import Caller
 from tests.security.routes import all_addresses
 from tests.small_site import Site
@@ -145,4 +145,4 @@ def test_every_limit_of_a_body_is_of_a_route(settings: LazySettings) -> None:
         for namespace, (_, inner) in get_resolver().namespace_dict.items()
         for name in (f"{namespace}:{each}" for each in inner.reverse_dict if isinstance(each, str))
     }
-    assert set(LIMITS) - names == set()
+    assert set(limits_by_route()) - names == set()

@@ -26,6 +26,33 @@ class NoticesConfig(PluginConfig):
         register(digests.RUN_KIND, digests.run_mails, is_outgoing=True)
         post_migrate.connect(make_site_rules, sender=self, dispatch_uid="notices.make_site_rules")
 
+    def nav_items(self) -> Iterable[Any]:
+        from apps.contrib.notices.selectors import UNREAD_IDS, count_unread
+        from apps.web.shell.nav_items import NavCounter, NavItem, NavSection
+
+        yield NavItem(
+            label=_("Notices"),
+            icon="bell",
+            routes=("notices", "notice*", "webhook*"),
+            section=NavSection.MAIN,
+            position=50,
+            is_for_users=True,
+            key="n",
+            counter=NavCounter(_("unread"), UNREAD_IDS, count_unread),
+        )
+
+    def page_marks(self) -> Mapping[str, str]:
+        columns = "count(*), max(news_at), max(changed_at)"
+        return {"todo": f"(SELECT ({columns})::text FROM notices_notice WHERE closed_at IS NULL)"}  # noqa: S608 - constants
+
+    def schedule(self) -> Mapping[str, tuple[str, float]]:
+        return {
+            "close-statements": ("apps.contrib.notices.tasks.close_statements", 3600.0),
+            "send-notices": ("apps.contrib.notices.tasks.send_notices", 30.0),
+            "evaluate-notices": ("apps.contrib.notices.tasks.evaluate_notices", 300.0),
+            "send-password-resets": ("apps.contrib.notices.tasks.send_password_resets", 10.0),
+        }
+
     def metrics(self) -> Iterable[Any]:
         from apps.contrib.notices.gauges import mail_families
 

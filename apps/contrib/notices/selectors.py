@@ -86,21 +86,21 @@ WHERE (mark.read_at IS NULL OR mark.read_at < recent.news_at)
 """  # noqa: S608 - constants only
 
 
-def count_unread(*, at: datetime, actor: Actor, unread_ids: Sequence[int] | None = None) -> int:
+def count_unread(*, at: datetime, actor: Actor, ids: Sequence[int] | None = None) -> int:
     """Number of unread notices that the actor may see. Every page calls it: rights are loaded only if any is unread.
 
-    unread_ids: the result of UNREAD_IDS, if the caller has run it as part of another query.
+    ids: the result of UNREAD_IDS, if the caller has run it as part of another query.
     """
     if actor.user is None:
         return 0
-    if unread_ids is None:
+    if ids is None:
         with connection.cursor() as cursor:
             cursor.execute(UNREAD_IDS, {"user": actor.user.pk, "at": at})
-            unread_ids = [id for (id,) in cursor.fetchall()]
-    if not unread_ids:
+            ids = [id for (id,) in cursor.fetchall()]
+    if not ids:
         return 0
     reader = Reader(actor, at)
-    return sum(is_visible(reader, one) for one in _open().filter(pk__in=unread_ids))
+    return sum(is_visible(reader, one) for one in _open().filter(pk__in=ids))
 
 
 def get_notice(*, id: int, at: datetime, actor: Actor) -> NoticeLine:

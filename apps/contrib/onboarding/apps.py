@@ -15,6 +15,11 @@ class OnboardingConfig(PluginConfig):
     label = "onboarding"
     requires = ("apps.contrib.schedulers",)
 
+    def body_limits(self) -> Mapping[str, Any]:
+        from apps.web.rest.body_limits import UPLOAD
+
+        return {"dashboard:setup-tree": UPLOAD, "dashboard:setup-log": UPLOAD}
+
     def audit_sentences(self) -> Mapping[str, Words]:
         from apps.contrib.onboarding.audit_text import SENTENCES
 

@@ -17,6 +17,40 @@ class SchedulersConfig(PluginConfig):
     requires = ("apps.contrib.jobs",)
     extends = ("apps.contrib.notices",)
 
+    def nav_items(self) -> Iterable[Any]:
+        from apps.policies.access.managers import manages_any
+        from apps.web.shell.nav_items import NavItem, NavSection
+
+        yield NavItem(
+            label=_("Schedulers"),
+            icon="server-2",
+            routes=("schedulers", "scheduler*"),
+            section=NavSection.OPERATE,
+            position=10,
+            is_shown=manages_any,
+        )
+
+    def body_limits(self) -> Mapping[str, Any]:
+        from apps.contrib.schedulers.share_orders import MOST_LINES
+        from apps.web.rest.body_limits import MB, Limit
+
+        lines = Limit(4 * MB, 8 * MOST_LINES)
+        return {
+            # Packed: 200,000 waiting jobs or 500,000 values of Slurm, as they fit.
+            "api:scheduler-passes": Limit(4 * MB, 4_000_000),
+            "api:scheduler-share-orders": lines,
+            "api:scheduler-shares-take-over": lines,
+        }
+
+    def early_answers(self) -> Iterable[Any]:
+        from apps.contrib.schedulers.agent_orders import AgentsMiddleware, is_orders
+        from apps.web.early_answers import EarlyAnswer
+
+        yield EarlyAnswer(AgentsMiddleware, is_orders)
+
+    def schedule(self) -> Mapping[str, tuple[str, float]]:
+        return {"prune-passes": ("apps.contrib.schedulers.tasks.prune_passes", 3600.0)}
+
     def metrics(self) -> Iterable[Any]:
         from apps.contrib.schedulers.gauges import scheduler_families
 

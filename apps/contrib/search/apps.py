@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from apps.core.plugins import PluginConfig
 
 
@@ -9,3 +11,6 @@ class SearchConfig(PluginConfig):
     name = "apps.contrib.search"
     label = "search"
     requires = ("apps.contrib.schedulers",)
+
+    def frame_parts(self) -> Mapping[str, str]:
+        return {"topbar": "contrib/search/_topbar.html", "end": "contrib/search/_palette.html"}

@@ -27,7 +27,7 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from apps.core.errors import NotFound
-from apps.pages.help.guides import HOME, MOVED, PLACE, address_of, rest_of
+from apps.web.guides import HOME, MOVED, PLACE, address_of, rest_of
 
 DOCS = Path(settings.BASE_DIR, "docs")
 _NAVIGATION = Path(settings.BASE_DIR, "mkdocs.yml")

@@ -1,4 +1,4 @@
-"""How large a body each route accepts: one table beside the routes, and a limit for all others.
+"""How large a body each route accepts: one table for the core, those of plug-ins, and a limit for all others.
 
 A longer body is refused before it is read (by its Content-Length) or as soon as it has sent too much (chunked). One
 with more values is refused before it is parsed. `docs/security.md` and `docs/limits.md` state these sizes, and a test
@@ -7,16 +7,15 @@ compares them.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
-from apps.contrib.schedulers.share_orders import MOST_LINES
+from apps.core.plugins import keyed
 from apps.mapping.changes import MOST_ASSIGNED, MOST_RULES
 from apps.policies.operations.apply import MOST_OPERATIONS
-from apps.priorities.job_cases import MOST_JOBS
 from apps.usage.services import MOST_BODY_BYTES, MOST_BODY_VALUES
 
 KB = 1024
@@ -52,10 +51,9 @@ _SIGN_IN = Limit(16 * KB)
 _CHANGE_SET = Limit(32 * MB, 40 * MOST_OPERATIONS)
 _DOCUMENT = Limit(32 * MB)  # read by its format
 _RULES = Limit(4 * MB, 12 * MOST_RULES)
-_LINES = Limit(4 * MB, 8 * MOST_LINES)
+UPLOAD = Limit(_UPLOAD)
 
-#: by route name
-LIMITS: dict[str, Limit] = {
+_LIMITS: dict[str, Limit] = {
     # Reachable without signing in.
     "dashboard:sign-in": _SIGN_IN,
     "dashboard:second-step": _SIGN_IN,
@@ -65,9 +63,6 @@ LIMITS: dict[str, Limit] = {
     "admin:login": _SIGN_IN,
     # Read as a whole, parsed strictly.
     "api:priorities-lookup": Limit(8 * MB, 8 * MOST_ACCOUNTS),
-    "api:jobs-explain": Limit(8 * MB, 40 * MOST_JOBS),
-    "dashboard:jobs": Limit(8 * MB),
-    "dashboard:jobs-result": Limit(8 * MB),
     "api:changesets": _CHANGE_SET,
     "api:changeset": _CHANGE_SET,
     "api:changeset-rebase": Limit(4 * MB, 4 * MOST_OPERATIONS),
@@ -76,20 +71,19 @@ LIMITS: dict[str, Limit] = {
     "api:mapping-rules": _RULES,
     "api:mapping-trial": _RULES,
     "api:mapping-assignments": Limit(4 * MB, 12 * MOST_ASSIGNED),
-    "api:scheduler-passes": Limit(
-        4 * MB, 4_000_000
-    ),  # packed: 200,000 waiting jobs or 500,000 values of Slurm, as they fit
-    "api:scheduler-share-orders": _LINES,
-    "api:scheduler-shares-take-over": _LINES,
     "api:usage-records": Limit(MOST_BODY_BYTES, MOST_BODY_VALUES),
     "dashboard:draft-operation": Limit(32 * MB),
     "dashboard:draft-paste": Limit(32 * MB),
     # Files, stored on disk.
     "dashboard:policy-files": Limit(65 * MB),
-    "dashboard:setup-tree": Limit(_UPLOAD),
-    "dashboard:setup-log": Limit(_UPLOAD),
-    "dashboard:upload": Limit(_UPLOAD),
+    "dashboard:upload": UPLOAD,
 }
+
+
+@cache
+def limits_by_route() -> dict[str, Limit]:
+    """Those of the core and of the installed plug-ins."""
+    return keyed("body_limits") | _LIMITS
 
 
 @lru_cache(maxsize=1_024)
@@ -106,5 +100,5 @@ def limit_of(path: str) -> Limit:
     name = _route_of(path) if len(path) <= _MOST_KEPT else _route_of.__wrapped__(path)
     if name is None:
         return UNKNOWN
-    limit = LIMITS.get(name, UNKNOWN if name == "api:unmatched" else DEFAULT)
+    limit = limits_by_route().get(name, UNKNOWN if name == "api:unmatched" else DEFAULT)
     return Limit(int(settings.FAIRSHARE_UPLOAD_BYTES) + _FORM_ROOM) if limit.n_bytes == _UPLOAD else limit

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -15,33 +16,47 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.actor import Actor
-from apps.contrib.notices.selectors import UNREAD_IDS
 from apps.core import clock
+from apps.core.plugins import plugins
 from apps.federation.grid.peers import HAS_FETCHES
 from apps.policies.access.scope import require_policy
 from apps.policies.requests.inbox import UNDECIDED_POLICY_IDS
 from apps.policies.selectors import get_policy
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
+from apps.web.shell.nav_items import counters
 from apps.web.shell.requests import actor_of
 
 SERIES = ("built_at", "through_on", "redo_from_on", "hours_through_at")  # of analytics_series
 _READ_SERIES = f"SELECT {', '.join(SERIES)} FROM analytics_series WHERE policy_id = %s"  # noqa: S608 - constants only
 # Each reads one end of an index, or an index of open rows only: pages poll every four seconds.
 _AT_WORK = "(SELECT (count(*), sum(progress_done))::text FROM runs_run WHERE state = '{}' AND kind LIKE 'usage%%')"
-_OPEN_NOTICES = "(SELECT (count(*), max(news_at), max(changed_at))::text FROM notices_notice WHERE closed_at IS NULL)"
 _OPEN_CHANGES = """(SELECT (count(*), max(change_set.id), sum(change_set.version))::text
     FROM policies_policy AS policy JOIN policies_changeset AS change_set ON change_set.policy_id = policy.id
     WHERE change_set.state IN ('proposed', 'approved'))"""
 _NEWEST_IMPORT = "(SELECT max(id)::text FROM usage_import)"
-MARKS = {
-    "work": f"concat({_NEWEST_IMPORT}, {_AT_WORK.format('queued')}, {_AT_WORK.format('running')})",
-    "todo": f"concat({_OPEN_NOTICES}, {_OPEN_CHANGES})",
+_OF_THE_CORE = {
+    "work": [_NEWEST_IMPORT, _AT_WORK.format("queued"), _AT_WORK.format("running")],
+    "todo": [_OPEN_CHANGES],
 }
-_READ = f"SELECT {', '.join(MARKS.values())}"
-_FRAME = f"""
-SELECT ARRAY({UNREAD_IDS}), ARRAY({UNDECIDED_POLICY_IDS}), {HAS_FETCHES},
-    {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])}
+
+
+@cache
+def marks_sql() -> Mapping[str, str]:
+    """SQL of a text for each part of a page that numbers and their age don't decide: work and todo."""
+    added = [plugin.page_marks() for plugin in plugins()]
+    return {
+        name: f"concat({', '.join([*(marks[name] for marks in added if name in marks), *own])})"
+        for name, own in _OF_THE_CORE.items()
+    }
+
+
+@cache
+def _frame_sql() -> str:
+    counted = [f"ARRAY({counter.ids_sql})" for counter in counters().values()]
+    return f"""
+SELECT {", ".join([*counted, f"ARRAY({UNDECIDED_POLICY_IDS})", HAS_FETCHES])},
+    {", ".join([*(f"series.{name}" for name in SERIES), *marks_sql().values()])}
 FROM (VALUES (%(policy)s::bigint)) AS shown (policy_id)
 LEFT JOIN analytics_series AS series ON series.policy_id = shown.policy_id
 """  # noqa: S608 - constants only
@@ -62,8 +77,7 @@ def get_page_state(
 ) -> PageState:
     """The state from memory and two small queries, none if the caller has run both.
 
-    series: values of the columns of SERIES, all None if there is no row; marks: results of the queries of MARKS, in
-    their order.
+    series: values of the columns of SERIES, all None if there is no row; marks: results of `marks_sql`, in its order.
     """
     served = store.state()
     policy_id, head = _policy(policy_slug, actor, served.policies.get(policy_slug))
@@ -73,7 +87,7 @@ def get_page_state(
     parts = {
         "numbers": _tag(numbers),  # changes only with the served snapshot, the revision or the daily series
         "fresh": _tag((fresh.revision, fresh.keys, [one.state for one in fresh.inputs])),
-        **{name: _tag(mark) for name, mark in zip(MARKS, marks or _read_marks(), strict=True)},
+        **{name: _tag(mark) for name, mark in zip(marks_sql(), marks or _read_marks(), strict=True)},
     }
     return PageState(_tag(parts), parts, head, snapshot.computed_at if snapshot else None)
 
@@ -95,7 +109,7 @@ def _read_series(policy_id: int) -> tuple[Any, ...]:
 
 def _read_marks() -> tuple[str, ...]:
     with connection.cursor() as cursor:
-        cursor.execute(_READ.replace("%%", "%"))
+        cursor.execute(f"SELECT {', '.join(marks_sql().values())}".replace("%%", "%"))
         row: tuple[str, ...] = cursor.fetchone()
     return row
 
@@ -108,10 +122,11 @@ def _tag(of: Any) -> str:
 class FrameRow:
     """Result of the one query that every page runs for its frame. Checks no permission.
 
-    series and marks: see `get_page_state`; the others: see UNREAD_IDS, UNDECIDED_POLICY_IDS and HAS_FETCHES.
+    counted_ids: of the items of plug-ins that count something, by the route of the item. series and marks: see
+    `get_page_state`; the others: see UNDECIDED_POLICY_IDS and HAS_FETCHES.
     """
 
-    unread_ids: Sequence[int]
+    counted_ids: Mapping[str, Sequence[int]]
     undecided_policy_ids: Sequence[int]
     has_fetches: bool
     series: tuple[Any, ...]
@@ -121,10 +136,12 @@ class FrameRow:
 def read_frame(*, user_id: int, policy_id: int | None, at: datetime) -> FrameRow:
     """policy_id: the policy that the page shows; None if there is none."""
     with connection.cursor() as cursor:
-        cursor.execute(_FRAME, {"user": user_id, "policy": policy_id, "at": at})
-        unread, undecided, has_fetches, *rest = cursor.fetchone()
-    n = len(SERIES)
-    return FrameRow(unread, undecided, has_fetches, tuple(rest[:n]), tuple(rest[n:]))
+        cursor.execute(_frame_sql(), {"user": user_id, "policy": policy_id, "at": at})
+        row = cursor.fetchone()
+    n = len(counters())
+    undecided, has_fetches, *rest = row[n:]
+    series, marks = tuple(rest[: len(SERIES)]), tuple(rest[len(SERIES) :])
+    return FrameRow(dict(zip(counters(), row, strict=False)), undecided, has_fetches, series, marks)
 
 
 @dataclass(frozen=True, slots=True)

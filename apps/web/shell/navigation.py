@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -17,20 +18,19 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
 from apps.accounts.request_cache import cache_for_request
-from apps.contrib.notices.selectors import count_unread
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.federation.grid.peers import count_alarming, may_federate
-from apps.pages.help.guides import guide_address
 from apps.policies import selectors as policies
-from apps.policies.access.managers import manages_any
 from apps.policies.access.scope import holds_a_role
 from apps.policies.models import Policy
 from apps.policies.requests.group_division import manages_any_group
 from apps.policies.requests.inbox import count_waiting
 from apps.priorities import selectors as priorities
+from apps.web.guides import guide_address
 from apps.web.shell import presentation
 from apps.web.shell.live_state import FrameRow, LivePage, live_page, read_frame
+from apps.web.shell.nav_items import NavCounter, NavItem, NavSection, counters, frame_parts, plugin_items
 from apps.web.shell.requests import actor_of
 
 _Part = TypeVar("_Part")
@@ -38,10 +38,10 @@ THEME_COOKIE = "theme"
 THEMES = ("light", "dark")
 KEYS_COOKIE = "keys"  # value "off": no single-key shortcuts (WCAG 2.1.4)
 _KEYS = {  # pressed after "g", by route
-    **{"overview": "o", "my-priority": "m", "inbox": "i", "notices": "n", "sources": "s", "audit": "h"},
-    **{"policy": "t", "changes": "c", "convergence": "v", "allocations": "a", "history": "r"},
+    **{"overview": "o", "my-priority": "m", "inbox": "i", "sources": "s", "audit": "h"},
+    **{"policy": "t", "changes": "c", "convergence": "v", "history": "r"},
 }
-_OF_NOTICES = ("notices", "notice*", "webhook*")
+_Placed = Iterable[tuple[int, "Item"]]  # with positions in a section
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,12 @@ class Shell:
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
 
-    @property
+    @cached_property
     def theme(self) -> str:
         chosen = self._request.COOKIES.get(THEME_COOKIE, "")
         return chosen if chosen in THEMES else ""
 
-    @property
+    @cached_property
     def keys(self) -> str:
         """Whether single-key shortcuts are on in this browser."""
         return "off" if self._request.COOKIES.get(KEYS_COOKIE) == "off" else "on"
@@ -148,14 +148,15 @@ class Shell:
     def policies(self) -> list[PolicyLink]:
         if not self.user:
             return []
-        visible: list[Policy] = _unless_failing(lambda: list(policies.list_policies(actor=actor_of(self._request))), [])
+        visible: list[Policy] = _unless_failing(lambda: list(policies.list_policies(actor=self._who["actor"])), [])
+        is_admin = self._who["actor"].is_admin
         return [
             PolicyLink(
                 policy.slug,
                 policy.name,
                 _("Revision %(n)s") % {"n": policy.head_number},
                 reverse("dashboard:policy", kwargs={"policy": policy.slug}),
-                is_whole=actor_of(self._request).is_admin or policy.visibility == Policy.Visibility.TREE,
+                is_whole=is_admin or policy.visibility == Policy.Visibility.TREE,
             )
             for policy in visible
         ]
@@ -172,14 +173,14 @@ class Shell:
     @cached_property
     def _frame(self) -> FrameRow:
         """Raises DatabaseError."""
-        slug, actor = self.policy.slug if self.policy else None, actor_of(self._request)
+        slug, actor, at = self.policy.slug if self.policy else None, self._who["actor"], self._who["at"]
         visible = policies.list_policies(actor=actor)
         policy_id = next((policy.pk for policy in visible if policy.slug == slug), None)
-        return read_frame(user_id=actor.user.pk if actor.user else 0, policy_id=policy_id, at=clock.now())
+        return read_frame(user_id=actor.user.pk if actor.user else 0, policy_id=policy_id, at=at)
 
-    @property
+    @cached_property
     def _who(self) -> dict[str, Any]:
-        """Arguments of every question about the user's rights."""
+        """Arguments of every question about the user's rights: one actor and one instant for the whole frame."""
         return {"at": clock.now(), "actor": actor_of(self._request)}
 
     @cached_property
@@ -192,32 +193,53 @@ class Shell:
     def _sections(self) -> list[Section]:
         if self.is_plain_user:
             return [Section("", self._user_items())]
+        inbox = self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer")
+        counted = ngettext("pending decision", "pending decisions", self.n_waiting)
         first = [
-            self._item(_("Overview"), "layout-dashboard", "overview"),
-            self._item(_("My priority"), "user-star", "my-priority"),
-            *([self._item(_("My group"), "users-group", "my-group", "group", "group-ask")] if self.leads else []),
-            replace(
-                self._item(_("Inbox"), "git-pull-request", "inbox", "request-answer"),
-                count=self.n_waiting,
-                counted=ngettext("pending decision", "pending decisions", self.n_waiting),
-            ),
-            replace(
-                self._item(_("Notices"), "bell", *_OF_NOTICES),
-                count=self.n_notices,
-                counted=_("unread"),
-            ),
-            self._item(_("Job priorities"), "columns-3", "jobs"),
-            self._item(_("Try job priorities"), "flask", "jobs-calculator"),
+            (10, self._item(_("Overview"), "layout-dashboard", "overview")),
+            (20, self._item(_("My priority"), "user-star", "my-priority")),
+            (40, replace(inbox, count=self.n_waiting, counted=counted)),
         ]
-        data = self._item(_("Usage sources"), "database-import", "sources", "source*", "upload", "import*", "overlap*")
-        quality = self._item(_("Data quality"), "circle-check", "data-quality")
-        audit = self._item(_("Audit"), "history", "audit")
+        if self.leads:
+            first.append((30, self._item(_("My group"), "users-group", "my-group", "group", "group-ask")))
+        data = [
+            (
+                10,
+                self._item(
+                    _("Usage sources"), "database-import", "sources", "source*", "upload", "import*", "overlap*"
+                ),
+            ),
+            (20, self._item(_("Data quality"), "circle-check", "data-quality")),
+            *((30, item) for item in self._accounts()),
+            *((40, item) for item in self._federation()),
+        ]
+        operate = [(20, self._item(_("Audit"), "history", "audit"))]
         return [
-            Section("", first),
+            Section("", self._with_plugins(first, NavSection.MAIN)),
             *([Section(_("Policy"), self._of_policy(self.policy))] if self.policy else []),
-            Section(_("Data"), [data, quality, *self._accounts(), *self._federation()]),
-            Section(_("Operate"), [*self._schedulers(), audit]),
+            Section(_("Data"), self._with_plugins(data, NavSection.DATA)),
+            Section(_("Operate"), self._with_plugins(operate, NavSection.OPERATE)),
         ]
+
+    def _with_plugins(self, items: _Placed, section: NavSection) -> list[Item]:
+        """Items of the core and those of plug-ins that the user sees, by position."""
+        added = [
+            (item.position, self._plugin_item(item))
+            for item in plugin_items()
+            if item.section == section and self._shows(item)
+        ]
+        return [item for _position, item in sorted([*items, *added], key=itemgetter(0))]
+
+    def _shows(self, item: NavItem) -> bool:
+        is_shown = item.is_shown
+        return is_shown is None or _unless_failing(lambda: is_shown(**self._who), False)
+
+    def _plugin_item(self, item: NavItem) -> Item:
+        policy = {"policy": self.policy.slug} if item.is_of_policy and self.policy else {}
+        link = self._item(str(item.label), item.icon, *item.routes, key=item.key, **policy)
+        if item.counter is None:
+            return link
+        return replace(link, count=self.plugin_counts.get(item.route, 0), counted=str(item.counter.counted))
 
     def _of_policy(self, policy: PolicyLink) -> list[Item]:
         of_tree = ("icicle", "entry", "shares", "member*", "adjustments")
@@ -227,7 +249,6 @@ class Shell:
             (_("Changes"), "git-pull-request", "changes", "change*"),
             (_("History"), "git-commit", "history", *of_history),
             (_("Convergence"), "chart-line", "convergence", "entry-convergence"),
-            (_("Allocations"), "calendar", "allocations", "allocation*", "capacities", "capacity", "entry-core-hours"),
             (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
             (_("Operators"), "chart-line", "operators"),
             (_("Usage window"), "history", "decay"),
@@ -235,30 +256,25 @@ class Shell:
         ]
         if policy.is_whole:
             pages.append((_("Import and export"), "download", "policy-files", "policy-file"))
-        return [self._item(*page, policy=policy.slug) for page in pages]
-
-    def _schedulers(self) -> list[Item]:
-        """Link for managers of a whole policy."""
-        if not _unless_failing(lambda: manages_any(**self._who), False):
-            return []
-        return [self._item(_("Schedulers"), "server-2", "schedulers", "scheduler*")]
+        items = [(10 * n, self._item(*page, policy=policy.slug)) for n, page in enumerate(pages, 1)]
+        return self._with_plugins(items, NavSection.POLICY)
 
     def _user_items(self) -> list[Item]:
         """Navigation of users without a role."""
         first = [self._item(_("My priority"), "user-star", "my-priority")]
-        notices = replace(self._item(_("Notices"), "bell", *_OF_NOTICES), count=self.n_notices, counted=_("unread"))
+        added = [self._plugin_item(item) for item in plugin_items() if item.is_for_users and self._shows(item)]
         if self.policy is None:
-            return [*first, notices]
+            return [*first, *added]
         policy = self.policy.slug
         jobs = self._item(_("My jobs"), "server-2", "charges", "charge", policy=policy)
         group = self._item(_("My group"), "users-group", "my-group")
         group = replace(group, url=f"{group.url}?policy={policy}")
         tree = self._item(_("Policy tree"), "list-tree", "policy", "icicle", "entry", policy=policy)
-        return [*first, jobs, group, tree, notices]
+        return [*first, jobs, group, tree, *added]
 
     def _accounts(self) -> list[Item]:
         """Link for users who may see user names somewhere; the page checks permission."""
-        if not self.policy or not (self.leads or actor_of(self._request).is_admin):
+        if not self.policy or not (self.leads or self._who["actor"].is_admin):
             return []
         return [self._item(_("Accounts"), "user-question", "mappings", "mapping-*", policy=self.policy.slug)]
 
@@ -287,9 +303,16 @@ class Shell:
         return _unless_failing(lambda: count_waiting(**self._who, policy_ids=self._frame.undecided_policy_ids), 0)
 
     @cached_property
-    def n_notices(self) -> int:
-        """Number of unread notices."""
-        return _unless_failing(lambda: count_unread(**self._who, unread_ids=self._frame.unread_ids), 0)
+    def plugin_counts(self) -> Mapping[str, int]:
+        """Open matters by the route of an item of a plug-in."""
+        return {route: _unless_failing(partial(self._count, route, one), 0) for route, one in counters().items()}
+
+    def _count(self, route: str, counter: NavCounter) -> int:
+        return counter.count(ids=self._frame.counted_ids[route], **self._who)
+
+    @property
+    def parts(self) -> Mapping[str, Sequence[str]]:
+        return frame_parts()
 
     @cached_property
     def account(self) -> list[Item]:
@@ -304,8 +327,7 @@ class Shell:
     @property
     def help(self) -> str:
         """URL of the page's guide; of the first guide if it has none."""
-        match = self._request.resolver_match
-        return guide_address(match.url_name if match and match.namespace == "dashboard" else None)
+        return guide_address(self._route)
 
     @cached_property
     def freshness(self) -> FreshnessChip | None:
@@ -328,16 +350,23 @@ class Shell:
         items = [item for section in self.sections for item in section.items if item.counted]
         return [{"url": item.url, "count": item.count, "alert": item.alert, "counted": item.counted} for item in items]
 
-    def _item(self, label: str, icon: str, *names: str, **kwargs: str) -> Item:
+    def _item(self, label: str, icon: str, *names: str, key: str = "", **kwargs: str) -> Item:
         """names: route of the page, then patterns of the routes of its sub-pages. kwargs: of its URL."""
         url = reverse(f"dashboard:{names[0]}", kwargs=kwargs)
-        keys = f"g {_KEYS[names[0]]}" if names[0] in _KEYS else ""
-        return Item(label, url, icon, current=self._is_at(*names), keys=keys)
+        key = key or _KEYS.get(names[0], "")
+        return Item(label, url, icon, current=_is_one_of(self._route, names), keys=f"g {key}" if key else "")
 
-    def _is_at(self, *names: str) -> bool:
+    @cached_property
+    def _route(self) -> str:
+        """Name of the page's route; empty for an address without a page."""
         match = self._request.resolver_match
-        here = match.url_name if match and match.namespace == "dashboard" else None
-        return here is not None and any(fnmatchcase(here, name) for name in names)
+        return str(match.url_name) if match and match.namespace == "dashboard" and match.url_name else ""
+
+
+@lru_cache(maxsize=1_024)
+def _is_one_of(route: str, names: tuple[str, ...]) -> bool:
+    """Whether a route has one of these names or matches one of these patterns."""
+    return any(fnmatchcase(route, name) for name in names)
 
 
 def _unless_failing(load: Callable[[], _Part], empty: _Part) -> _Part:

@@ -12,8 +12,8 @@ from django.db import OperationalError
 
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import Token
+from apps.contrib.schedulers.agent_orders import last_orders
 from apps.contrib.schedulers.services import pause_scheduler
-from apps.web.agent_orders import last_orders
 from fairshare_web.server import lanes
 from tests.contrib.schedulers.reports import report
 from tests.instants import AT

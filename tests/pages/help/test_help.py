@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from apps.core.errors import NotFound
 from apps.pages.help.documents import DOCS, Document, contents, read_document
-from apps.pages.help.guides import GUIDES, MOVED, Guide, address_of, guide_address, guide_of, rest_of
-from apps.pages.urls import urlpatterns
+from apps.web.guides import GUIDES, MOVED, Guide, address_of, guide_address, guide_of, rest_of
 from docsite.scopes import routes
+from fairshare_web.urls import PAGES
 from tests.pages.grid import Grid
 from tests.pages.page import Page, read
 from tests.sign_in import sign_in
@@ -46,7 +46,7 @@ NAMES = sorted(path.stem for path in DOCS.glob("*.md"))
 
 
 def page_routes() -> Iterator[str]:
-    for pattern in urlpatterns:
+    for pattern in PAGES:
         parts = str(pattern.pattern).split("/")
         if pattern.name and not any(part.startswith("_") for part in parts):
             yield pattern.name
@@ -54,7 +54,7 @@ def page_routes() -> Iterator[str]:
 
 def test_every_page_has_a_guide() -> None:
     missing = {name for name in page_routes() if guide_of(name) is None} - NO_PAGES
-    assert missing == set(), "name it in apps/pages/help/guides.py"
+    assert missing == set(), "name it in apps/web/guides.py"
     known = {name for guide in GUIDES for name in guide.routes.split()}
     assert known - set(page_routes()) == set(), "routes that are gone"
 

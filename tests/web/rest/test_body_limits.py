@@ -17,7 +17,7 @@ from django.conf import LazySettings
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework import serializers
 
-from apps import pages as v1
+import apps
 from apps.accounts import services as accounts
 from apps.contrib.jobs import api as jobs
 from apps.contrib.jobs.pages import pasted_jobs
@@ -33,7 +33,7 @@ from apps.priorities.job_cases import MOST_JOBS
 from apps.usage.parsers import lines, records_json
 from apps.usage.parsers.json_items import MOST_ITEM_BYTES
 from apps.web.rest import answers, parsing
-from apps.web.rest.body_limits import DEFAULT, KB, LIMITS, MB, MOST_ACCOUNTS, limit_of
+from apps.web.rest.body_limits import DEFAULT, KB, MB, MOST_ACCOUNTS, limit_of, limits_by_route
 from apps.web.rest.bounded_fields import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
 from apps.web.rest.errors import Refusal
 from tests.material import REPOSITORY
@@ -161,10 +161,9 @@ def test_a_document_and_a_pasted_case_of_too_many_values_are_refused_before_they
 
 def request_serializers() -> Iterator[type[serializers.Serializer[Any]]]:
     """Each class that a view names as its `request` or reads a body with."""
-    for path in sorted(Path(v1.__path__[0]).rglob("*.py")):
-        module = importlib.import_module(
-            "apps.pages." + ".".join(path.relative_to(v1.__path__[0]).with_suffix("").parts)
-        )
+    folder = Path(apps.__path__[0])
+    for path in sorted([*folder.glob("pages/**/*.py"), *folder.glob("contrib/**/*.py")]):
+        module = importlib.import_module(".".join(("apps", *path.relative_to(folder).with_suffix("").parts)))
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue
@@ -264,13 +263,13 @@ def test_documented_limits_of_bodies_are_enforced() -> None:
     found = rows("security.md", "Values are all")
     assert (found.pop("all others")) == [DEFAULT.size, f"{DEFAULT.n_values:,}"]
     assert found.keys() == DOCUMENTED.keys()
-    assert sorted(name for names in DOCUMENTED.values() for name in names) == sorted(LIMITS)
+    assert sorted(name for names in DOCUMENTED.values() for name in names) == sorted(limits_by_route())
     pasted = {"jobs pasted into a page": pasted_jobs.MOST_VALUES}
     for label, (size, n_values) in found.items():
         for name in DOCUMENTED[label]:
-            assert size in (LIMITS[name].size, "`FAIRSHARE_UPLOAD_BYTES`"), label
+            assert size in (limits_by_route()[name].size, "`FAIRSHARE_UPLOAD_BYTES`"), label
             if n_values.replace(",", "").isdigit():
-                assert n_values == f"{pasted.get(label, LIMITS[name].n_values):,}", label
+                assert n_values == f"{pasted.get(label, limits_by_route()[name].n_values):,}", label
 
 
 def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None:
@@ -289,7 +288,7 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "operations in all open change sets of one person": [f"{quotas.MOST_OPERATIONS:,}"],
         "records in one push": [f"{records_json.MOST_RECORDS:,}"],
         "body of a REST request": [
-            f"{LIMITS['api:document'].size} for documents, change sets and records; "
+            f"{limits_by_route()['api:document'].size} for documents, change sets and records; "
             "[others](security.md#how-bodies-are-read)"
         ],
         "upload of usage": [f"`FAIRSHARE_UPLOAD_BYTES` ({settings.FAIRSHARE_UPLOAD_BYTES // 1024**3} GiB)"],
@@ -301,7 +300,7 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
     }
     fetched = Mount._meta.get_field("most_bytes").default
     for page, sentence in [
-        ("rest.md", f"({LIMITS['api:document-against'].size} at most)"),
+        ("rest.md", f"({limits_by_route()['api:document-against'].size} at most)"),
         ("schedulers.md", f"at most {MOST_UNPACKED // MB} MB unpacked"),
         ("federation.md", f"| `most_bytes` | {fetched // MB} MB |"),
         ("usage.md", f"A line has at most {lines.MOST_LINE_BYTES // KB} KB."),

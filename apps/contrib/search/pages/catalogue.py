@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,11 +16,11 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.federation.grid.peers import may_federate
 from apps.pages.help.documents import contents
-from apps.pages.help.guides import address_of
 from apps.policies.access.holders import may_grant
 from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
+from apps.web.guides import address_of
 from apps.web.shell.navigation import Item, Shell
 from apps.web.shell.requests import actor_of
 
@@ -47,8 +47,8 @@ class _Menu(Shell):
         return 0
 
     @cached_property
-    def n_notices(self) -> int:
-        return 0
+    def plugin_counts(self) -> Mapping[str, int]:
+        return {}
 
     def _federation(self) -> list[Item]:
         if not may_federate(at=clock.now(), actor=actor_of(self._request)):

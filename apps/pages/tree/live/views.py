@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from apps.core.postgresql import fetch_prepared
 from apps.policies.selectors import get_policy, get_revision
 from apps.priorities.serving import store
 from apps.web.shell import presentation
-from apps.web.shell.live_state import MARKS, SERIES, PageState, age_of, get_page_state
+from apps.web.shell.live_state import SERIES, PageState, age_of, get_page_state, marks_sql
 from apps.web.shell.navigation import Shell
 from apps.web.shell.requests import actor_of
 
@@ -44,8 +44,12 @@ def unchanged(request: HttpRequest, state: PageState) -> HttpResponse | None:
 _ROUTE = re.compile(r"/policy/([-a-zA-Z0-9_]+)/live")
 _MOST_KNOWN = 1024  # sessions
 _USER = [field.attname for field in User._meta.concrete_fields]
-_LIVE_QUERY = f"""
-SELECT session.session_data, {", ".join([*(f"series.{name}" for name in SERIES), *MARKS.values()])},
+
+
+@cache
+def _live_sql() -> str:
+    return f"""
+SELECT session.session_data, {", ".join([*(f"series.{name}" for name in SERIES), *marks_sql().values()])},
     {", ".join(f'who."{field.column}"' for field in User._meta.concrete_fields)}
 FROM accounts_session AS session
 JOIN accounts_user AS who ON who.id = $1
@@ -115,11 +119,11 @@ class LiveMiddleware:
 
 def _read_live_row(key: str, user_id: int, policy_id: int) -> _LiveRow | None:
     """None if the session has ended."""
-    row = fetch_prepared("live_page", _LIVE_QUERY, [user_id, policy_id, key])
+    row = fetch_prepared("live_page", _live_sql(), [user_id, policy_id, key])
     if row is None:
         return None
     n = 1 + len(SERIES)
-    m = n + len(MARKS)
+    m = n + len(marks_sql())
     return _LiveRow(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.web.rest.body_limits import LIMITS, Limit
+from apps.web.rest.body_limits import Limit, limits_by_route
 from tests.rest_site import Caller, refused
 from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
@@ -66,7 +66,7 @@ def test_an_invalid_dump_gives_no_output(admin: Caller, query: str, body: str, s
 
 
 def test_a_dump_over_the_limit_is_refused(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LIMITS, "api:document-against", Limit(100))
+    monkeypatch.setitem(limits_by_route(), "api:document-against", Limit(100))
     assert refused(admin.post(f"{PATH}?format=sacctmgr", DUMP, KIND))[:2] == (413, "too_large")
 
 

@@ -281,7 +281,7 @@ def address_of(place: str) -> str:
     return page + (match["anchor"] or "")
 
 
-def guide_address(route: str | None) -> str:
-    """URL of the guide for a page, by its route name; the first guide if it has none."""
-    guide = guide_of(route or "")
+def guide_address(route: str) -> str:
+    """URL of the guide for a page, by its route name; the first guide if it has none or no name."""
+    guide = guide_of(route)
     return address_of(guide.reads[0][1] if guide else f"{HOME}.md")
