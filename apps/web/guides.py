@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -261,10 +262,11 @@ def guide_of(route: str) -> Guide | None:
     return _by_route().get(route)
 
 
-def rest_of(page: str) -> list[str]:
+@cache
+def rest_of(page: str) -> Sequence[str]:
     """REST methods and paths of the pages that a docs page such as `user.md` describes, without duplicates."""
     described = [guide for guide in GUIDES if any(place.partition("#")[0] == page for _, place in guide.reads)]
-    return list(dict.fromkeys(route for guide in described for route in guide.rest))
+    return tuple(dict.fromkeys(route for guide in described for route in guide.rest))
 
 
 def address_of(place: str) -> str:

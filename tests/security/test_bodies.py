@@ -323,7 +323,7 @@ def test_a_refused_body_has_its_page_before_static_files_were_collected(
     settings.STATIC_ROOT = tmp_path
     manifest = {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": manifest}
-    marks._drawn_icon.cache_clear()
+    marks.icon.cache_clear()
     request = RequestFactory().post("/policy/grid/import/", headers=headers)
     for answer in (refused_body(request, 413, "too_large", "More than 32 MB."), bad_request(request, ValueError())):
         assert answer.status_code in (413, 400)

@@ -158,5 +158,6 @@ def show_help(request: HttpRequest, name: str = HOME) -> HttpResponse:
         "parts": contents(),
         "rest": rest_of(f"{name}.md"),
         "crumbs": crumbs[-1:] if name == HOME else crumbs,
+        "is_without_numbers": True,
     }
     return render(request, "pages/help/help.html", context)

@@ -22,7 +22,7 @@ from apps.federation.grid.peers import HAS_FETCHES
 from apps.policies.access.scope import require_policy
 from apps.policies.requests.inbox import UNDECIDED_POLICY_IDS
 from apps.policies.selectors import get_policy
-from apps.priorities.selectors import freshness
+from apps.priorities.selectors import Freshness, freshness
 from apps.priorities.serving import store
 from apps.web.shell.nav_items import counters
 from apps.web.shell.requests import actor_of
@@ -73,17 +73,23 @@ class PageState:
 
 
 def get_page_state(
-    *, policy_slug: str, actor: Actor, series: tuple[Any, ...] | None = None, marks: Sequence[str] | None = None
+    *,
+    policy_slug: str,
+    actor: Actor,
+    series: tuple[Any, ...] | None = None,
+    marks: Sequence[str] | None = None,
+    age: Freshness | None = None,
 ) -> PageState:
     """The state from memory and two small queries, none if the caller has run both.
 
     series: values of the columns of SERIES, all None if there is no row; marks: results of `marks_sql`, in its order.
+    age: of the numbers of this policy, if the caller has it.
     """
     served = store.state()
     policy_id, head = _policy(policy_slug, actor, served.policies.get(policy_slug))
     snapshot = served.snapshots.get(policy_slug)
     numbers = (policy_id, head, snapshot.snapshot_id if snapshot else None, series or _read_series(policy_id))
-    fresh = freshness(policy_slug=policy_slug, actor=actor)
+    fresh = age or freshness(policy_slug=policy_slug, actor=actor)
     parts = {
         "numbers": _tag(numbers),  # changes only with the served snapshot, the revision or the daily series
         "fresh": _tag((fresh.revision, fresh.keys, [one.state for one in fresh.inputs])),
@@ -155,9 +161,9 @@ class LivePage:
     age_s: float | None
 
 
-def live_page(request: HttpRequest, policy_slug: str, frame: FrameRow) -> LivePage:
+def live_page(request: HttpRequest, policy_slug: str, frame: FrameRow, age: Freshness) -> LivePage:
     actor = actor_of(request)
-    state = get_page_state(policy_slug=policy_slug, actor=actor, series=frame.series, marks=frame.marks)
+    state = get_page_state(policy_slug=policy_slug, actor=actor, series=frame.series, marks=frame.marks, age=age)
     is_older = _changed_since_start(request, policy_slug)
     tag, parts = ("", {}) if is_older else (state.tag, dict(state.parts))
     url = reverse("dashboard:live", kwargs={"policy": policy_slug})

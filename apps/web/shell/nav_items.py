@@ -53,10 +53,6 @@ class NavItem:
     is_shown: Callable[..., bool] | None = None
     counter: NavCounter | None = None
 
-    @property
-    def route(self) -> str:
-        return self.routes[0]
-
 
 @cache
 def plugin_items() -> Sequence[NavItem]:
@@ -68,7 +64,7 @@ def plugin_items() -> Sequence[NavItem]:
 @cache
 def counters() -> Mapping[str, NavCounter]:
     """Counters of the items of the installed plug-ins, by the route of the item."""
-    return {item.route: item.counter for item in plugin_items() if item.counter is not None}
+    return {item.routes[0]: item.counter for item in plugin_items() if item.counter is not None}
 
 
 @cache

@@ -30,7 +30,7 @@ from apps.priorities import selectors as priorities
 from apps.web.guides import guide_address
 from apps.web.shell import presentation
 from apps.web.shell.live_state import FrameRow, LivePage, live_page, read_frame
-from apps.web.shell.nav_items import NavCounter, NavItem, NavSection, counters, frame_parts, plugin_items
+from apps.web.shell.nav_items import NavItem, NavSection, counters, frame_parts, plugin_items
 from apps.web.shell.requests import actor_of
 
 _Part = TypeVar("_Part")
@@ -239,7 +239,7 @@ class Shell:
         link = self._item(str(item.label), item.icon, *item.routes, key=item.key, **policy)
         if item.counter is None:
             return link
-        return replace(link, count=self.plugin_counts.get(item.route, 0), counted=str(item.counter.counted))
+        return replace(link, count=self.plugin_counts.get(item.routes[0], 0), counted=str(item.counter.counted))
 
     def _of_policy(self, policy: PolicyLink) -> list[Item]:
         of_tree = ("icicle", "entry", "shares", "member*", "adjustments")
@@ -305,10 +305,12 @@ class Shell:
     @cached_property
     def plugin_counts(self) -> Mapping[str, int]:
         """Open matters by the route of an item of a plug-in."""
-        return {route: _unless_failing(partial(self._count, route, one), 0) for route, one in counters().items()}
-
-    def _count(self, route: str, counter: NavCounter) -> int:
-        return counter.count(ids=self._frame.counted_ids[route], **self._who)
+        ids: Mapping[str, Sequence[int]] = _unless_failing(lambda: self._frame.counted_ids, {})
+        return {
+            route: _unless_failing(partial(counter.count, ids=ids[route], **self._who), 0)
+            for route, counter in counters().items()
+            if route in ids
+        }
 
     @property
     def parts(self) -> Mapping[str, Sequence[str]]:
@@ -330,11 +332,15 @@ class Shell:
         return guide_address(self._route)
 
     @cached_property
+    def _age(self) -> priorities.Freshness:
+        slug = self.policy.slug if self.policy else None
+        return priorities.freshness(policy_slug=slug, actor=self._who["actor"])
+
+    @cached_property
     def freshness(self) -> FreshnessChip | None:
         if not self.user or not self.policy:
             return None
-        slug = self.policy.slug
-        return _unless_failing(lambda: chip(priorities.freshness(policy_slug=slug, actor=self._who["actor"])), None)
+        return _unless_failing(lambda: chip(self._age), None)
 
     @cached_property
     def live(self) -> LivePage | None:
@@ -342,7 +348,7 @@ class Shell:
         if not self.user or not self.policy:
             return None
         slug = self.policy.slug
-        return _unless_failing(lambda: live_page(self._request, slug, self._frame), None)
+        return _unless_failing(lambda: live_page(self._request, slug, self._frame, self._age), None)
 
     @property
     def counts(self) -> list[dict[str, Any]]:

@@ -35,17 +35,12 @@ KIND_ICONS = {
 
 
 @register.simple_tag
+@lru_cache(maxsize=512)  # a tree page has a thousand icons and two dozen different ones
 def icon(name: str, classes: str = "") -> SafeString:
     """{% icon "check" %} or {% icon "check" "s ok" %}: an icon of the sprite, hidden from screen readers."""
-    return _drawn_icon(name, f"i {classes}".strip())
-
-
-@lru_cache(maxsize=512)
-def _drawn_icon(name: str, classes: str) -> SafeString:
-    """Cached, because a tree page has a thousand icons and two dozen different ones."""
     return format_html(
         '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
-        classes,
+        f"i {classes}".strip(),
         asset("icons.svg"),
         name,
     )

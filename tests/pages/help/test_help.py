@@ -125,7 +125,7 @@ def test_a_page_links_to_its_guide_and_the_guide_to_rest(grid: Grid) -> None:
     assert page.one("#help").attributes["href"] == guide_address("my-priority") == "/help/user/#how-to-read-it"
     guide = read(client.get("/help/user/"))
     assert guide.item("guide").attributes["data-key"] == "user"
-    assert guide.texts("[data-testid=rest] code") == rest_of("user.md")
+    assert guide.texts("[data-testid=rest] code") == list(rest_of("user.md"))
     assert "GET me/explain" in rest_of("user.md")
     assert client.get("/help/nothing/").status_code == 404
     found = read(client.get("/search/_results", {"q": "worked tree"}, headers={"HX-Request": "true"}))
