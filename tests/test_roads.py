@@ -42,14 +42,14 @@ class Road:
 # Aims of the design: frame 22, 230, 5; my priority 45, 1,500, 10; set_shares 35, 500, depth 25; a record 25, 400, 15.
 # What a plug-in adds is in modules of its own, behind slots, and what slices share is in `web`: files, not calls.
 BUDGETS = {
-    "frame": Road(30, 428, 23, 7),
-    "my priority": Road(115, 6220, 30, 20),
-    "tree": Road(67, 1574, 24, 15),
-    "overview": Road(86, 1674, 26, 39),
-    "convergence": Road(61, 833, 25, 13),
-    "set_shares": Road(57, 1004, 28, 22),
-    "usage record": Road(48, 872, 24, 33),
-    "look-up": Road(21, 94, 15, 4),
+    "frame": Road(25, 117, 23, 5),
+    "my priority": Road(106, 6051, 29, 20),
+    "tree": Road(67, 1325, 23, 15),
+    "overview": Road(86, 1453, 26, 39),
+    "convergence": Road(61, 609, 25, 13),
+    "set_shares": Road(57, 937, 28, 22),
+    "usage record": Road(48, 864, 23, 33),
+    "look-up": Road(17, 76, 14, 4),
 }
 
 
