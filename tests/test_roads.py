@@ -45,7 +45,7 @@ BUDGETS = {
     "frame": Road(25, 117, 23, 5),
     "my priority": Road(106, 6051, 29, 20),
     "tree": Road(67, 1325, 23, 15),
-    "overview": Road(86, 1453, 26, 39),
+    "overview": Road(88, 1454, 27, 39),
     "convergence": Road(61, 609, 25, 13),
     "set_shares": Road(57, 937, 28, 22),
     "usage record": Road(48, 864, 23, 33),
