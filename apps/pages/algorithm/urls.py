@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from apps.pages.algorithm import api as algorithms
-from apps.pages.algorithm import decay
 from apps.pages.algorithm import views as algorithm
+from apps.pages.algorithm.decay import views as decay
 
 _POLICY = "policies/<slug:policy>"
 

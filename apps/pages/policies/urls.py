@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.pages.policies import files as policy_files
-from apps.pages.policies import removal
 from apps.pages.policies.api import documents
 from apps.pages.policies.api import views as policies
+from apps.pages.policies.files import views as policy_files
+from apps.web import removal
 from apps.web.rest import removal as removal_api
 
 _POLICY = "policies/<slug:policy>"
@@ -18,7 +18,6 @@ urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/files/<int:change_set>/", policy_files.decide, name="policy-file"),
     path("policy/<slug:policy>/files/against/", policy_files.against, name="policy-against"),
     path("policy/<slug:policy>/files/<slug:format>/", policy_files.download, name="policy-download"),
-    path("usage/sources/<slug:slug>/remove/", removal.source, name="source-remove"),
     path("policy/<slug:policy>/remove/", removal.policy, name="policy-remove"),
 ]
 rest: list[URLPattern] = [

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.pages.sources import quality
 from apps.pages.sources import views as sources
 from apps.pages.sources.api import quality as quality_api
 from apps.pages.sources.api import sources as sources_api
 from apps.pages.sources.api import views as usage
 from apps.pages.sources.imports import undo_views as import_undo
 from apps.pages.sources.imports import views as imports
-from apps.web.rest import removal
+from apps.pages.sources.quality import views as quality
+from apps.web import removal
+from apps.web.rest import removal as removal_api
 
 _IMPORT = "usage/imports/<int:import_id>"
 
@@ -27,6 +28,7 @@ urlpatterns: list[URLPattern] = [
     path("usage/sources/<slug:slug>/resume/", sources.resume, name="source-resume"),
     path("usage/sources/<slug:slug>/collect/", sources.collect, name="source-collect"),
     path("usage/sources/<slug:slug>/_collecting", sources.collecting, name="source-collecting"),
+    path("usage/sources/<slug:slug>/remove/", removal.source, name="source-remove"),
     path("usage/quality/", quality.data_quality, name="data-quality"),
     path("usage/quality/changed.csv", quality.changed_csv, name="data-quality-changed"),
     path("usage/import/", imports.upload, name="upload"),
@@ -50,15 +52,17 @@ rest: list[URLPattern] = [
     path("usage/quality", quality_api.QualityListView.as_view(), name="usage-quality"),
     path("usage/formats", usage.UsageFormatListView.as_view(), name="usage-formats"),
     path("usage/buckets", usage.BucketListView.as_view(), name="usage-buckets"),
-    path("usage/sources/<slug:source>/removal", removal.preview_view("source").as_view(), name="usage-source-removal"),
+    path(
+        "usage/sources/<slug:source>/removal", removal_api.preview_view("source").as_view(), name="usage-source-removal"
+    ),
     path(
         "usage/sources/<slug:source>/archive",
-        removal.change_view("archive_source").as_view(),
+        removal_api.change_view("archive_source").as_view(),
         name="usage-source-archive",
     ),
     path(
         "usage/sources/<slug:source>/restore",
-        removal.change_view("restore_source").as_view(),
+        removal_api.change_view("restore_source").as_view(),
         name="usage-source-restore",
     ),
 ]

@@ -15,7 +15,7 @@ from apps.engine.arrays import FloatArray
 from apps.engine.decay import weights
 from apps.engine.decay_functions import DECAY_FUNCTIONS, decay_function
 from apps.engine.parameters import Settings, number
-from apps.pages.algorithm.decay import hourly_error
+from apps.pages.algorithm.decay.presenters import hourly_error
 from apps.policies.changesets.change_sets import settings_of
 from apps.policies.models import Policy
 from apps.policies.services import change_settings

@@ -13,7 +13,7 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.contrib.notices.evaluation import evaluate
 from apps.contrib.notices.models import Notice
-from apps.pages.sources.quality import findings_of
+from apps.pages.sources.quality.presenters import findings_of
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
 from apps.usage.models import Record, Source

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -18,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, Invalid, TooLarge, status_of
+from apps.pages.policies.files.forms import AUTO, AgainstForm, PolicyFileForm
 from apps.policies.files.exports import Export, export_policy
 from apps.policies.files.import_export import FileImport, compare_change_set, import_policy
 from apps.policies.formats.registry import get_format, guess_format, list_formats, text_of
@@ -26,42 +26,9 @@ from apps.policies.selectors import get_policy
 from apps.policies.services import publish_change_set, withdraw_change_set
 from apps.policies.tree.difference import CODES, Comparison, EntryChange
 from apps.web.shell import presentation
-from apps.web.shell.forms import FILE_ERRORS, RefusableForm, choice_field, read_action
+from apps.web.shell.forms import read_action
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of
-
-AUTO = "auto"
-
-
-class AgainstForm(RefusableForm):
-    """Dump of a scheduler's current state to compare with the policy. cluster: empty for that of the last import."""
-
-    file = forms.FileField(label=gettext_lazy("Current dump"), error_messages=FILE_ERRORS)
-    format = choice_field(gettext_lazy("Format"))
-    cluster = forms.CharField(
-        label=gettext_lazy("Cluster"), required=False, max_length=128, widget=forms.TextInput(attrs={"class": "input"})
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.auto_id = "against-%s"  # the form of an import is on the same page
-        self.offer("format", [(each.name, each.label) for each in list_formats() if each.against])
-
-
-class PolicyFileForm(RefusableForm):
-    """File to import; `missing`: whether entries that it leaves out are archived or kept."""
-
-    file = forms.FileField(label=gettext_lazy("File"), error_messages=FILE_ERRORS)
-    format = choice_field(gettext_lazy("Format"))
-    missing = forms.ChoiceField(
-        choices=[("archive", gettext_lazy("Archive them")), ("keep", gettext_lazy("Keep them"))], initial="archive"
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        formats = [(each.name, each.label) for each in list_formats()]
-        self.offer("format", [(AUTO, _("Detect automatically")), *formats])
-
 
 MOST_BYTES = 64 * 2**20
 _MOST_CHECKED = 20_000  # entries of a policy up to which the page lists what each format leaves out

@@ -1,33 +1,20 @@
-"""Page of data quality: issues of completeness and plausibility in received usage, most severe first."""
+"""Findings about the usage of sources as sentences, with advice and the headline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any
-from zoneinfo import ZoneInfo
 
-from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_safe
 
-from apps.accounts.actor import Actor
 from apps.core import clock
-from apps.pages.sources.imports.reports import reason
-from apps.pages.sources.presenters import coverage_of
-from apps.usage.quality import findings as quality
 from apps.usage.quality.coverage import Coverage
 from apps.usage.quality.findings import DataIssues
 from apps.usage.timeliness import Timeliness, interval_s, is_long_late
 from apps.web.shell import presentation
-from apps.web.shell.requests import actor_of, csv_response
-from apps.web.source_lines import SourceLine, lines_of
+from apps.web.source_lines import SourceLine
 
 _BAD, _WARN, _INFO = "bad", "warn", "info"
 _ORDER = {_BAD: 0, _WARN: 1, _INFO: 2}
@@ -230,63 +217,3 @@ def _no_processors(line: SourceLine, issues: DataIssues) -> Finding | None:
 def _finding(level: str, line: SourceLine, text: str, advice: str) -> Finding:
     url = reverse("dashboard:source", kwargs={"slug": line.source.slug})
     return Finding(level, line.source.name, text, advice, url)
-
-
-PERIODS_DAYS = (7, 28, 90)
-_LISTED = 50
-
-
-@require_safe
-def data_quality(request: HttpRequest) -> HttpResponse:
-    """Findings in words, then the counts they rest on."""
-    actor, now = actor_of(request), clock.now()
-    span = _span(request)
-    since_at = now - span
-    lines = lines_of(actor)
-    sources = [line.source for line in lines]
-    issues = quality.list_data_issues(
-        sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
-    )
-    found = findings_of(lines, issues)
-    context = {
-        "verdict": verdict(found, len(lines)),
-        "findings": found,
-        "n_worth": n_worth(found),
-        "lines": [(line, issues[line.source.slug]) for line in lines],
-        "total": quality.sum_received([one.received for one in issues.values()]),
-        "days": span.days,
-        "periods": PERIODS_DAYS,
-        "reasons": [(one, reason(one.code)) for one in quality.list_reasons(since_at=since_at, actor=actor)],
-        "changed": quality.list_changed(since_at=since_at, limit=_LISTED, actor=actor),
-        "n_changed": sum(one.changed[0] for one in issues.values()),
-        "too_late": quality.list_too_late(since_at=since_at, limit=_LISTED, actor=actor),
-        "idle_jobs": quality.list_without_processors(since_at=since_at, limit=_LISTED, actor=actor),
-        "reads_all": actor.is_admin,
-        "now": now,
-        "crumbs": [{"label": _("Data quality")}],
-        **coverage_of(lines, actor, span.days),
-    }
-    return render(request, "pages/sources/quality/quality.html", context)
-
-
-@require_safe
-def changed_csv(request: HttpRequest) -> HttpResponseBase:
-    """All jobs that changed after they had ended, as CSV."""
-    actor = actor_of(request)
-    header = ["source", "job", "account", "end", "changed", "before_core_s", "after_core_s"]
-    rows = _changed_rows(clock.now() - _span(request), actor)
-    return csv_response("changed-after-ending.csv", header, rows)
-
-
-def _span(request: HttpRequest) -> timedelta:
-    asked = request.GET.get("days", "")
-    return timedelta(days=int(asked) if asked in {str(days) for days in PERIODS_DAYS} else 28)
-
-
-def _changed_rows(since_at: datetime, actor: Actor) -> Iterator[tuple[Any, ...]]:
-    after = 0
-    while found := quality.list_changed(since_at=since_at, after=after, limit=quality.MOST_LISTED, actor=actor):
-        for one in found:
-            ended, changed = one.end_at.isoformat(), one.changed_at.isoformat()
-            yield one.source, one.job, one.account, ended, changed, one.before_core_s, one.after_core_s
-        after = found[-1].place

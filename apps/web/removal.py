@@ -88,4 +88,4 @@ def _preview(request: HttpRequest, found: Removal, url: str, problem: str = "", 
         "typed_reason": read_action(request).reason,
         "crumbs": [*back, {"label": found.name, "url": url}, {"label": _BUTTONS[found.action]}],
     }
-    return render(request, "pages/policies/removal/removal.html", context, status=status)
+    return render(request, "web/removal.html", context, status=status)

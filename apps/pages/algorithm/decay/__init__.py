@@ -1,0 +1,1 @@
+"""The page that chooses which past usage a policy counts: usage window and decay function."""

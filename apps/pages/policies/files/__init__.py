@@ -1,0 +1,1 @@
+"""Pages of policies as files: export, import with a preview, comparison with a dump."""

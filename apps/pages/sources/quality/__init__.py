@@ -1,0 +1,1 @@
+"""The page of data quality: what is wrong with the usage of which source."""
