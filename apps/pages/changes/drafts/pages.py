@@ -30,7 +30,7 @@ from apps.priorities.selectors.draft import (
     get_draft_page,
     open_draft_view,
 )
-from apps.web.links import review_url
+from apps.web.links import draft_url, review_url
 from apps.web.marks import bars
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
@@ -317,3 +317,17 @@ def _with_more(drawn: Sequence[DraftLine], page: DraftPage) -> Any:
 
 def _more_row(more: Any) -> dict[str, Any]:
     return {"more": more, "guides": more.level - 1}
+
+
+def subpage_context(view: DraftView, title: str) -> dict[str, Any]:
+    """Context of a page below the editor's: its bar, the crumbs and the way back."""
+    url = draft_url(view.draft.pk)
+    return {
+        **bar_context(view),
+        "crumbs": [
+            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
+            {"label": presentation.title_of(view.draft), "url": url},
+            {"label": title},
+        ],
+        "back_url": url,
+    }

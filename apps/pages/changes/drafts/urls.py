@@ -6,7 +6,7 @@ from django.urls import path
 
 from apps.pages.changes.drafts import edit_views as draft_edits
 from apps.pages.changes.drafts import group as draft_group
-from apps.pages.changes.drafts import table_views as draft_tables
+from apps.pages.changes.drafts import paste_views, settings_views
 from apps.pages.changes.drafts import views as drafts
 
 _DRAFT = "changes/<int:change_set>/edit"
@@ -25,6 +25,6 @@ urlpatterns = [
     path(f"{_DRAFT}/_finish", draft_edits.finish, name="draft-finish"),
     path(f"{_DRAFT}/shares/", draft_group.shares, name="draft-shares"),
     path(f"{_DRAFT}/_group", draft_group.group, name="draft-group"),
-    path(f"{_DRAFT}/paste/", draft_tables.paste, name="draft-paste"),
-    path(f"{_DRAFT}/settings/", draft_tables.settings, name="draft-settings"),
+    path(f"{_DRAFT}/paste/", paste_views.paste, name="draft-paste"),
+    path(f"{_DRAFT}/settings/", settings_views.settings, name="draft-settings"),
 ]

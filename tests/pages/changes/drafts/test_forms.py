@@ -8,7 +8,8 @@ import pytest
 from django.http import QueryDict
 
 from apps.core.errors import Invalid
-from apps.pages.changes.drafts.forms import read_operation, read_settings, typed
+from apps.pages.changes.drafts.forms import read_operation
+from apps.pages.changes.drafts.settings_form import read_settings, typed
 from apps.policies.settings import PolicySettings
 
 DATES = {"op": "set_dates", "starts_on": "2027-01-01", "ends_on": "2027-12-31"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.core.errors import Invalid
-from apps.pages.changes.drafts.forms import read_settings, typed
+from apps.pages.changes.drafts.settings_form import read_settings, typed
 from apps.policies.files.document import read_document
 from apps.policies.formats import json_document, yaml_document
 from apps.policies.settings import PolicySettings

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.pages.changes.drafts import forms
+from apps.pages.changes.drafts import settings_form
 from apps.policies import services
 from apps.policies.changesets import drafts, lifecycle
 from apps.policies.files import import_export
@@ -358,7 +358,7 @@ def test_every_kind_of_change_set_can_be_read(grid: Grid) -> None:
 def test_the_limit_for_second_approval_is_set_in_a_draft(grid: Grid) -> None:
     client = signed_in(grid.admin)
     draft = drafts.open_draft(policy_slug=SLUG, at=AT, actor=Actor(user=grid.admin, via="page"))
-    typed = forms.typed(PolicySettings()) | {"review_points": "5", "review_users": "100"}
+    typed = settings_form.typed(PolicySettings()) | {"review_points": "5", "review_users": "100"}
     url = f"/changes/{draft.pk}/edit/settings/"
     wrong = client.post(url, {**typed, "review_points": "500", "version": draft.version})
     assert wrong.status_code == 422

@@ -1,27 +1,23 @@
-"""Pages for larger edits of a draft: a table pasted from a spreadsheet, and the settings of the policy."""
+"""The page that adds the edits of a table pasted from a spreadsheet to a draft."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from apps.core import clock
 from apps.core.errors import Conflict, Invalid, Stale, TooLarge, problem_sentence, status_of
-from apps.pages.changes.drafts import forms, pages
+from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts import presenters as draft_text
 from apps.pages.changes.drafts.edit_views import unconditional, version_of
 from apps.policies.changesets import drafts
 from apps.policies.files.import_export import PastePlan, plan_paste
-from apps.policies.settings import RESOURCES
-from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
 from apps.priorities.selectors.draft import DraftView
 from apps.web.links import draft_url
 from apps.web.shell import presentation
@@ -56,33 +52,6 @@ def paste(request: HttpRequest, change_set: int) -> HttpResponse:
     return SeeOther(f"{draft_url(change_set)}?pasted={n}")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-def settings(request: HttpRequest, change_set: int) -> HttpResponse:
-    """Change the settings of the policy as an edit of the draft."""
-    view = pages.open_view(request, change_set)
-    if request.method != "POST":
-        return _show_settings(request, view, forms.typed(view.outcome.settings))
-    version = version_of(request)
-    if version is None:
-        return unconditional(request)
-    try:
-        changed = forms.read_settings(request.POST, view.outcome.settings)
-        if not changed:
-            raise Invalid(_("The draft has these settings already."))
-        drafts.add_operations(
-            id=change_set,
-            version=version,
-            operations=[{"op": "set_policy", "settings": changed}],
-            at=clock.now(),
-            actor=actor_of(request),
-        )
-    except (Invalid, Stale, Conflict) as error:
-        status = status_of(error)
-        return _show_settings(request, view, request.POST, status=status, error=error)
-    messages.success(request, _("Added to the draft."))
-    return SeeOther(draft_url(change_set))
-
-
 def _show_paste(
     request: HttpRequest,
     view: DraftView,
@@ -93,7 +62,7 @@ def _show_paste(
     error: Invalid | TooLarge | Stale | Conflict | None = None,
 ) -> HttpResponse:
     context: dict[str, Any] = {
-        **_around(view, _("Paste a table")),
+        **pages.subpage_context(view, _("Paste a table")),
         "text": text,
         "plan": plan,
         "sample": SAMPLE,
@@ -137,63 +106,3 @@ def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
             )
         found.append(line)
     return found
-
-
-def _show_settings(
-    request: HttpRequest,
-    view: DraftView,
-    typed: Mapping[str, Any],
-    *,
-    status: int = 200,
-    error: Invalid | Stale | Conflict | None = None,
-) -> HttpResponse:
-    errors = {_field_of(each.where): each.message for each in reversed(error.fields)} if error else {}
-    labels = {
-        "cpu_s": _("Core-seconds"),
-        "gpu_s": _("GPU-seconds"),
-        "mem_gb_s": _("GB-seconds"),
-        "node_s": _("Node-seconds"),
-        "billing": _("Billing units"),
-    }
-    slug = view.policy.slug
-    context = {
-        **_around(view, _("Settings")),
-        "typed": typed,
-        "error": error,
-        "errors": errors,
-        "weights": [
-            {
-                "name": f"weight_{name}",
-                "label": labels[name],
-                "value": typed.get(f"weight_{name}", ""),
-                "error": errors.get(f"weight_{name}", ""),
-            }
-            for name in RESOURCES
-        ],
-        "approaches": forms.approaches(),
-        "unmatched": [factor_name(one) for one in unmatched_class_factors(view.outcome.settings.metric)],
-        "algorithm_url": reverse("dashboard:algorithm", kwargs={"policy": slug}),
-        "decay_url": reverse("dashboard:decay", kwargs={"policy": slug}),
-    }
-    return render(request, "pages/changes/drafts/settings.html", context, status=status)
-
-
-def _field_of(where: str) -> str:
-    """Form field of a settings path, such as class_factors for settings.metric.class_factors[3].factor."""
-    name = where.removeprefix("settings.").removeprefix("metric.")
-    for field in ("class_factors", "site_factors"):
-        if name.startswith(field):
-            return field
-    return name.replace("weights.", "weight_")
-
-
-def _around(view: DraftView, title: str) -> dict[str, Any]:
-    return {
-        **pages.bar_context(view),
-        "crumbs": [
-            {"label": view.policy.name, "url": reverse("dashboard:policy", kwargs={"policy": view.policy.slug})},
-            {"label": presentation.title_of(view.draft), "url": draft_url(view.draft.pk)},
-            {"label": title},
-        ],
-        "back_url": draft_url(view.draft.pk),
-    }
