@@ -12,11 +12,11 @@ from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import AccountFacts, Verdict
 from apps.explain.walk import WalkStep
 from apps.priorities.sentences import text_of
-from apps.web.marks import bars
-from apps.web.marks.bars import USUAL_TOLERANCE, Bullet, State, Tolerance
 from apps.web.setting_texts import OwnNumber, own_number
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance
+from apps.web.svg import bars
+from apps.web.svg.bars import USUAL_TOLERANCE, Bullet, State, Tolerance
 
 WIDTH = 210
 

@@ -14,9 +14,9 @@ from apps.engine.analysis.properties import Measured, measured_algorithms, measu
 from apps.engine.errors import BadParameter
 from apps.engine.operators import DEFAULT_K, Properties, get_operator
 from apps.priorities.sentences.operators import operator_text, resolution_text
-from apps.web.marks.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance
+from apps.web.svg.bars import USUAL_TOLERANCE, State, Tolerance
 
 _NEAR = 1e-9  # a level fairshare this near to 1 is on target
 _MOST_TIMES = 1e6

@@ -21,8 +21,8 @@ from apps.usage.timeliness import (
     lateness,
     timeliness,
 )
-from apps.web.marks.age_meter import AgeMeter, draw_age_meter
 from apps.web.shell import presentation
+from apps.web.svg.age_meter import AgeMeter, draw_age_meter
 
 _TICK = 48.0  # position of the tick of lateness
 

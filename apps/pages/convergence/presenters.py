@@ -18,9 +18,9 @@ from apps.pages.convergence.figures.panels import PAGE, Heading, balance_text, h
 from apps.pages.convergence.page_query import PageQuery
 from apps.series.convergence.query import Member
 from apps.series.convergence.records import Convergence
-from apps.web.marks.bars import State
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance
+from apps.web.svg.bars import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from apps.priorities.shares_preview import PreviewRow, SharesPreview
-from apps.web.marks import bars
-from apps.web.marks.bars import USUAL_TOLERANCE, Bullet
 from apps.web.shell import lines, presentation
+from apps.web.svg import bars
+from apps.web.svg.bars import USUAL_TOLERANCE, Bullet
 
 SHOWN = 12
 

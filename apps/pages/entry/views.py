@@ -23,12 +23,12 @@ from apps.priorities import shares_preview as previews
 from apps.priorities.pins import pinned_among
 from apps.web import setting_texts as algorithm_text
 from apps.web.entry_changes import history_row
-from apps.web.marks import bars
 from apps.web.origins import origin_of
 from apps.web.share_input import Shares, read_shares
 from apps.web.shell import lines, presentation, time_travel
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.svg import bars
 
 
 def page_url(policy: str, uid: UUID, **_kwargs: Any) -> str:

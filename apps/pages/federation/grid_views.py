@@ -23,12 +23,12 @@ from apps.federation.usage_feeds.subscriptions import get_subscription, list_sub
 from apps.pages.federation import grid_presenters as grid_lines
 from apps.pages.federation import subscription_presenters as subscription_lines
 from apps.pages.federation.figures import grid_flow
-from apps.web.marks import moves
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import answer_figure, framed
 from apps.web.shell.navigation import current_policy_slug
 from apps.web.shell.presentation import KeyedText
 from apps.web.shell.requests import actor_of, csv_response
+from apps.web.svg import moves
 
 _DRAWN = 20
 

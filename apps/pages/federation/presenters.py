@@ -18,9 +18,9 @@ from apps.mapping.moves import DAYS, UnmappedUsage
 from apps.policies.tree.columns import TreeColumns
 from apps.policies.tree.revision_diff import compare_targets
 from apps.web.conditions import STANDINGS, meanwhile
-from apps.web.marks.age_meter import AgeMeter, draw_age_meter
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
+from apps.web.svg.age_meter import AgeMeter, draw_age_meter
 
 _TICK = 46.0  # position of the tick at the allowed age
 _SHOWN = 3

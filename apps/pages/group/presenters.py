@@ -14,11 +14,11 @@ from apps.policies.operations.apply import Operation
 from apps.priorities.change_effects import simulate_operations
 from apps.priorities.request_evidence import MOST_RANKED_AT_ONCE
 from apps.priorities.selectors.group import GroupPage, MemberRow
-from apps.web.marks import bars
-from apps.web.marks.bars import Bullet, Tolerance
 from apps.web.setting_texts import decides_by_levels
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance, long_day, short_day
+from apps.web.svg import bars
+from apps.web.svg.bars import Bullet, Tolerance
 
 WIDTH = 104
 

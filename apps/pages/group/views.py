@@ -41,12 +41,12 @@ from apps.priorities.selectors.group import GroupPage, get_group_page, load_memb
 from apps.series.convergence.selectors import list_weeks
 from apps.web import setting_texts as algorithm_text
 from apps.web.links import group_url
-from apps.web.marks import bars
 from apps.web.origins import origin_of
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import long_day
 from apps.web.shell.publishing import add_published_message
 from apps.web.shell.requests import SeeOther, actor_of, fragment
+from apps.web.svg import bars
 
 __all__ = [
     "TypedGroup",

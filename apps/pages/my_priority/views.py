@@ -34,12 +34,12 @@ from apps.web import charge_lines
 from apps.web.account_explanation import WIDTH, balance_of, build_account_explanation, tolerance_of
 from apps.web.charge_lines import ChargeLine
 from apps.web.claim_form import ClaimForm
-from apps.web.marks import bars
-from apps.web.marks.bars import Bullet
 from apps.web.shell import lines, time_travel
 from apps.web.shell.figure_frames import answer_figure
 from apps.web.shell.presentation import Balance
 from apps.web.shell.requests import SeeOther, actor_of, fragment, private
+from apps.web.svg import bars
+from apps.web.svg.bars import Bullet
 
 _NEWEST_CHARGES = 5
 _MOST_TYPED = 200

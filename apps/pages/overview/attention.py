@@ -32,10 +32,10 @@ from apps.runs.models import Run
 from apps.usage import selectors as usage
 from apps.usage.quality import findings as quality
 from apps.web import conditions
-from apps.web.marks.bars import State
 from apps.web.shell import lines, presentation
 from apps.web.shell.lines import Line
 from apps.web.shell.presentation import long_day
+from apps.web.svg.bars import State
 
 _RECENT = timedelta(days=7)
 MOST_EACH = 3

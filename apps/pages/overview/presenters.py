@@ -39,13 +39,13 @@ from apps.web.account_explanation import AccountExplanation, build_account_expla
 from apps.web.figures import Figure
 from apps.web.figures.deviation import DeviationDay, deviation_figure
 from apps.web.links import group_url
-from apps.web.marks import bars, sparkline
-from apps.web.marks.sparkline import Sparkline, draw_sparkline
 from apps.web.shell import lines, presentation
 from apps.web.shell.figure_frames import framed
 from apps.web.shell.lines import Line
 from apps.web.shell.requests import actor_of
 from apps.web.source_lines import lines_of
+from apps.web.svg import bars, sparkline
+from apps.web.svg.sparkline import Sparkline, draw_sparkline
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.priorities.selectors import Overview
-from apps.web.marks.bars import State
 from apps.web.shell import presentation
 from apps.web.shell.lines import Line
+from apps.web.svg.bars import State
 
 
 @dataclass(frozen=True, slots=True)

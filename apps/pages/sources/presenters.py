@@ -22,7 +22,9 @@ from apps.usage.timeliness import (
     Timeliness,
     last_contact_at,
 )
-from apps.web.marks.strips import (
+from apps.web.shell import presentation
+from apps.web.source_lines import SourceLine, age_with_minutes
+from apps.web.svg.strips import (
     BESIDE,
     NARROW,
     NARROW_DAYS,
@@ -32,8 +34,6 @@ from apps.web.marks.strips import (
     CoverageFigure,
     coverage_figure,
 )
-from apps.web.shell import presentation
-from apps.web.source_lines import SourceLine, age_with_minutes
 
 _INCOMPLETE_SHOWN = 12
 

@@ -23,12 +23,12 @@ from apps.priorities.selectors import TreePage
 from apps.priorities.selectors.tree_listing import parts_of_children
 from apps.priorities.selectors.visible_snapshot import local_only_among
 from apps.web import setting_texts as algorithm_text
-from apps.web.marks import bars
-from apps.web.marks.bars import Tolerance
 from apps.web.origins import origin_of, origins_of
 from apps.web.shell import lines, presentation, time_travel
 from apps.web.shell.lines import draw_trends
 from apps.web.shell.requests import actor_of
+from apps.web.svg import bars
+from apps.web.svg.bars import Tolerance
 
 _SORTED_BY = {"entry": "name", "target": "target", "balance": "deviation", "rank": "rank", "factor": "factor"}
 

@@ -17,12 +17,12 @@ from django.utils.translation import gettext as _
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors import EntryRow, MoreRow, PolicyView
 from apps.series.convergence.selectors import Trend, load_trends
-from apps.web.marks import bars
-from apps.web.marks.bars import Bullet, Tolerance
-from apps.web.marks.sparkline import Sparkline, draw_sparkline
 from apps.web.setting_texts import OwnNumber, own_number
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance, KeyedText, StatusBadge
+from apps.web.svg import bars
+from apps.web.svg.bars import Bullet, Tolerance
+from apps.web.svg.sparkline import Sparkline, draw_sparkline
 
 
 @dataclass(frozen=True, slots=True)

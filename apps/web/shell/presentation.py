@@ -30,8 +30,8 @@ from apps.priorities.sentences.numbers import points as points
 from apps.priorities.sentences.numbers import points_phrase as points_phrase
 from apps.priorities.sentences.numbers import signed as signed
 from apps.priorities.sentences.numbers import unit_of_metric
-from apps.web.marks.bars import USUAL_TOLERANCE, State, Tolerance
 from apps.web.shell import field_labels
+from apps.web.svg.bars import USUAL_TOLERANCE, State, Tolerance
 
 _TITLE_WIDTH = 80  # characters
 

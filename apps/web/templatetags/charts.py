@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import template
 from django.utils.html import format_html, format_html_join
 
-from apps.web.marks.sparkline import Sparkline
+from apps.web.svg.sparkline import Sparkline
 
 register = template.Library()
 

@@ -17,9 +17,9 @@ from django.utils.safestring import SafeString
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.web import decay_phrases
-from apps.web.marks.bars import Bullet, State
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance
+from apps.web.svg.bars import Bullet, State
 
 register = template.Library()
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from apps.priorities.sentences.catalogue import build_message
 from apps.priorities.sentences.numbers import NBSP, compare_shares, decimals_of_column
 from apps.web.figures.used_and_target import short_balance, used_words_of
-from apps.web.marks.bars import State, Tolerance
 from apps.web.shell import presentation
+from apps.web.svg.bars import State, Tolerance
 
 SHARES = st.one_of(st.floats(0, 1), st.integers(0, 10_000).map(lambda n: n / 10_000))
 

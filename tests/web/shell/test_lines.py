@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from apps.priorities.selectors import EntryRow, MoreRow
-from apps.web.marks.bars import USUAL_TOLERANCE, State
 from apps.web.shell import lines
+from apps.web.svg.bars import USUAL_TOLERANCE, State
 
 ROOT = EntryRow(
     uid=UUID(int=1),

@@ -13,8 +13,8 @@ from apps.pages.federation import presenters as federation
 from apps.pages.sources.imports import reports
 from apps.policies.models import ChangeSet
 from apps.web import charge_lines
-from apps.web.marks.bars import State
 from apps.web.shell import presentation
+from apps.web.svg.bars import State
 from apps.web.templatetags.marks import hour_unit
 
 ROOT = Path(__file__).resolve().parents[3]

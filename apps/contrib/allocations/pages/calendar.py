@@ -31,9 +31,9 @@ from apps.policies.allocations.summary import SOON_DAYS, Event
 from apps.policies.models import Allocation
 from apps.policies.tree.terms import Dates
 from apps.priorities.selectors.usage import Upcoming, get_calendar, get_ending_soon
-from apps.web.marks.strips import Span, draw_plan, first_days, months_around
 from apps.web.shell import presentation
 from apps.web.shell.requests import actor_of
+from apps.web.svg.strips import Span, draw_plan, first_days, months_around
 
 _MOST_PLANNED = 12
 _MOST_LISTED = 50

@@ -21,11 +21,11 @@ from apps.priorities.selectors.allocations import (
     AllocationTable,
     OnAllocations,
 )
-from apps.web.marks import bars
-from apps.web.marks.bars import Bullet, Meter, State, Tolerance, draw_meter
 from apps.web.shell import lines as tree_lines
 from apps.web.shell import presentation
 from apps.web.shell.presentation import Balance
+from apps.web.svg import bars
+from apps.web.svg.bars import Bullet, Meter, State, Tolerance, draw_meter
 
 _BAR_WIDTH, _REACH = 110, 1.3
 _STATES = {"ahead": State.OVER, "behind": State.UNDER, "on": State.ON, "idle": State.IDLE, "not_begun": State.IDLE}

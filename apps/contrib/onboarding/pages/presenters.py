@@ -17,11 +17,11 @@ from apps.contrib.onboarding.tree_vs_usage import DAYS, TopEntry, TreeVsUsage, U
 from apps.mapping.suggestions import Suggestion
 from apps.pages.mapping.presenters import WHY
 from apps.policies.tree.columns import TreeColumns
-from apps.web.marks import bars
-from apps.web.marks.bars import Bullet, State, Tolerance
 from apps.web.shell import presentation
 from apps.web.shell.lines import bar_label, tolerance_of
 from apps.web.shell.presentation import Balance
+from apps.web.svg import bars
+from apps.web.svg.bars import Bullet, State, Tolerance
 
 SHOWN = 100
 _WIDTH = 180

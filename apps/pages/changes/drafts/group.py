@@ -22,9 +22,9 @@ from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow, DraftView
 from apps.priorities.selectors.draft_group import DraftGroup, get_draft_group
 from apps.web.links import draft_url
-from apps.web.marks.bars import Tolerance
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import fragment
+from apps.web.svg.bars import Tolerance
 
 BULLET_WIDTH = 96
 _BAR_PX = 800  # about as wide as the script draws the bar

@@ -31,9 +31,9 @@ from apps.priorities.selectors.draft import (
     open_draft_view,
 )
 from apps.web.links import draft_url, review_url
-from apps.web.marks import bars
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
+from apps.web.svg import bars
 
 ACTIONS = ("menu", "shares", "add", "rename", "move", "archive", "lock", "scope", "dates", "kind", "restore")
 MAX_QUERY = 128

@@ -15,9 +15,9 @@ from apps.pages.changes.review.text import percent_sentence
 from apps.policies.changesets.draft_tree import DraftTree
 from apps.policies.tree.columns import Node
 from apps.priorities.selectors.draft import DraftRow
-from apps.web.marks import bars
-from apps.web.marks.bars import Bullet, Tolerance
 from apps.web.shell import field_labels, presentation
+from apps.web.svg import bars
+from apps.web.svg.bars import Bullet, Tolerance
 from apps.web.value_texts import date_text
 
 ICONS = {

@@ -28,9 +28,9 @@ from apps.policies.changesets.change_sets import ChangeSetAccess
 from apps.policies.changesets.checks import Check
 from apps.policies.models import ChangeSet
 from apps.policies.publishing.size_guard import second_persons
-from apps.web.marks import moves
 from apps.web.shell import lines, presentation
 from apps.web.shell.requests import actor_of
+from apps.web.svg import moves
 
 TABS = ("diff", "effect", "checks", "discussion")
 SHOWN = 20

@@ -15,10 +15,10 @@ from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestedShares, RequestState
 from apps.priorities.request_evidence import Giver, RequestEvidence, Week
 from apps.web.links import group_url, review_url
-from apps.web.marks.bars import Tolerance
 from apps.web.share_input import read_shares
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance, long_day
+from apps.web.svg.bars import Tolerance
 
 _STATES = {
     RequestState.DRAFT: ("", "pencil"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.web.marks import bars
-from apps.web.marks.bars import State, Tolerance
+from apps.web.svg import bars
+from apps.web.svg.bars import State, Tolerance
 
 shares = st.floats(0, 1)
 

@@ -6,7 +6,7 @@ from math import nan
 
 import pytest
 
-from apps.web.marks.sparkline import draw_sparkline
+from apps.web.svg.sparkline import draw_sparkline
 
 
 @pytest.mark.parametrize(
