@@ -22,7 +22,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve
 from apps.accounts.models import AuditEvent
 from apps.contrib.allocations.removed import REMOVED_PAGES as REMOVED_PACKS
 from apps.pages import removed as removed_pages
-from apps.pages.mapping.members.presenters import seen_tag
+from apps.pages.mapping.members.forms import seen_tag
 from apps.web.rest.body_limits import DEFAULT, limits_by_route
 from apps.web.rest.removed import REMOVED_ROUTES
 from tests.contrib.schedulers.reports import report

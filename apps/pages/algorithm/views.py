@@ -16,8 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.actor import Actor
 from apps.core.errors import Invalid, NotFound
 from apps.engine.algorithms import all_algorithms
-from apps.pages.algorithm import choice
-from apps.pages.algorithm.choice import ParametersForm
+from apps.pages.algorithm import presenters
 from apps.pages.algorithm.comparison import (
     MOST_ALGORITHMS,
     AlgorithmSide,
@@ -27,7 +26,8 @@ from apps.pages.algorithm.comparison import (
     get_algorithm_page,
 )
 from apps.pages.algorithm.figures import DRAWN, FigureContext
-from apps.pages.algorithm.operators.figures import OperatorQuery
+from apps.pages.algorithm.forms import ParametersForm, bound, unbound
+from apps.pages.algorithm.operators.figure_numbers import OperatorQuery
 from apps.pages.algorithm.operators.records import NAMES, READINGS, FigureQuery, read_query
 from apps.pages.algorithm.operators.selectors import (
     FIGURES,
@@ -76,23 +76,25 @@ def profile(request: HttpRequest, policy: str, form: str = "json") -> HttpRespon
 def compare(request: HttpRequest, policy: str) -> HttpResponse:
     """Compare up to four columns: `?with=&resolution=&k=`, repeated; `?sort=rank` orders by the first one."""
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request)).settings.algorithm
-    places = choice.read_columns(request.GET)
+    places = presenters.read_columns(request.GET)
     found = compare_algorithms(
         policy_slug=policy,
-        algorithms=[choice.settings_of(place, current) for place in places],
+        algorithms=[presenters.settings_of(place, current) for place in places],
         by_rank=request.GET.get("sort") == "rank",
         actor=actor_of(request),
     )
     query = [pair for place in places for pair in place.query]
-    empty = [choice.RequestedColumn("")] * (MOST_ALGORITHMS - len(places))
+    empty = [presenters.RequestedColumn("")] * (MOST_ALGORITHMS - len(places))
     context = {
         "found": found,
-        "verdict": choice.verdict(found),
-        "furthest": choice.furthest(found),
-        "columns": choice.columns(found, places),
-        "rows": choice.rows(found),
-        "options": choice.options(found.settings.algorithm),
-        "places": [(n, place, choice.fields_of(place, current)) for n, place in enumerate([*places, *empty], start=1)],
+        "verdict": presenters.verdict(found),
+        "furthest": presenters.furthest(found),
+        "columns": presenters.columns(found, places),
+        "rows": presenters.rows(found),
+        "options": presenters.options(found.settings.algorithm),
+        "places": [
+            (n, place, presenters.fields_of(place, current)) for n, place in enumerate([*places, *empty], start=1)
+        ],
         "by_movers_url": f"?{urlencode(query)}",
         "by_rank_url": f"?{urlencode([*query, ('sort', 'rank')])}",
         "crumbs": [*_crumbs(found), {"label": _("Compare")}],
@@ -104,7 +106,7 @@ def compare(request: HttpRequest, policy: str) -> HttpResponse:
 def _decide(request: HttpRequest, policy: str) -> HttpResponse:
     current = get_algorithm_page(policy_slug=policy, actor=actor_of(request))
     name = request.POST.get("algorithm", "")
-    form = choice.bound(_known(name), request.POST)
+    form = bound(_known(name), request.POST)
 
     def show(*, status: int = 200, **more: Any) -> HttpResponse:
         if "stated" in more:
@@ -119,7 +121,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
     is_known = str(active["name"]) in all_algorithms()
     chosen = _known(name) if is_known or name != active["name"] else None
     shown = _shown_settings(more, active, name)
-    query = urlencode([("with", choice.ACTIVE), ("with", name)])
+    query = urlencode([("with", presenters.ACTIVE), ("with", name)])
     context = {
         "found": current,
         "active": active,
@@ -132,7 +134,7 @@ def _show(request: HttpRequest, current: PolicyAlgorithm, name: str, *, status: 
         "others": [algorithm_text.describe(each) for each in all_algorithms()],
         "misfit": current.misfits.get(name, "") if name != active["name"] else "",
         "profile": _profile(request, current, chosen, shown),
-        "form": None if chosen is None else choice.unbound(chosen, active),
+        "form": None if chosen is None else unbound(chosen, active),
         "may_change": current.may_change,
         "policy": current.policy_slug,
         **_resolution_check(request, current.policy_slug, chosen, shown),
@@ -190,10 +192,10 @@ def _shown_settings(more: dict[str, Any], active: dict[str, Any], name: str) -> 
 def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str, Any]:
     """What the chosen settings would change, computed from the newest usage."""
     found = compare_algorithms(policy_slug=policy, algorithms=[{}, form.settings or {}], actor=actor_of(request))
-    movers = [row for row in choice.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
+    movers = [row for row in presenters.rows(found) if row.leaf.spread or row.cells[0].rank != row.cells[1].rank]
     return {
         "found": found,
-        "verdict": choice.verdict(found),
+        "verdict": presenters.verdict(found),
         "movers": movers[:_SHOWN_MOVERS],
         "refused": found.sides[1].refused,
         "split_by_cause": _moves(found.sides[1]),
@@ -202,7 +204,7 @@ def _effect(request: HttpRequest, policy: str, form: ParametersForm) -> dict[str
 
 def _moves(side: AlgorithmSide) -> str:
     """Parts of the differences caused by the operator and by rounding."""
-    return f"{choice.split_by_cause(side)}." if side.n_moved and not side.refused else ""
+    return f"{presenters.split_by_cause(side)}." if side.n_moved and not side.refused else ""
 
 
 def _known(name: str) -> Any:

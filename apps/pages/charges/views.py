@@ -1,4 +1,4 @@
-"""Charges of jobs in a policy: the list of one's own or of readable jobs, and the arithmetic of each."""
+"""Pages of job charges in a policy: the list of one's own or of readable jobs, and one job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peers as rows and texts: their state and age, the and the consequences."""
+"""Peers as rows and texts: their state, their age, and what follows from it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from apps.core.errors import Conflict, DomainError, Invalid, status_of
 from apps.core.typed_numbers import read_whole
 from apps.explain.my_priority import get_my_priority
 from apps.pages.group.forms import GroupInput, apply_step, read_group
-from apps.pages.group.inbox.presenters import AskForm, RequestCard, draw_request
+from apps.pages.group.inbox.forms import AskForm
+from apps.pages.group.inbox.presenters import RequestCard, draw_request
 from apps.pages.group.presenters import RankEffect, draw_members, rank_effect
 from apps.policies.access.scope import holds_a_role
 from apps.policies.changesets.conflicts import EditConflict

@@ -1,4 +1,4 @@
-"""Download of the terminal client `fairshare` with this site's address filled in, and its checksum."""
+"""Download of the terminal client, and the answer that any program to download gets."""
 
 from __future__ import annotations
 

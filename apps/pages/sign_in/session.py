@@ -1,4 +1,4 @@
-"""State of a sign-in in the session: how and when the user signed in, or that the second factor is still due."""
+"""The session of a sign-in: of a user whom somebody else authenticated, or whose second factor is still due."""
 
 from __future__ import annotations
 

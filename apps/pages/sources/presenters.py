@@ -1,4 +1,4 @@
-"""Usage sources as rows of a page: timeliness, lag, coverage by day, and headlines."""
+"""Coverage of usage sources by day, as figures, rows and sentences, and the headline of their page."""
 
 from __future__ import annotations
 

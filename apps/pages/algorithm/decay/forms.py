@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from apps.core.errors import Invalid, problem_sentence
 from apps.engine.decay_functions import DecayFunction
 from apps.engine.parameters import Parameter
-from apps.pages.algorithm.choice import number_or_text
+from apps.pages.algorithm.forms import number_or_text
 from apps.policies.settings import PolicySettings
 
 _LONGEST = 64

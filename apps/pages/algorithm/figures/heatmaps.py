@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.pages.algorithm.figures.context import FigureContext, region_label
-from apps.pages.algorithm.operators.figures import SEVEN
+from apps.pages.algorithm.operators.figure_numbers import SEVEN
 from apps.pages.algorithm.operators.records import (
     BitsNeeded,
     InputDensity,

@@ -16,8 +16,8 @@ from apps.core.errors import NotFound
 from apps.engine.analysis import job_size
 from apps.engine.analysis.properties import compare_orders
 from apps.engine.operators import Operator, all_operators, get_operator
-from apps.pages.algorithm.operators import figures, sentences
-from apps.pages.algorithm.operators.figures import NamedTarget, OperatorQuery
+from apps.pages.algorithm.operators import figure_numbers, sentences
+from apps.pages.algorithm.operators.figure_numbers import NamedTarget, OperatorQuery
 from apps.pages.algorithm.operators.records import (
     REGIONS,
     BitsNeeded,
@@ -79,7 +79,7 @@ def get_figure_definition(name: str) -> Figure:
 
 
 def _profile_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = figures.local_densities([query.operator], [query.target], query.query.bits)
+    found = figure_numbers.local_densities([query.operator], [query.target], query.query.bits)
     return sentences.profile_sentence(query.operator.name, query.target, [row.density for row in found])
 
 
@@ -104,7 +104,7 @@ def _aggregation_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:
 
 def _steps_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
     """Of all pairs, not of those that the picture samples."""
-    parts = {row.component: row.density for row in figures.input_densities([query.operator], query.query.bits)}
+    parts = {row.component: row.density for row in figure_numbers.input_densities([query.operator], query.query.bits)}
     widest = max(parts, key=parts.__getitem__)
     return sentences.steps_sentence(query.operator.name, query.query.bits, widest, parts[widest])
 
@@ -144,7 +144,7 @@ _FIGURES = (
         gettext_lazy("priority by actual, at one target"),
         _in_paper("10, 11"),
         ProfilePoint,
-        lambda query: figures.profiles(query.operators, query.target),
+        lambda query: figure_numbers.profiles(query.operators, query.target),
         _profile_sentence,
         ("operator", "target", "bits"),
         Layout("actual", "operator", "priority"),
@@ -155,7 +155,7 @@ _FIGURES = (
         gettext_lazy("part of all actuals"),
         _in_paper("10–13"),
         LocalDensity,
-        lambda query: figures.local_densities(query.operators, [query.target], query.query.bits),
+        lambda query: figure_numbers.local_densities(query.operators, [query.target], query.query.bits),
         _density_sentence,
         ("target", "bits"),
         Layout("operator", "priority", "density"),
@@ -166,7 +166,7 @@ _FIGURES = (
         gettext_lazy("part of all inputs"),
         _in_paper("7, 8"),
         InputDensity,
-        lambda query: figures.input_densities(query.operators, query.query.bits),
+        lambda query: figure_numbers.input_densities(query.operators, query.query.bits),
         _density_sentence,
         ("bits",),
         Layout("operator", "priority", "density"),
@@ -177,7 +177,7 @@ _FIGURES = (
         gettext_lazy("part of all actuals"),
         _in_paper("9"),
         LocalDensity,
-        lambda query: figures.aggregation(query.operator, query.query.bits),
+        lambda query: figure_numbers.aggregation(query.operator, query.query.bits),
         _aggregation_sentence,
         ("operator", "bits"),
         Layout("target", "priority", "density"),
@@ -188,7 +188,7 @@ _FIGURES = (
         gettext_lazy("component; vertical: target, horizontal: actual"),
         _in_paper("6"),
         Step,
-        lambda query: figures.steps(query.operators, query.query.bits),
+        lambda query: figure_numbers.steps(query.operators, query.query.bits),
         _steps_sentence,
         ("operator", "bits"),
         Layout("target", "actual", "component"),
@@ -199,7 +199,7 @@ _FIGURES = (
         _HOURS,
         _in_paper("14–16"),
         JobSize,
-        lambda query: figures.job_sizes(query.operators, query.query),
+        lambda query: figure_numbers.job_sizes(query.operators, query.query),
         _job_size_sentence,
         _POOL,
         Layout("operator", "bits", "job_h"),
@@ -210,7 +210,7 @@ _FIGURES = (
         gettext_lazy("bits of one component"),
         _in_paper("17"),
         BitsNeeded,
-        lambda query: figures.bits_needed(query.operators, query.query),
+        lambda query: figure_numbers.bits_needed(query.operators, query.query),
         _bits_sentence,
         _POOL,
         Layout("operator", "region", "bits"),
@@ -221,8 +221,8 @@ _FIGURES = (
         gettext_lazy("by bits of a component, and at 10,000"),
         _in_paper("5"),
         ResolutionEffect,
-        figures.effects,
-        figures.effects_sentence,
+        figure_numbers.effects,
+        figure_numbers.effects_sentence,
         ("operator", "resolution", "k", "job_h", "count"),
         Layout("operator", "resolution", "n_misplaced"),
     ),
@@ -232,8 +232,8 @@ _FIGURES = (
         gettext_lazy("hours of the metric"),
         gettext_lazy("Operators paper, equation 25"),
         LeafJob,
-        figures.leaf_jobs,
-        figures.leaf_jobs_sentence,
+        figure_numbers.leaf_jobs,
+        figure_numbers.leaf_jobs_sentence,
         ("operator", "resolution", "k"),
     ),
     Figure(
@@ -242,8 +242,8 @@ _FIGURES = (
         gettext_lazy("k by the ratio of the parent"),
         gettext_lazy("Slurm: Depth-Oblivious Fair-share Factor, figure 1"),
         ExponentPoint,
-        figures.exponents,
-        figures.exponent_sentence,
+        figure_numbers.exponents,
+        figure_numbers.exponent_sentence,
         ("entry",),
     ),
 )
@@ -296,7 +296,7 @@ def build_page(query: OperatorQuery) -> OperatorsPage:
         settings=view.settings,
         is_aequus=view.settings.algorithm.get("name") == "aequus",
         verdict=sentences.verdict(),
-        check=figures.check_tree(query),
+        check=figure_numbers.check_tree(query),
         choices=choices_for(view.settings.algorithm),
         targets=tuple(query.targets),
         query=parameters,
@@ -317,7 +317,7 @@ def open_query(*, policy_slug: str, query: FigureQuery, actor: Actor) -> Operato
 
 def check_tree(*, policy_slug: str, query: FigureQuery, actor: Actor) -> TreeCheck:
     """Check the queried operator and resolution on the tree of a policy."""
-    return figures.check_tree(open_query(policy_slug=policy_slug, query=query, actor=actor))
+    return figure_numbers.check_tree(open_query(policy_slug=policy_slug, query=query, actor=actor))
 
 
 def choices_for(algorithm: Mapping[str, Any]) -> tuple[OperatorChoice, ...]:

@@ -1,4 +1,4 @@
-"""A policy's history for templates: revisions by day, options, and differences between two revisions as rows."""
+"""A policy's published revisions: by day, and to choose from for a comparison."""
 
 from __future__ import annotations
 

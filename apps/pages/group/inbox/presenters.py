@@ -1,4 +1,4 @@
-"""Requests for shares: the forms to send and to answer one, and its card with evidence and state."""
+"""Requests for shares: a request's card with its evidence and state."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django import forms
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from apps.policies.models import ChangeSet, Comment
 from apps.policies.requests.share_requests import RequestedShares, RequestState
 from apps.priorities.request_evidence import Giver, RequestEvidence, Week
 from apps.web.links import group_url, review_url
-from apps.web.share_input import read_shares
 from apps.web.shell import lines, presentation
 from apps.web.shell.presentation import Balance, long_day
 from apps.web.svg.bars import Tolerance
@@ -210,55 +208,3 @@ def _balance(actual: float | None, target: float | None, state: str, tolerance: 
         return presentation.off_target("over" if state == "over" else "under", actual, target)
     known = None if state == "unknown" else actual
     return presentation.balance(known, target, has_usage=state != "idle", tolerance=tolerance)
-
-
-SHARES, PERCENT = "shares", "percent"
-
-
-def _amount(text: str) -> float:
-    value = read_shares(text.strip().removesuffix("%"))
-    if isinstance(value, str):
-        raise forms.ValidationError(gettext_lazy("Enter a number, such as 20 or 0.5."), code="number")
-    return value
-
-
-class AskForm(forms.Form):
-    """A request for a number of shares or a percentage of the parent, with an end and a reason."""
-
-    amount = forms.CharField(
-        max_length=40, error_messages={"required": gettext_lazy("Enter a number, such as 20 or 0.5.")}
-    )
-    unit = forms.ChoiceField(
-        choices=[(SHARES, gettext_lazy("Shares")), (PERCENT, gettext_lazy("Percent"))], required=False
-    )
-    until = forms.DateField(
-        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
-    )
-    reason = forms.CharField(
-        max_length=4_000,
-        error_messages={"required": gettext_lazy("Enter a reason.")},
-    )
-
-    def clean_amount(self) -> float:
-        return _amount(str(self.cleaned_data["amount"]))
-
-    @property
-    def wish(self) -> dict[str, Any]:
-        """The requested amount and end in the form of the service."""
-        key = PERCENT if self.cleaned_data["unit"] == PERCENT else SHARES
-        return {key: self.cleaned_data["amount"], "until": self.cleaned_data["until"]}
-
-
-class AnswerForm(forms.Form):
-    """Answer to a request: another amount or end, and a comment; `step` of the POST says which answer it is."""
-
-    version = forms.IntegerField(min_value=1, max_value=2**31 - 1)
-    shares = forms.CharField(max_length=40, required=False)
-    until = forms.DateField(
-        required=False, error_messages={"invalid": gettext_lazy("Enter a date, such as 2027-03-31.")}
-    )
-    text = forms.CharField(max_length=4_000, required=False)
-
-    def clean_shares(self) -> float | None:
-        text = str(self.cleaned_data["shares"])
-        return _amount(text) if text.strip() else None

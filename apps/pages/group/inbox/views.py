@@ -20,14 +20,8 @@ from apps.accounts.actor import Actor
 from apps.accounts.selectors import display_name
 from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
-from apps.pages.group.inbox.presenters import (
-    AnswerForm,
-    RequestCard,
-    draw_request,
-    ranks_text,
-    state_label,
-    wish_text,
-)
+from apps.pages.group.inbox.forms import AnswerForm
+from apps.pages.group.inbox.presenters import RequestCard, draw_request, ranks_text, state_label, wish_text
 from apps.policies.access.holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on

@@ -20,7 +20,7 @@ from apps.mapping import attachments as attaching
 from apps.mapping import claims
 from apps.mapping import permissions as map_rights
 from apps.pages.mapping.members import presenters as member_lines
-from apps.pages.mapping.members.presenters import AttachForm, RuleForm, seen_tag
+from apps.pages.mapping.members.forms import AttachForm, RuleForm, initial_of, seen_tag
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import MembersPage, get_members_page, preview_members
 from apps.usage.selectors import list_source_names
@@ -46,7 +46,7 @@ def members(request: HttpRequest, policy: str, uid: UUID) -> HttpResponse:
     which = request.GET.get("rule", "")
     form = None
     if which and page.may_draft:
-        form = RuleForm(initial=member_lines.initial_of(_chosen(page, which)), sources=_sources(request))
+        form = RuleForm(initial=initial_of(_chosen(page, which)), sources=_sources(request))
     return _show(request, page, rule_form=form, rule=which)
 
 

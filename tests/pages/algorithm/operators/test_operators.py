@@ -12,8 +12,8 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Invalid, NotFound
 from apps.engine.analysis import density, job_size
 from apps.engine.operators import get_operator
-from apps.pages.algorithm.operators import figures
-from apps.pages.algorithm.operators.figures import SEVEN
+from apps.pages.algorithm.operators import figure_numbers
+from apps.pages.algorithm.operators.figure_numbers import SEVEN
 from apps.pages.algorithm.operators.records import FigureQuery, columns_of, read_query
 from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
 from apps.pages.changes.review.reviewed_change import get_review_page
@@ -258,7 +258,7 @@ def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
 def test_a_very_large_tree_is_checked_for_one_operator_and_few_resolutions(
     open_grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "MOST_FOR_ALL", 5)
+    monkeypatch.setattr(figure_numbers, "MOST_FOR_ALL", 5)
     rows = figure("resolution", operator="absolute", resolution=77).rows
     assert {row.operator for row in rows} == {"absolute"}
     assert [row.resolution for row in rows] == [77, 256, 4096, 10_000, 65_536]

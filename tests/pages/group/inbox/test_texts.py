@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.pages.group.inbox.presenters import AnswerForm, wish_text
+from apps.pages.group.inbox.forms import AnswerForm
+from apps.pages.group.inbox.presenters import wish_text
 from apps.policies.requests.share_requests import RequestedShares
 from tests.pages.page import names_in
 

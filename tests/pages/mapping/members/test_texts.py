@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.pages.mapping.members.presenters import initial_of, preview_text, rule_text, with_rule
+from apps.pages.mapping.members.forms import initial_of
+from apps.pages.mapping.members.presenters import preview_text, rule_text, with_rule
 from apps.policies.tree.terms import MembershipRule
 from apps.priorities.selectors.members import MembersPreview
 from tests.pages.page import names_in

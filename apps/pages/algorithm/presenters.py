@@ -1,4 +1,4 @@
-"""Choosing an algorithm: the form of its parameters, checked by the registry, and algorithms compared in words."""
+"""Algorithms compared for their page: the requested columns, rows of ranks, and the verdict in words."""
 
 from __future__ import annotations
 
@@ -10,127 +10,12 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.core.errors import problem_sentence
-from apps.core.typed_numbers import read_number
-from apps.engine.algorithms import Algorithm, Parameter, all_algorithms, read_algorithm
-from apps.engine.errors import BadParameter
+from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
 from apps.pages.algorithm.comparison import MOST_ALGORITHMS, AlgorithmSide, ComparedLeaf, Comparison, LeafRank
-from apps.pages.algorithm.operators.records import OperatorChoice
-from apps.pages.algorithm.operators.selectors import choices_for
-from apps.web.setting_texts import label_of, typed
+from apps.pages.algorithm.forms import number_or_text
+from apps.web.setting_texts import label_of
 from apps.web.shell import lines, presentation
-
-_LONGEST = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterField:
-    """One parameter: a list if the registry has all values, else a text field with suggestions."""
-
-    name: str
-    label: str
-    value: str
-    hint: str
-    choices: Sequence[str]
-    suggestions: Sequence[str]
-    is_number: bool
-    error: str = ""
-    operators: Sequence[OperatorChoice] = ()  # with descriptions; other ones are typed into `operator_named`
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the value is one of the listed operators."""
-        return self.value in [operator.name for operator in self.operators]
-
-    @property
-    def html_id(self) -> str:
-        return f"id_{self.name}"
-
-
-@dataclass(frozen=True)
-class ParametersForm:
-    """The typed values by field. settings: set if all are valid."""
-
-    fields: Sequence[ParameterField]
-    settings: Mapping[str, Any] | None
-    error: str = ""
-
-
-def unbound(algorithm: Algorithm, current: Mapping[str, Any]) -> ParametersForm:
-    """Form with the active values, or with the defaults of an algorithm that isn't active."""
-    start = current if current.get("name") == algorithm.name else read_algorithm(algorithm.name)
-    fields = [_field(one, _typed(one, start)) for one in algorithm.parameters]
-    return ParametersForm(fields, read_algorithm(algorithm.name))
-
-
-def bound(algorithm: Algorithm, data: Mapping[str, Any]) -> ParametersForm:
-    """Form with the typed values; an empty field gets its default, or nothing if it doesn't apply."""
-    given = {one.name: str(data.get(one.name, "")).strip()[:_LONGEST] for one in algorithm.parameters}
-    if "operator" in given:
-        given["operator"] = str(data.get("operator_named", "")).strip()[:_LONGEST] or given["operator"]
-    filled = {one.name: _read(one, given[one.name]) for one in algorithm.parameters if given[one.name]}
-    settings, place, message = None, "", ""
-    try:
-        settings = read_algorithm({**filled, "name": algorithm.name})
-    except BadParameter as error:
-        place, message = error.place.removeprefix("algorithm."), error.message
-    fields = [_field(one, given[one.name], message if one.name == place else "") for one in algorithm.parameters]
-    return ParametersForm(fields, settings, message if place not in given else "")
-
-
-def _typed(parameter: Parameter, settings: Mapping[str, Any]) -> str:
-    """Value as text; empty if it doesn't apply, the default if an optional one is left out."""
-    if parameter.is_optional and parameter.applies(settings):
-        return typed(settings.get(parameter.name, parameter.default))
-    return typed(settings[parameter.name]) if parameter.name in settings else ""
-
-
-def _read(parameter: Parameter, text: str) -> Any:
-    """The number if one is expected, also with a decimal comma; other text is returned for the registry to reject."""
-    return number_or_text(text) if _is_number(parameter) else text
-
-
-def number_or_text(text: str) -> Any:
-    """The number as typed; other text is returned for the settings to reject."""
-    try:
-        value = read_number(text)
-    except ValueError:
-        return text
-    return int(value) if value.is_integer() else value
-
-
-def _is_number(parameter: Parameter) -> bool:
-    return isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool)
-
-
-def _field(parameter: Parameter, value: str, error: str = "") -> ParameterField:
-    closed = bool(parameter.choices) and all(_is_readable(parameter, choice) for choice in parameter.choices)
-    hints = [] if closed or not parameter.allowed else [_("Allowed: %(values)s") % {"values": parameter.allowed}]
-    if parameter.condition:
-        hints.append(_("Applies %(condition)s only") % {"condition": parameter.condition})
-    if parameter.note:
-        hints.append(parameter.note)
-    return ParameterField(
-        name=parameter.name,
-        label=parameter.label,
-        value=value,
-        hint=". ".join(hints),
-        choices=parameter.choices if closed else (),
-        suggestions=() if closed else tuple(choice for choice in parameter.choices if _is_readable(parameter, choice)),
-        is_number=_is_number(parameter),
-        error=problem_sentence(error),
-        operators=choices_for({"operator": ""}) if parameter.name == "operator" else (),
-    )
-
-
-def _is_readable(parameter: Parameter, value: str) -> bool:
-    try:
-        parameter.read(value)
-    except (ValueError, TypeError):
-        return False
-    return True
-
 
 ACTIVE = "active"
 DEFAULTS = (ACTIVE, "slurm-fair-tree", "slurm-classic")
