@@ -1,4 +1,4 @@
-"""The session of a sign-in: of a user whom somebody else authenticated, or whose second factor is still due."""
+"""The session of a user whom an identity provider authenticated, or whose second factor is still due."""
 
 from __future__ import annotations
 
