@@ -8,8 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from apps.cli.stack.paths import broker_dirs, private_dir, read_or_make_secret, socket_dir, var_dir
+from apps.core.plugin_loading import load_plugins
 from fairshare_web.environment import (
     env_bool,
     env_choice,
@@ -79,6 +81,20 @@ FAIRSHARE_EMAIL_TLS = env_choice("FAIRSHARE_EMAIL_TLS", ("start", "whole", "none
 EMAIL_USE_TLS, EMAIL_USE_SSL = FAIRSHARE_EMAIL_TLS == "start", FAIRSHARE_EMAIL_TLS == "whole"
 EMAIL_TIMEOUT = 20  # s, from the connection to the end of a message
 
+PLUGINS = [
+    "apps.contrib.onboarding",
+    "apps.contrib.jobs",
+    "apps.contrib.schedulers",
+    "apps.contrib.allocations",
+    "apps.contrib.notices",
+    "apps.contrib.forecast",
+    "apps.contrib.search",
+]
+FAIRSHARE_PLUGINS_LEFT_OUT = env_list("FAIRSHARE_PLUGINS_LEFT_OUT")
+if unknown := set(FAIRSHARE_PLUGINS_LEFT_OUT).difference(PLUGINS):
+    raise ImproperlyConfigured(f"FAIRSHARE_PLUGINS_LEFT_OUT: there is no plug-in {', '.join(sorted(unknown))}.")
+FAIRSHARE_PLUGINS = env_list("FAIRSHARE_PLUGINS")
+PLUGINS = [name for name in PLUGINS if name not in FAIRSHARE_PLUGINS_LEFT_OUT] + load_plugins(FAIRSHARE_PLUGINS)
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -109,13 +125,7 @@ INSTALLED_APPS = [
     "apps.series",
     "apps.web",
     "apps.web.rest",
-    "apps.contrib.onboarding",
-    "apps.contrib.jobs",
-    "apps.contrib.schedulers",
-    "apps.contrib.allocations",
-    "apps.contrib.notices",
-    "apps.contrib.forecast",
-    "apps.contrib.search",
+    *PLUGINS,
     "apps.cli",
 ]
 MIDDLEWARE = [

@@ -17,7 +17,10 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import Promise
+
+from apps.core.plugin_loading import failures, guarded
 
 Words = str | Promise
 Value = TypeVar("Value")
@@ -68,6 +71,20 @@ class PluginConfig(AppConfig):
 
     requires: ClassVar[Sequence[str]] = ()
     extends: ClassVar[Sequence[str]] = ()
+
+    def import_models(self) -> None:
+        """Load its models; before that, refuse what it requires and isn't installed, whose models couldn't be loaded.
+
+        Raises:
+            ImproperlyConfigured: naming both.
+        """
+        with guarded(self.name):
+            for name in self.requires:
+                if not apps.is_installed(name):
+                    raise ImproperlyConfigured(
+                        f"{self.name} requires {name}, which is not installed: install it, or leave {self.name} out."
+                    )
+            super().import_models()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -170,8 +187,8 @@ KEYED_SLOTS = (
 
 
 def plugins() -> tuple[PluginConfig, ...]:
-    """Installed plug-ins in the order of INSTALLED_APPS."""
-    return _plugins_among(tuple(apps.app_configs))
+    """Installed plug-ins in the order of INSTALLED_APPS, without those that failed."""
+    return _plugins_among(tuple(label for label, config in apps.app_configs.items() if config.name not in failures))
 
 
 @cache
@@ -212,5 +229,8 @@ def route_modules() -> Iterator[ModuleType]:
     """The `urls` of each plug-in that has some."""
     for plugin in plugins():
         name = f"{plugin.name}.urls"
-        if find_spec(name) is not None:
-            yield import_module(name)
+        module = None
+        with guarded(plugin.name):
+            module = import_module(name) if find_spec(name) is not None else None
+        if module is not None:
+            yield module
