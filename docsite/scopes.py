@@ -69,7 +69,8 @@ def page() -> str:
     for path, method, scopes in routes():
         grouped.setdefault(_group(path), {}).setdefault(path, {}).setdefault(_needed(scopes), []).append(method)
     sections = [
-        f"## {name}\n\n" + table(("route below `/api/v1/`", "GET", "others"), [_row(*each) for each in by_path.items()])
+        f"## {name}\n\n"
+        + table(("route below `/api/v1/`", "GET", "others"), [_row(*each) for each in sorted(by_path.items())])
         for name, by_path in sorted(grouped.items())
     ]
     return "\n\n".join([f"## Scopes\n\n{meaning}", *sections])

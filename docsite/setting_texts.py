@@ -25,8 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "FAIRSHARE_TIME_ZONE": "time zone of days, dates of shares and monthly statements",
         "FAIRSHARE_URL": "public address of this service, for links in mail and webhooks: "
         "`https://fairshare.example.org`",
-        "FAIRSHARE_PLUGINS": "plug-ins of other packages by the names of their apps, comma-separated (see "
-        "[plug-ins](plugins.md))",
+        "FAIRSHARE_PLUGINS": "plug-ins of other packages by the names of their apps, comma-separated",
         "FAIRSHARE_PLUGINS_LEFT_OUT": "plug-ins of the product that this site doesn't use, such as "
         "`apps.contrib.forecast`, comma-separated. Their rows are kept",
         "FAIRSHARE_SMALLEST_GROUP": "minimum number of active members before a group's total is shown to people who may"

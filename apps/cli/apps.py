@@ -4,12 +4,9 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.checks import Tags, register
 
+from apps.cli.stack.migration_check import check_migrations
 from apps.core.clock import check_clock
-from apps.core.plugin_checks import (
-    check_claimed_entries,
-    check_failed_plugins,
-    check_left_out_plugins,
-)
+from apps.core.plugin_checks import check_claimed_entries, check_failed_plugins, check_left_out_plugins
 from apps.core.removed_settings import check_removed_settings
 
 
@@ -21,6 +18,7 @@ class CliConfig(AppConfig):
         register(check_removed_settings)
         register(check_claimed_entries)
         register(check_failed_plugins)
+        register(check_migrations, Tags.database)
         register(check_left_out_plugins, Tags.database)
         # Commands without a database run without the federation app; production rejects the sample site.
         if apps.is_installed("apps.federation") and not settings.PRODUCTION:
