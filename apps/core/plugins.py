@@ -152,6 +152,10 @@ class PluginConfig(AppConfig):
         """Templates for signed-in users on every page, by their place: topbar or end. Read by `web.shell.nav_items`."""
         return {}
 
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        """Guides to its pages, by their titles: `Guide` of `web.guides`, which reads them."""
+        return {}
+
     def page_marks(self) -> Mapping[str, str]:
         """SQL of a text that changes when an open page is out of date, by the part of the page that follows it: work or
         todo. Read by `web.shell.live_state`, several times a minute for every open page.
@@ -181,6 +185,7 @@ KEYED_SLOTS = (
     "entry_cards",
     "my_figures",
     "notice_kinds",
+    "guides",
     "body_limits",
     "schedule",
 )

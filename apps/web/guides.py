@@ -9,6 +9,8 @@ from functools import cache
 
 from django.urls import reverse
 
+from apps.core.plugins import with_additions
+
 HOME = "index"
 # Pages of earlier releases → the page that has their subject now. Bookmarks are redirected; a browser keeps the anchor.
 MOVED = {
@@ -36,19 +38,14 @@ class Guide:
     rest: tuple[str, ...] = ()
 
 
-GUIDES = (
-    Guide(
-        "Overview, *Start*",
-        "overview setup start",
-        (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md")),
-    ),
+_OF_THE_CORE = (
+    Guide("Overview", "overview", (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md"))),
     Guide(
         "My priority",
         "my-priority",
         (("how to read it", "user.md#how-to-read-it"), ("forecast", "user.md#when-it-gets-better")),
         ("GET me", "GET me/explain", "GET me/forecast", "GET me/submit", "GET me/waiting-jobs"),
     ),
-    Guide("Search", "search", (("search and keys", "search.md"),), ("GET search",)),
     Guide(
         "My group",
         "my-group group group-ask group-undo",
@@ -62,24 +59,11 @@ GUIDES = (
         ("GET policies/{policy}/changesets",),
     ),
     Guide(
-        "Notices",
-        "notices notice notice-rules notice-rule-new notice-rule notice-mail webhooks webhook-new webhook",
-        (("notices", "notices.md#notices"),),
-        ("GET notices", "GET notices/rules"),
-    ),
-    Guide(
-        "Job priorities, Try job priorities",
-        "jobs jobs-calculator",
-        (("why this priority", "look-ups.md#why-does-this-job-have-this-priority"),),
-        ("POST jobs/explain",),
-    ),
-    Guide(
         "Policy tree, entry",
         "policy policy-selection icicle entry edit entry-find policy-remove",
         (("read the tree", "manager.md#read-the-tree"), ("change a share", "manager.md#change-a-share")),
         ("GET policies/{policy}/tree",),
     ),
-    Guide("Goal", "goal", (("reach a goal", "manager.md#reach-a-goal"),), ("GET policies/{policy}/goal",)),
     Guide(
         "Draft, *Drag shares*",
         "draft draft-shares draft-paste draft-settings",
@@ -124,18 +108,6 @@ GUIDES = (
         ("GET policies/{policy}/revisions",),
     ),
     Guide(
-        "Allocations, Core-hours, Calendar",
-        "allocations allocations-calendar allocations-shares allocation capacities capacity entry-core-hours",
-        (("core-hours", "allocations.md"),),
-        ("GET policies/{policy}/allocations/table",),
-    ),
-    Guide(
-        "Committee pack",
-        "pack shared-pack",
-        (("a pack for the board", "allocations.md#a-pack-for-the-board"),),
-        ("GET policies/{policy}/pack",),
-    ),
-    Guide(
         "Convergence",
         "convergence entry-convergence",
         (("convergence", "convergence.md"),),
@@ -172,46 +144,10 @@ GUIDES = (
         ("GET policies/{policy}/charges",),
     ),
     Guide(
-        "Monthly statements",
-        "statements",
-        (("statements", "notices.md#monthly-statements"),),
-        ("GET policies/{policy}/statements",),
-    ),
-    Guide(
         "Usage sources, imports, overlaps",
         "sources source source-new source-settings source-remove upload import import-undo overlaps overlap-decide",
         (("sources", "sources.md"), ("formats", "usage.md"), ("counted once", "usage.md#counted-exactly-once")),
         ("GET usage/sources",),
-    ),
-    Guide(
-        "Schedulers, *Connect a scheduler*",
-        "schedulers scheduler scheduler-new scheduler-settings scheduler-remove",
-        (("connect a scheduler", "schedulers.md#connect"),),
-        ("GET schedulers",),
-    ),
-    Guide(
-        "Compare with the scheduler",
-        "scheduler-shadow",
-        (("shadow mode", "schedulers.md#shadow-mode"),),
-        ("GET schedulers/{scheduler}/differences",),
-    ),
-    Guide(
-        "Shares of a scheduler",
-        "scheduler-shares",
-        (("shares instead of priorities", "schedulers.md#shares-instead-of-priorities"),),
-        ("GET schedulers/{scheduler}/shares",),
-    ),
-    Guide(
-        "SAM queue",
-        "sam",
-        (("SAM queue", "sam.md"),),
-        ("GET policies/{policy}/sam",),
-    ),
-    Guide(
-        "Waiting jobs, *Why does my job wait?*",
-        "job-why job-why-of",
-        (("why a job waits", "schedulers.md#why-does-a-job-wait"),),
-        ("GET policies/{policy}/why",),
     ),
     Guide(
         "Data quality",
@@ -245,16 +181,14 @@ GUIDES = (
 
 
 @cache
+def guides() -> Sequence[Guide]:
+    """Those of the core and of the installed plug-ins."""
+    return tuple(with_additions({guide.pages: guide for guide in _OF_THE_CORE}, "guides").values())
+
+
+@cache
 def _by_route() -> dict[str, Guide]:
-    found = {route: guide for guide in GUIDES for route in guide.routes.split()}
-    # Later steps of a form share the guide of its first step.
-    return found | {route: found["setup"] for route in _SETUP_STEPS}
-
-
-_SETUP_STEPS = (
-    *("setup-tree", "setup-log", "setup-source", "setup-zone", "setup-confirm"),
-    *("setup-again", "setup-accounts", "setup-publish", "setup-discard"),
-)
+    return {route: guide for guide in guides() for route in guide.routes.split()}
 
 
 def guide_of(route: str) -> Guide | None:
@@ -265,7 +199,7 @@ def guide_of(route: str) -> Guide | None:
 @cache
 def rest_of(page: str) -> Sequence[str]:
     """REST methods and paths of the pages that a docs page such as `user.md` describes, without duplicates."""
-    described = [guide for guide in GUIDES if any(place.partition("#")[0] == page for _, place in guide.reads)]
+    described = [guide for guide in guides() if any(place.partition("#")[0] == page for _, place in guide.reads)]
     return tuple(dict.fromkeys(route for guide in described for route in guide.rest))
 
 

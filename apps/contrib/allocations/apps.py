@@ -60,3 +60,8 @@ class AllocationsConfig(PluginConfig):
         from apps.contrib.allocations.pages.attention import ending_items
 
         return ending_items(view, actor)
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.allocations.guides import GUIDES
+
+        return GUIDES

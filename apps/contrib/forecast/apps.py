@@ -40,3 +40,8 @@ class ForecastConfig(PluginConfig):
         from django.urls import reverse
 
         return reverse("dashboard:draft-outlook", kwargs={"change_set": change_set})
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.forecast.guides import GUIDES
+
+        return GUIDES

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.core.plugins import PluginConfig, Words
+from apps.core.plugins import Addition, PluginConfig, Words
 
 
 class JobsConfig(PluginConfig):
@@ -37,3 +37,8 @@ class JobsConfig(PluginConfig):
         from apps.contrib.jobs.audit_text import SENTENCES
 
         return SENTENCES
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.jobs.guides import GUIDES
+
+        return GUIDES

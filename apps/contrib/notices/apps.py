@@ -101,3 +101,8 @@ class NoticesConfig(PluginConfig):
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"statements": Addition(PageLink("entry.history", _("Statements"), names={"name": "group"}))}
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.notices.guides import GUIDES
+
+        return GUIDES

@@ -42,3 +42,8 @@ class OnboardingConfig(PluginConfig):
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"setup": Addition(PageLink("overview.empty", _("First steps"), "list-tree"))}
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.onboarding.guides import GUIDES
+
+        return GUIDES

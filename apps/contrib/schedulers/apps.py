@@ -83,3 +83,8 @@ class SchedulersConfig(PluginConfig):
         from apps.contrib.schedulers.my_jobs import load_queue_facts
 
         return {"queue": load_queue_facts(mine, actor=actor, at=at)}
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.schedulers.guides import GUIDES
+
+        return GUIDES

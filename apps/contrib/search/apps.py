@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from apps.core.plugins import PluginConfig
+from apps.core.plugins import Addition, PluginConfig
 
 
 class SearchConfig(PluginConfig):
@@ -14,3 +15,8 @@ class SearchConfig(PluginConfig):
 
     def frame_parts(self) -> Mapping[str, str]:
         return {"topbar": "contrib/search/_topbar.html", "end": "contrib/search/_palette.html"}
+
+    def guides(self) -> Mapping[str, Addition[Any]]:
+        from apps.contrib.search.guides import GUIDES
+
+        return GUIDES

@@ -1,0 +1,27 @@
+"""Guides to the pages of this plug-in."""
+
+from __future__ import annotations
+
+from apps.core.plugins import Addition
+from apps.web.guides import Guide
+
+GUIDES: dict[str, Addition[Guide]] = {
+    "Job priorities, Try job priorities": Addition(
+        Guide(
+            "Job priorities, Try job priorities",
+            "jobs jobs-calculator",
+            (("why this priority", "look-ups.md#why-does-this-job-have-this-priority"),),
+            ("POST jobs/explain",),
+        ),
+        after="Inbox",
+    ),
+    "SAM queue": Addition(
+        Guide(
+            "SAM queue",
+            "sam",
+            (("SAM queue", "sam.md"),),
+            ("GET policies/{policy}/sam",),
+        ),
+        after="Usage sources, imports, overlaps",
+    ),
+}

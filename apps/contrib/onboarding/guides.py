@@ -1,0 +1,18 @@
+"""Guides to the pages of this plug-in."""
+
+from __future__ import annotations
+
+from apps.core.plugins import Addition
+from apps.web.guides import Guide
+
+GUIDES: dict[str, Addition[Guide]] = {
+    "*Start*": Addition(
+        Guide(
+            "*Start*",
+            "start setup setup-tree setup-log setup-source setup-zone setup-confirm setup-again setup-accounts"
+            " setup-publish setup-discard",
+            (("first steps", "first-steps.md"), ("Slurm recipe", "recipe-slurm.md")),
+        ),
+        after="Overview",
+    ),
+}

@@ -1,0 +1,45 @@
+"""Guides to the pages of this plug-in."""
+
+from __future__ import annotations
+
+from apps.core.plugins import Addition
+from apps.web.guides import Guide
+
+GUIDES: dict[str, Addition[Guide]] = {
+    "Schedulers, *Connect a scheduler*": Addition(
+        Guide(
+            "Schedulers, *Connect a scheduler*",
+            "schedulers scheduler scheduler-new scheduler-settings scheduler-remove",
+            (("connect a scheduler", "schedulers.md#connect"),),
+            ("GET schedulers",),
+        ),
+        after="Usage sources, imports, overlaps",
+    ),
+    "Compare with the scheduler": Addition(
+        Guide(
+            "Compare with the scheduler",
+            "scheduler-shadow",
+            (("shadow mode", "schedulers.md#shadow-mode"),),
+            ("GET schedulers/{scheduler}/differences",),
+        ),
+        after="Schedulers, *Connect a scheduler*",
+    ),
+    "Shares of a scheduler": Addition(
+        Guide(
+            "Shares of a scheduler",
+            "scheduler-shares",
+            (("shares instead of priorities", "schedulers.md#shares-instead-of-priorities"),),
+            ("GET schedulers/{scheduler}/shares",),
+        ),
+        after="Compare with the scheduler",
+    ),
+    "Waiting jobs, *Why does my job wait?*": Addition(
+        Guide(
+            "Waiting jobs, *Why does my job wait?*",
+            "job-why job-why-of",
+            (("why a job waits", "schedulers.md#why-does-a-job-wait"),),
+            ("GET policies/{policy}/why",),
+        ),
+        after="Shares of a scheduler",
+    ),
+}
