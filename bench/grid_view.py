@@ -36,7 +36,7 @@ def measure_at(at: datetime) -> Iterator[BenchLine]:
     """The clock is stopped at that instant."""
     from django.core.management import call_command
 
-    from apps.contrib.forecast.what_if.without_sources import MOST_BUCKETS
+    from apps.federation.grid.without_sources import MOST_BUCKETS
 
     policy, n_buckets = build(N_ENTRIES, N_BUCKETS, at)
     call_command("collectstatic", interactive=False, verbosity=0)

@@ -24,15 +24,16 @@ from apps.core.plugin_loading import failures, guarded
 
 Words = str | Promise
 Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Addition(Generic[Value]):
+class Addition(Generic[Value_co]):
     """A value that a plug-in adds to an ordered table of the core. after: key of the row that it follows; without that
     one it comes last.
     """
 
-    value: Value
+    value: Value_co
     after: str = ""
 
 

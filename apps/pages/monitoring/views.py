@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -108,7 +108,7 @@ def _is_allowed(request: HttpRequest) -> bool:
         return False
 
 
-def _degraded(at: datetime) -> Iterator[dict[str, str]]:
+def _degraded(at: datetime) -> Iterator[Mapping[str, str]]:
     yield from _stale_policies(at)
     yield from _damaged_snapshots()
     yield from _late_sources(at)

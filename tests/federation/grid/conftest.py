@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.series.conftest import as_alice, as_eva, make_site
+from tests.priority_site import as_alice, as_eva, make_site
 
 __all__ = ["as_alice", "as_eva", "make_site"]

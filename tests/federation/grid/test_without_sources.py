@@ -20,8 +20,13 @@ from apps.priorities.recompute.pipeline import compute, load_inputs, pack_result
 from apps.priorities.recompute.simulation import Changes, apply_changes
 from apps.usage.models import Source
 from apps.usage.services import NewSource, make_source
-from tests.priority_site import AS_OF, PROJECTS, Site
-from tests.series.conftest import _clock, _fresh_process  # noqa: F401 - fixtures
+from tests.priority_site import (
+    AS_OF,
+    PROJECTS,
+    Site,
+    _clock,  # noqa: F401 - fixture
+)
+from tests.series.conftest import _fresh_process  # noqa: F401 - fixture
 from tests.worlds import forget_process
 
 GLOBAL = [{**project, "scope": "global"} for project in PROJECTS]
