@@ -8,5 +8,6 @@ from apps.web.shell import preferences
 
 urlpatterns = [
     path("theme/", preferences.theme, name="theme"),
+    path("keys/", preferences.keys, name="keys"),
 ]
 rest: list[object] = []

@@ -10,7 +10,6 @@ from apps.contrib.search.pages import views as search
 urlpatterns: list[URLPattern] = [
     path("search/", search.search, name="search"),
     path("search/_results", search.results, name="search-results"),
-    path("keys/", search.keys, name="keys"),
 ]
 rest: list[URLPattern] = [
     path("search", search_api.SearchView.as_view(), name="search"),

@@ -1,18 +1,15 @@
-"""Search as a page and as the fragment of the palette, and the switch for single-key shortcuts."""
+"""Search as a page and as the fragment of the palette."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from apps.contrib.search.entries import EntryHit, find_by_uid
 from apps.contrib.search.pages.catalogue import SearchContext
@@ -20,10 +17,7 @@ from apps.contrib.search.pages.groups import LISTED_ALONE, empty_groups, groups_
 from apps.contrib.search.selectors import LONGEST, MOST_EACH, MOST_LISTED, GroupKind, search_everything
 from apps.core.errors import DomainError
 from apps.priorities.selectors.rows import open_view
-from apps.web.shell.navigation import KEYS_COOKIE
-from apps.web.shell.requests import SeeOther, actor_of, fragment, private
-
-_YEAR_S = 365 * 86400
+from apps.web.shell.requests import actor_of, fragment, private
 
 
 def page_url(**_kwargs: Any) -> str:
@@ -42,22 +36,6 @@ def search(request: HttpRequest) -> HttpResponse:
 def results(request: HttpRequest) -> HttpResponse:
     """Results for the palette; `?last=`: entries opened last in this browser, as `policy:uid`."""
     return private(render(request, "contrib/search/_results.html", _results(request)))
-
-
-@login_not_required
-@require_POST
-def keys(request: HttpRequest) -> HttpResponse:
-    """Switch single-key shortcuts on or off in this browser, then redirect back."""
-    back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        back = reverse("dashboard:overview")
-    response = SeeOther(back)
-    if request.POST.get("keys") == "off":
-        secure = bool(settings.SESSION_COOKIE_SECURE)
-        response.set_cookie(KEYS_COOKIE, "off", max_age=_YEAR_S, samesite="Lax", httponly=True, secure=secure)
-    else:
-        response.delete_cookie(KEYS_COOKIE, samesite="Lax")
-    return response
 
 
 def _results(request: HttpRequest) -> dict[str, Any]:

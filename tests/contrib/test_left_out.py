@@ -1,0 +1,59 @@
+"""A plug-in that is left out: the core's pages answer without it, with the same numbers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+
+from apps.accounts.actor import Actor
+from apps.core import clock
+from apps.policies.changesets import drafts
+from tests.contrib.left_out import answers_without
+from tests.pages.grid import SLUG, Grid
+from tests.pages.page import Page
+from tests.sign_in import sign_in
+
+PAGE, ME = "/me/priority/", "/api/v1/me"
+# With those that require it.
+LEFT_OUT = {
+    "forecast": ("forecast",),
+    "schedulers": ("schedulers", "onboarding", "search"),
+    "notices": ("notices", "allocations"),
+    "all": ("onboarding", "jobs", "schedulers", "allocations", "notices", "forecast", "search"),
+}
+OTHERS = ("/", f"/policy/{SLUG}/", f"/policy/{SLUG}/convergence/", "/api/v1/me/explain", "/readyz", "/metrics")
+OF_PLUGINS = {
+    "forecast": ("/me/priority/_submit?job_core_h=20", f"/api/v1/me/submit?policy={SLUG}", "/api/v1/me/forecast"),
+    "schedulers": (f"/api/v1/me/waiting-jobs?policy={SLUG}", "/api/v1/schedulers"),
+}
+UNLIKE = {"when": None, "age_s": None}  # what forecast and queue say, and the time of the answer
+CARDS = {"forecast": ("#submit", "#forecast", "#what-if"), "schedulers": ("#waiting-jobs",)}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("left_out", LEFT_OUT)
+def test_pages_of_the_core_answer_without_a_plugin(grid: Grid, client: Client, left_out: str) -> None:
+    with_all = sign_in(client, grid.alice)
+    absent = OF_PLUGINS.get(left_out, ())
+    answers = answers_without(LEFT_OUT[left_out], grid.alice.username, (PAGE, ME, *OTHERS, *absent))
+    assert {address: status for address, (status, _body) in answers.items() if status != 200} == dict.fromkeys(
+        absent, 404
+    )
+    page, whole = Page(answers[PAGE][1]), Page(with_all.get(PAGE).content.decode())
+    for card in CARDS.get(left_out, ()):
+        assert page.all(card) == []
+        assert whole.all(card) != []
+    assert page.text("#verdict") == whole.text("#verdict")
+    accounts, expected = json.loads(answers[ME][1])["accounts"], with_all.get(ME).json()["accounts"]
+    assert [each | UNLIKE for each in accounts] == [each | UNLIKE for each in expected]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_shares_are_dragged_without_a_prediction(grid: Grid) -> None:
+    draft = drafts.open_draft(policy_slug=SLUG, at=clock.now(), actor=Actor(user=grid.admin, via="page"))
+    address = f"/changes/{draft.pk}/edit/shares/"
+    answers = answers_without(("forecast",), grid.admin.username, (address, f"/changes/{draft.pk}/edit/_outlook"))
+    assert [status for status, _body in answers.values()] == [200, 404]
+    assert Page(answers[address][1]).one("#shares").attributes["data-outlook"] == ""
