@@ -53,7 +53,7 @@ FORM_TOKEN = re.compile("[A-Za-z0-9]{64}")
 
 
 OPEN = "200 200 200 200 200 200 200 200 200 200 200"
-API = "web/v1/"
+API = "api/v1/"
 POLICY = API + "policies/<slug:policy>"
 FEDERATION = API + "federation/"
 REST_MOUNT = FEDERATION + "mounts/<int:mount>"

@@ -23,7 +23,7 @@ from tests.worlds import fresh_process  # noqa: F401 - fixture
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
 MOST_OF_A_ROUTE = 3  # addresses that are opened until one has something to show
-NO_PAGES = ("web/", "admin/", "static/", "sign-out", "jsi18n")
+NO_PAGES = ("api/", "admin/", "static/", "sign-out", "jsi18n")
 # Pages of entries at which something is to see; of others the walk opens the first that it reaches.
 STORY = {
     "admin": {"members": "/climate/guests", "entry-core-hours": "/genomics", "adjustments": "/genomics/assembly"},

@@ -111,8 +111,8 @@ def test_priorities_are_served_from_memory_without_a_database(sample: Stack) -> 
     assert during["results"][0]["entry"] == before["results"][0]["entry"]
     assert during["snapshot"] >= before["snapshot"]
     assert status_of(sample, page, Cookie=cookie) == 503
-    assert status_of(sample, "web/v1/policies", Cookie=cookie) == 503
-    assert status_of(sample, f"web/v1/policies/{POLICY_SLUG}/priorities", Authorization=f"Bearer {UNKNOWN}") == 503
+    assert status_of(sample, "api/v1/policies", Cookie=cookie) == 503
+    assert status_of(sample, f"api/v1/policies/{POLICY_SLUG}/priorities", Authorization=f"Bearer {UNKNOWN}") == 503
     aged = during["age_s"]
     eventually(lambda: look_up(sample, token, leaf["account"])["age_s"] > aged + 1, "the age of the answer grows")
 

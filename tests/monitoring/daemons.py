@@ -59,7 +59,7 @@ class Watchers:
 
     def firing(self) -> set[str]:
         """Names of active alerts, as Alertmanager has them."""
-        return {alert["labels"]["alertname"] for alert in self._ask(self.alertmanager, "web/v2/alerts?active=true")}
+        return {alert["labels"]["alertname"] for alert in self._ask(self.alertmanager, "api/v2/alerts?active=true")}
 
     def expect(self, *alerts: str) -> None:
         """These alerts fire in Alertmanager, and no other one does."""
@@ -71,7 +71,7 @@ class Watchers:
         )
 
     def scrapes(self, health: str) -> bool:
-        targets = self._ask(self.prometheus, "web/v1/targets")["data"]["activeTargets"]
+        targets = self._ask(self.prometheus, "api/v1/targets")["data"]["activeTargets"]
         return [target["health"] for target in targets] == [health]
 
     @staticmethod

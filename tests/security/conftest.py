@@ -64,7 +64,7 @@ def start_instance(first_start: FirstStart, **settings: str) -> Instance:  # noq
     try:
         stack.start()
         tokens = json.loads(stack.run(_MAKE_SITE))
-        eventually(lambda: stack.answers("web/v1/schema"), "a web process that answers", describe=stack.output_text)
+        eventually(lambda: stack.answers("api/v1/schema"), "a web process that answers", describe=stack.output_text)
         found = Instance(stack, tokens)
         eventually(lambda: _is_served(found), "the first snapshot in every web process", describe=stack.output_text)
     except BaseException:

@@ -120,7 +120,7 @@ def test_every_creating_post_honours_the_key() -> None:
 
 
 def routes() -> list[URLPattern]:
-    (api,) = (each for each in get_resolver().url_patterns if "web/v1" in str(each.pattern))
+    (api,) = (each for each in get_resolver().url_patterns if "api/v1" in str(each.pattern))
     return [each for each in api.url_patterns if isinstance(each, URLPattern)]  # type: ignore[union-attr]
 
 

@@ -38,7 +38,7 @@ def test_a_nul_in_a_path_is_found_nowhere(site: Site, caplog: Any) -> None:
             answer: Any = getattr(client, method)(address_of(route), content_type="application/json")
             assert answer.status_code == 404, (method, route)
             assert answer.headers["Content-Type"].startswith(
-                "application/problem+json" if route.startswith("web/") else "text/html"
+                "application/problem+json" if route.startswith("api/") else "text/html"
             )
     assert "could not be logged" not in caplog.text
     assert not AuditEvent.objects.filter(subject__contains="%00").exists()
