@@ -58,7 +58,7 @@ _STORED = "test_a_private_address_in_the_database_is_not_fetched"
 _TYPED = "test_typed_private_addresses_are_rejected_and_not_stored"
 CALLERS = {
     "federation/fetch_requests.py: ask": (_STORED, _TYPED),
-    "notices/webhook_calls.py: ask": ("test_a_webhook_with_a_private_address_is_not_called",),
+    "contrib/notices/webhook_calls.py: ask": ("test_a_webhook_with_a_private_address_is_not_called",),
     "usage/sources/slurm_rest.py: _fetch": ("test_a_source_with_a_private_address_is_not_fetched",),
 }
 # Fields for an address, and the function that fetches it. An empty word: it is shown, and never asked.
@@ -67,16 +67,16 @@ FIELDS = {
     "federation.models: Remote.url": "fetch_log.ask",
     "federation.models: Mount.url": "fetch_log.ask",
     "federation.models: Subscription.url": "fetch_log.ask",
-    "notices.models: Webhook.url": "webhook_calls._call",
-    "dashboard.notices.forms: url": "make_webhook, change_webhook",
-    "dashboard.federation.forms: url": "preview, make_mount, preview_feed, subscribe",
-    "api.v1.audit: address": "",
-    "api.shapes: moment_url": "",  # an address of our own pages, in an answer
-    "api.v1.notices: url": "",
-    "api.v1.federation.remotes: url": "",  # in an answer
-    "api.v1.federation.mounts: url": "preview, make_mount",
-    "api.v1.federation.subscriptions: url": "preview_feed, subscribe",
-    "api.v1.packs: url": "",  # of a new link to a pack, in an answer
+    "contrib.notices.models: Webhook.url": "webhook_calls._call",
+    "contrib.notices.pages.forms: url": "make_webhook, change_webhook",
+    "pages.federation.forms: url": "preview, make_mount, preview_feed, subscribe",
+    "pages.audit.api: address": "",
+    "web.rest.shapes: moment_url": "",  # an address of our own pages, in an answer
+    "contrib.notices.api: url": "",
+    "pages.federation.api.remotes: url": "",  # in an answer
+    "pages.federation.api.mounts: url": "preview, make_mount",
+    "pages.federation.api.subscriptions: url": "preview_feed, subscribe",
+    "contrib.allocations.pack_api: url": "",  # of a new link to a pack, in an answer
 }
 _NAMES_OF_ADDRESSES = ("url", "uri", "address", "endpoint", "link", "webhook", "callback")
 
@@ -159,7 +159,7 @@ def test_every_address_field_has_a_row() -> None:
         if isinstance(field, models.CharField | models.TextField | models.GenericIPAddressField)
         and _is_address(field.name)
     }
-    for path in [*(APPS / "dashboard").rglob("*.py"), *(APPS / "api").rglob("*.py")]:
+    for path in [each for room in ("web", "pages", "contrib") for each in (APPS / room).rglob("*.py")]:
         import_module(".".join(("apps", *path.relative_to(APPS).with_suffix("").parts)).removesuffix(".__init__"))
     for base, kept in ((forms.BaseForm, "base_fields"), (serializers.Serializer, "_declared_fields")):
         for kind in _below(base):
@@ -167,7 +167,11 @@ def test_every_address_field_has_a_row() -> None:
                 where = kind.__module__.removeprefix("apps.")
                 found |= {f"{where}: {name}" for name in getattr(kind, kept, {}) if _is_address(name)}
     assert found - set(FIELDS) == set()
-    assert {"federation.models: Mount.url", "notices.models: Webhook.url", "dashboard.notices.forms: url"} <= found
+    assert {
+        "federation.models: Mount.url",
+        "contrib.notices.models: Webhook.url",
+        "contrib.notices.pages.forms: url",
+    } <= found
 
 
 def _is_address(name: str) -> bool:
