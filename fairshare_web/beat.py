@@ -40,7 +40,8 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc] # the package has no t
         added = keyed("schedule").items()
         self.app.conf.beat_schedule |= {name: {"task": task, "schedule": every_s} for name, (task, every_s) in added}
         self.app.loader.import_default_modules()
-        self.Model.objects.filter(task__startswith="apps.").exclude(task__in=self.app.tasks).delete()
+        unknown = self.Model.objects.exclude(task__startswith="celery.").exclude(task__in=self.app.tasks)
+        unknown.delete()  # a worker would refuse the task each time
         super().setup_schedule()
         wanted = set(self.app.conf.beat_schedule)
         stored = set(self.Model.objects.filter(name__in=wanted).values_list("name", flat=True))

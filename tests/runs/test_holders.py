@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django_celery_beat.models import PeriodicTask
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from apps.cli.stack import processes
 from apps.runs import holders, services, tasks
@@ -151,6 +151,18 @@ def test_a_backoff_from_before_a_clock_reset_has_ended() -> None:
     Run.objects.update(attempts=1, due_at=datetime.now(UTC) + HOUR)
     assert claim_run(at=AT) is not None
     assert Run.objects.get(pk=run.pk).attempts == 2
+
+
+def test_beat_has_the_entries_of_plug_ins_and_none_of_a_task_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers are for a process of its own
+    monkeypatch.setattr("django_celery_beat.schedulers.close_old_connections", lambda: None)
+    every_minute = IntervalSchedule.objects.create(every=60, period="seconds")
+    PeriodicTask.objects.create(name="gone", task="apps.contrib.gone.tasks.work", interval=every_minute)
+    PeriodicTask.objects.create(name="of the site", task="apps.accounts.tasks.verify_audit", interval=every_minute)
+    Scheduler(app=app, lazy=True).setup_schedule()
+    names = set(PeriodicTask.objects.values_list("name", flat=True))
+    assert {"prune-passes", "send-notices", "recompute-stale", "of the site"} <= names
+    assert "gone" not in names
 
 
 def test_beat_continues_after_a_clock_reset(monkeypatch: pytest.MonkeyPatch) -> None:
