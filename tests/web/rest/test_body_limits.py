@@ -163,7 +163,9 @@ def request_serializers() -> Iterator[type[serializers.Serializer[Any]]]:
     """Each class that a view names as its `request` or reads a body with."""
     folder = Path(apps.__path__[0])
     for path in sorted([*folder.glob("pages/**/*.py"), *folder.glob("contrib/**/*.py")]):
-        module = importlib.import_module(".".join(("apps", *path.relative_to(folder).with_suffix("").parts)))
+        module = importlib.import_module(
+            ".".join(("apps", *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
+        )
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue
