@@ -14,15 +14,20 @@ EXAMPLE = Path(__file__).parent
 def build_wheel(folder: Path, source: Path = EXAMPLE) -> Path:
     """What a build backend makes of pyproject.toml: the modules, and what it says of itself."""
     given = tomllib.loads((source / "pyproject.toml").read_text())
-    project, modules = given["project"], given["tool"]["setuptools"]["py-modules"]
+    project, contents = given["project"], given["tool"]["setuptools"]
+    modules = [f"{module}.py" for module in contents.get("py-modules", ())]
+    folders = [source / package for package in contents.get("packages", ())]
+    modules += [
+        str(path.relative_to(source)) for each in folders for path in each.rglob("*.[ph]*") if path.suffix != ".pyc"
+    ]
     name, version = project["name"].replace("-", "_"), project["version"]
-    groups = project["entry-points"].items()
+    groups = project.get("entry-points", {}).items()
     announced = "\n".join(
         f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()) for group, points in groups
     )
     info = f"{name}-{version}.dist-info"
     files = {
-        **{f"{module}.py": (source / f"{module}.py").read_text() for module in modules},
+        **{module: (source / module).read_text() for module in modules},
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": announced,
