@@ -138,7 +138,7 @@ class PluginConfig(AppConfig):
         return {}
 
     def draft_outlook_url(self, change_set: int) -> str:
-        """Address that predicts a draft's group while shares are dragged. Read by `pages.changes.drafts.group`."""
+        """Address that predicts a draft's group while shares are dragged. Read by `pages.changes.drafts`."""
         return ""
 
     def notice_kinds(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from apps.core.errors import Invalid
 from apps.engine.explain import Recovery
 from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts.forms import read_operation
-from apps.pages.changes.drafts.group import page_url, parent_of
+from apps.pages.changes.drafts.group_views import page_url, parent_of
 from apps.pages.changes.drafts.pages import EditorState
 from apps.priorities.selectors.draft import DraftRow
 from apps.priorities.selectors.draft_group import get_draft_group

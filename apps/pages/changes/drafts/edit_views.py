@@ -25,7 +25,7 @@ from apps.core.typed_numbers import read_whole
 from apps.pages.changes.drafts import pages
 from apps.pages.changes.drafts import presenters as draft_text
 from apps.pages.changes.drafts.forms import read_operation
-from apps.pages.changes.drafts.group import group_parts
+from apps.pages.changes.drafts.group_views import group_parts
 from apps.pages.changes.drafts.pages import EditorState
 from apps.pages.changes.drafts.presenters import PERCENT
 from apps.pages.changes.drafts.views import show, words_of_refusal

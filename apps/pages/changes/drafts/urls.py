@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.pages.changes.drafts import edit_views as draft_edits
-from apps.pages.changes.drafts import group as draft_group
+from apps.pages.changes.drafts import group_views as draft_group
 from apps.pages.changes.drafts import paste_views, settings_views
 from apps.pages.changes.drafts import views as drafts
 
