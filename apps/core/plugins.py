@@ -194,7 +194,8 @@ KEYED_SLOTS = (
 
 def plugins() -> tuple[PluginConfig, ...]:
     """Installed plug-ins in the order of INSTALLED_APPS, without those that failed."""
-    return _plugins_among(tuple(label for label, config in apps.app_configs.items() if config.name not in failures))
+    labels = [label for label, config in apps.app_configs.items() if config.name not in failures]
+    return _plugins_among(tuple(labels))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from django.http import HttpRequest
@@ -51,7 +52,7 @@ def cards_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]
     values: dict[str, Any] = {}
     scripts: list[str] = []
     cards: list[MyCard] = [card for plugin in plugins() for card in plugin.my_priority_cards()]
-    for card in sorted(cards, key=lambda card: card.order):
+    for card in sorted(cards, key=attrgetter("order")):
         content = None if is_past or card.content is None else card.content(request, mine, known)
         if content is not None:
             values |= content.values
