@@ -12,16 +12,18 @@ from django.core.management.base import BaseCommand
 from apps.cli.stack.paths import REPOSITORY
 from docsite.markdown import code, table
 
-_FOLDER = REPOSITORY / "apps/cli/management/commands"
 
-
-def names() -> list[str]:
-    return sorted(path.stem for path in _FOLDER.glob("[a-z]*.py"))
+def apps_by_command() -> dict[str, str]:
+    """Commands of the core and of plug-ins, each with the dotted name of its app."""
+    paths = (REPOSITORY / "apps").rglob("management/commands/[a-z]*.py")
+    return {path.stem: ".".join(path.parents[2].relative_to(REPOSITORY).parts) for path in sorted(paths)}
 
 
 def page() -> str:
     """A row for each command, and one for each action of a command that has several."""
-    rows = [row for name in names() for row in _rows(name, load_command_class("apps.cli", name))]
+    rows = [
+        row for name, app in sorted(apps_by_command().items()) for row in _rows(name, load_command_class(app, name))
+    ]
     return table(("command", "does"), rows)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from apps.cli.commands import BAD_INPUT
 from apps.core import tables
+from apps.core.operator_commands import BAD_INPUT
 from apps.engine.case_text import read_cases
 from apps.engine.cases import solve_all
 from apps.engine.errors import BadCase

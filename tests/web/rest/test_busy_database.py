@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
-from apps.cli.commands import OperatorCommand
+from apps.core.operator_commands import OperatorCommand
 from apps.policies import services
 from apps.policies.models import ChangeSet
 from fairshare_web.server.views import Views

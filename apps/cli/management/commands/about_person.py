@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from apps.accounts.about_person import about_person, as_json
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
+from apps.core.operator_commands import OperatorCommand
 
 
 class Command(OperatorCommand):

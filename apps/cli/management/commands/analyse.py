@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.core import tables
+from apps.core.operator_commands import OperatorCommand
 from apps.pages.algorithm.operators.records import (
     BOUNDS,
     NAMES,

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.cli.management.commands.remove import add_arguments, preview_lines
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 from apps.mapping.removal import archive_policy, archive_source, preview_removal, restore_policy, restore_source
 
 _DO = {

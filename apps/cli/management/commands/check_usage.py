@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
+from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.usage.models import Source
 from apps.usage.quality.bucket_audit import MOST_NAMED, BucketAudit, Difference, audit_buckets, repair_buckets
 from apps.usage.selectors import get_source

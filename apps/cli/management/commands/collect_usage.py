@@ -12,8 +12,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
+from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.runs.models import Run
 from apps.runs.services import wait_for_workers
 from apps.runs.workers import are_working

@@ -12,9 +12,9 @@ from apps.accounts.actor import COMMAND
 from apps.accounts.models import Token
 from apps.accounts.selectors import get_user
 from apps.accounts.services import DAYS, NewToken, make_token
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import OperatorCommand
 from apps.policies.access.reader_grants import grant_owner_read
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

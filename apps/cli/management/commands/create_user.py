@@ -8,8 +8,8 @@ from typing import Any
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
-from apps.cli.commands import OperatorCommand
 from apps.core.errors import Invalid
+from apps.core.operator_commands import OperatorCommand
 
 
 class Command(OperatorCommand):

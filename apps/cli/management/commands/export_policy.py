@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import OperatorCommand
 from apps.policies.files.exports import export_policy
 from apps.policies.formats.registry import FORMATS
 from apps.policies.selectors import read_moment

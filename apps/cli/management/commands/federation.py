@@ -11,10 +11,10 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import REFUSED, OperatorCommand
 from apps.cli.federation_status import status_json, status_lines
 from apps.core.clock import now
 from apps.core.counts import counted
+from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.federation.documents.site_keys import list_keys, load_keys, rotate_key
 from apps.federation.fetch_schedule import BAD_OUTCOMES, request_fetch
 from apps.federation.models import Mount, Publication, Subscription, UsageFeed

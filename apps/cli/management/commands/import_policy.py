@@ -11,13 +11,13 @@ from typing import Any
 from django.db import transaction
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.contrib.onboarding.services import count_mapped, map_by_names
 from apps.contrib.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.contrib.onboarding.slurm_outputs import split_outputs
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import OperatorCommand
 from apps.mapping.rules.problems import other_case_text, problem_text
 from apps.policies.files.import_export import FileImport, ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS, get_format, maps_by, read_file, text_of

@@ -15,11 +15,11 @@ from django.core.management.base import CommandError
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.contrib.onboarding.slurm_config import read_slurm_config
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.mapping.rules.problems import other_case_text
 from apps.policies.formats.registry import text_of
 from apps.priorities.selectors import (

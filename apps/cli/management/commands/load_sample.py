@@ -6,10 +6,10 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.cli.commands import OperatorCommand
 from apps.cli.sample.loading import load_sample
 from apps.core.clock import now
 from apps.core.errors import NotAllowed
+from apps.core.operator_commands import OperatorCommand
 
 
 class Command(OperatorCommand):

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
 
 

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 from apps.priorities.pseudonyms import pseudonymise_idle, pseudonymise_user
 
 

@@ -11,9 +11,9 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.priorities.moments import notes_of
 from apps.priorities.recompute.staleness import request_recompute
 from apps.runs.models import Run

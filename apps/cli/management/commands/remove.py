@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 from apps.mapping.removal import Removal, preview_removal, remove_policy, remove_source
 
 _REMOVE = {"policy": remove_policy, "source": remove_source}

@@ -12,7 +12,6 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.contrib.onboarding.first_policy_draft import (
     LogFile,
     confirm_log,
@@ -39,6 +38,7 @@ from apps.contrib.schedulers.selectors import (
 from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
 from apps.core.clock import now
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import BAD_INPUT, REFUSED, OperatorCommand
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Import

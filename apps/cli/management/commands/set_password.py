@@ -8,9 +8,9 @@ from typing import Any
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.sign_in.passwords import set_password
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
 from apps.core.errors import Invalid
+from apps.core.operator_commands import OperatorCommand
 
 
 class Command(OperatorCommand):

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 from apps.series.storage_growth import Holding, list_holdings, total
 
 

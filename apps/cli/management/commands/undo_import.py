@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
+from apps.core.operator_commands import REFUSED, OperatorCommand
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.records.undo import undo_import

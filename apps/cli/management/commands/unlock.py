@@ -8,8 +8,8 @@ from django.core.management.base import CommandParser
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.sign_in.passwords import unlock
-from apps.cli.commands import OperatorCommand
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 
 
 class Command(OperatorCommand):

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.audit_log import check_chain
-from apps.cli.commands import REFUSED, OperatorCommand
 from apps.core.clock import now
 from apps.core.counts import counted
+from apps.core.operator_commands import REFUSED, OperatorCommand
 
 
 class Command(OperatorCommand):

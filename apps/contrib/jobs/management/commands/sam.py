@@ -7,11 +7,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.contrib.jobs.gateway import services
 from apps.contrib.jobs.gateway.selectors import get_ledger
 from apps.contrib.jobs.gateway.services import JobReport
 from apps.core import clock
+from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
 
 STEPS = {"started": services.start, "finished": services.finish, "cancelled": services.cancel}

@@ -6,11 +6,11 @@ import argparse
 from typing import Any
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.contrib.onboarding.services import PolicyProposal, propose_policy
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
+from apps.core.operator_commands import OperatorCommand
 from apps.engine.decay_functions import DECAY_FUNCTIONS
 
 _DAY_S = 86_400

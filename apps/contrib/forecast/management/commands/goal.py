@@ -10,11 +10,11 @@ import orjson
 from django.utils import timezone
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.contrib.forecast.goals.records import GoalOption, GoalSolution
 from apps.contrib.forecast.goals.selectors import get_solution, open_draft_with_option, read_goal
 from apps.core import clock
 from apps.core.errors import NotFound
+from apps.core.operator_commands import OperatorCommand
 from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
 

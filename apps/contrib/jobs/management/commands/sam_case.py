@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.core import clock
+from apps.core.operator_commands import OperatorCommand
 from apps.priorities.sam_cases import sam_case
 from apps.priorities.serving import store
 

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
-from apps.cli.commands import OperatorCommand
 from apps.contrib.schedulers.waiting import find_waiting
 from apps.core.clock import now
+from apps.core.operator_commands import OperatorCommand
 from apps.priorities.serving import store
 
 
