@@ -194,15 +194,14 @@ KEYED_SLOTS = (
 
 def plugins() -> tuple[PluginConfig, ...]:
     """Installed plug-ins in the order of INSTALLED_APPS, without those that failed."""
-    labels = [label for label, config in apps.app_configs.items() if config.name not in failures]
-    return _plugins_among(tuple(labels))
+    return _plugins_among(tuple(apps.app_configs), tuple(failures))
 
 
 @cache
-def _plugins_among(labels: tuple[str, ...]) -> tuple[PluginConfig, ...]:
+def _plugins_among(labels: tuple[str, ...], failed: tuple[str, ...]) -> tuple[PluginConfig, ...]:
     """Cached, because a page reads many slots."""
     configs = (apps.get_app_config(label) for label in labels)
-    return tuple(config for config in configs if isinstance(config, PluginConfig))
+    return tuple(config for config in configs if isinstance(config, PluginConfig) and config.name not in failed)
 
 
 def keyed(slot: str) -> dict[str, Any]:
