@@ -259,10 +259,10 @@ READS_RIGHTS = {
     "apps/accounts/services.py": RIGHTS,  # makes and verifies tokens
     "apps/accounts/sign_in/second_factor.py": {"is_superuser"},  # who has to have one
     "apps/policies/access/authority.py": {"is_superuser"},  # of those who gave a grant
-    "apps/policies/access/holders.py": {"is_superuser"},  # of a person who is asked about
+    "apps/policies/access/role_holders.py": {"is_superuser"},  # of a person who is asked about
     "apps/policies/access/reader_grants.py": RIGHTS,  # of a token that is being made
     "apps/pages/tokens/views.py": RIGHTS,
-    "apps/explain/account_walk.py": RIGHTS,  # shows the caller the token's own bounds
+    "apps/explain/account_path.py": RIGHTS,  # shows the caller the token's own bounds
 }
 
 

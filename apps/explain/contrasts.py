@@ -14,8 +14,8 @@ from apps.accounts.actor import Actor
 from apps.core.errors import FieldProblem, Invalid, NotFound
 from apps.engine.algorithms import PriorityResult, read_algorithm
 from apps.engine.explain import Contrast, Turn, contrast
-from apps.explain.account_walk import moment_json, scope_of
-from apps.explain.walk import WalkStep, step_at, step_json, without_numbers
+from apps.explain.account_path import moment_json, scope_of
+from apps.explain.path import WalkStep, step_at, step_json, without_numbers
 from apps.policies.settings import refusing_failed_packages
 from apps.priorities.recompute.totals import conflict_without_algorithm
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot

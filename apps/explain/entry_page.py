@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.explain.walk import why_unranked
+from apps.explain.path import why_unranked
 from apps.policies.selectors import last_change, last_revision_with
 from apps.policies.settings import PolicySettings
 from apps.priorities.moments import LocalOnly, Moment

@@ -8,8 +8,8 @@ from typing import Any
 
 from apps.explain.levels import effect_messages
 from apps.explain.my_priority import MyPriority
+from apps.explain.path import WalkStep, ahead_message, equal_messages, level_messages, local_only_message
 from apps.explain.verdict import AccountFacts, Verdict, decide
-from apps.explain.walk import WalkStep, ahead_message, equal_messages, level_messages, local_only_message
 from apps.priorities.sentences import Message, build_message, text_of
 
 

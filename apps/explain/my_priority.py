@@ -26,8 +26,8 @@ from apps.engine.algorithms.inputs import prepare
 from apps.engine.analysis.job_size import jobs_that_show
 from apps.engine.errors import BadParameter, PackageFailed
 from apps.explain.levels import DecidedBy
+from apps.explain.path import WalkStep, walk_to, why_unranked, without_reason
 from apps.explain.rank_position import RankPosition, standing_at
-from apps.explain.walk import WalkStep, walk_to, why_unranked, without_reason
 from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy, list_policies

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from apps.explain.my_priority import MyPriority
-from apps.explain.walk import WalkStep
+from apps.explain.path import WalkStep
 from apps.priorities.sentences import Message, build_message
 from apps.priorities.sentences.numbers import day
 

@@ -39,7 +39,7 @@ _COMPUTED = {
     *("priorities.snapshot", "priorities.unmappedaccounts", "notices.notice", "notices.statement"),
     *("mapping.mapping", "mapping.mappingversion"),
     *("usage.import", "usage.sourceday", "usage.siteday", "usage.overlap", "usage.changedhour", "usage.repetition"),
-    *("onboarding.beginning",),
+    *("onboarding.firstpolicydraft",),
 }
 
 

@@ -17,9 +17,9 @@ from celery import current_task
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
-from apps.runs.holders import has_ended, own_machine
 from apps.runs.models import Run
 from apps.runs.shutdown import WorkerStops, is_stopping
+from apps.runs.worker_identity import has_ended, own_machine
 from apps.runs.workers import OUTGOING_TASK, record_contact
 
 logger = logging.getLogger(__name__)

@@ -23,11 +23,11 @@ from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.bell import wake_workers
-from apps.runs.holders import own_holder
 from apps.runs.kinds import Handler, handler_of, kinds, low_priority_kinds
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.shutdown import WorkerStops, is_stopping
+from apps.runs.worker_identity import own_holder
 from apps.runs.workers import are_working, has_outgoing_worker, outgoing_kinds
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from apps.explain.messages import AccountMessages, LevelMessages, messages_of
 from apps.explain.my_priority import MyPriority
+from apps.explain.path import WalkStep
 from apps.explain.verdict import AccountFacts, Verdict
-from apps.explain.walk import WalkStep
 from apps.priorities.sentences import text_of
 from apps.web.setting_texts import OwnNumber, own_number
 from apps.web.shell import lines, presentation

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.command_line import main
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.sshare_comparison import stored_sshare
 from tests.small_site import Site
 
@@ -45,5 +45,5 @@ def test_the_site_starts_the_setup_with_them(
     file.write_text(computed_site.token("admin"))
     assert main(["setup", "--server", str(live_server), "--token-file", str(file)]) == 0
     assert "PriorityDecayHalfLife" in capsys.readouterr().out
-    begun = Beginning.objects.get()
+    begun = FirstPolicyDraft.objects.get()
     assert (begun.facts["format"], len(stored_sshare(begun))) == ("sacctmgr", 12)

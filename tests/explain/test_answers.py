@@ -12,9 +12,9 @@ import pytest
 
 from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
+from apps.explain.path import WalkStep
 from apps.explain.rank_position import RankPosition
 from apps.explain.verdict import AccountFacts, Outlook, QueueFacts, better_account, decide
-from apps.explain.walk import WalkStep
 from apps.priorities.entry_order import State
 from apps.priorities.moments import Moment
 from apps.priorities.sentences import Message

@@ -16,7 +16,7 @@ from hypothesis import given
 
 from apps.engine.algorithms import all_algorithms
 from apps.explain.my_priority import MyPriority
-from apps.explain.walk import WalkStep, level_messages
+from apps.explain.path import WalkStep, level_messages
 from apps.priorities.sentences import Message
 from tests.examples import examples
 from tests.explain.sentence_world import SentenceWorld, snapshot_of, worlds

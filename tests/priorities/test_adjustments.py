@@ -12,7 +12,7 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import User
 from apps.core.errors import Conflict, NotAllowed
-from apps.explain.account_walk import explain
+from apps.explain.account_path import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
 from apps.policies.models import Adjustment, Policy

@@ -13,7 +13,7 @@ from apps.core.errors import Invalid, NotAllowed
 from apps.mapping.permissions import load_visibility
 from apps.policies.access.authority import GrantChange, GrantTerms
 from apps.policies.access.delegation import change_grant, create_grant, end_grant, tag_of
-from apps.policies.access.holders import explain_access, list_grants, name_of
+from apps.policies.access.role_holders import explain_access, list_grants, name_of
 from apps.policies.access.scope import EVERYBODY, Verb
 from apps.policies.models import Grant
 from apps.priorities.selectors import open_view

@@ -28,15 +28,15 @@ from apps.engine.explain import (
     ON_TARGET,
     Balance,
     Course,
-    Pace,
     Recovery,
     RecoveryRange,
-    Spell,
+    UsagePhase,
+    UsageRate,
+    catch_up,
     course_in_window,
     fading_course,
     half_life_s_of,
     has_closed_form,
-    meeting,
     quartile_rates,
     recovery_range,
     steady_rate,
@@ -110,11 +110,11 @@ class Outlook:
         """Return when it is on target at another share of the group's usage."""
         return _to_target(self.state, self.with_share(share))
 
-    def pace(self, daily_group: float) -> Pace:
-        return Pace(self.share * daily_group / DAY_S, daily_group / DAY_S)
+    def pace(self, daily_group: float) -> UsageRate:
+        return UsageRate(self.share * daily_group / DAY_S, daily_group / DAY_S)
 
     @property
-    def paces(self) -> tuple[Pace, ...]:
+    def paces(self) -> tuple[UsageRate, ...]:
         """Rates at the minimum, the quartiles and the maximum of the recent days: five, slowest first."""
         days = self.daily_group if len(self.daily_group) else np.zeros(1)
         return tuple(self.pace(float(rate)) for rate in np.percentile(days, [0, 25, 50, 75, 100]))
@@ -166,11 +166,11 @@ def _to_target(state: LevelState, find: Callable[[float], RecoveryRange]) -> Rec
 
 
 def when_on_target(
-    outlook: Outlook, pace: Pace, *, target: float, slack: float, spell: Spell | None = None
+    outlook: Outlook, pace: UsageRate, *, target: float, slack: float, spell: UsagePhase | None = None
 ) -> Recovery:
     """Return when the entry is on a target, 0..1, with half the width of its band, at another pace of usage."""
     edge = replace(outlook.state, target=target, slack=slack).edge
-    return ON_TARGET if edge is None else meeting(outlook.course, edge, pace, spell)
+    return ON_TARGET if edge is None else catch_up(outlook.course, edge, pace, spell)
 
 
 def uses_closed_form(window: Window) -> bool:
@@ -208,10 +208,10 @@ class _OnCourse:
 
     def __init__(self, course: Course, days: F8, share: float) -> None:
         rates = quartile_rates(days if len(days) else np.zeros(1))
-        self.course, self.paces = course, [Pace(share * rate, rate) for rate in rates]
+        self.course, self.paces = course, [UsageRate(share * rate, rate) for rate in rates]
 
     def __call__(self, target: float) -> RecoveryRange:
-        slow, middle, fast = (meeting(self.course, target, pace) for pace in self.paces)
+        slow, middle, fast = (catch_up(self.course, target, pace) for pace in self.paces)
         first, last = sorted((slow, fast), key=lambda one: math.inf if one.in_s is None else one.in_s)
         return RecoveryRange(first, middle, last)
 

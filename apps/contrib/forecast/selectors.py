@@ -32,7 +32,7 @@ from apps.engine.errors import PackageFailed
 from apps.engine.explain import RecoveryRange
 from apps.engine.explain.contrast import build_minimal_tree
 from apps.explain.contrasts import result_of
-from apps.explain.walk import Walk, walk_to
+from apps.explain.path import Walk, walk_to
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy, list_policies
 from apps.policies.settings import tolerance_at

@@ -84,7 +84,7 @@ class NoticesConfig(PluginConfig):
         return {
             "notices.mark": Addition(
                 section("notices that they read or snoozed", "notice read_at snoozed_until"),
-                after="onboarding.beginning",
+                after="onboarding.firstpolicydraft",
             ),
             "notices.preference": Addition(
                 section("their mail settings", "interval hour muted statements_since"), after="notices.mark"

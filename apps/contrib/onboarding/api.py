@@ -12,14 +12,14 @@ from rest_framework.response import Response
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import (
     discard_draft,
-    get_beginning,
+    get_first_policy_draft,
     log_state,
     proposed_settings,
     read_tree,
     require_setup,
     use_source,
 )
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.slurm_config_api import ConfigLineSerializer
 from apps.contrib.onboarding.sshare_comparison import compare_with_sshare, with_fitted_phase
@@ -159,14 +159,14 @@ class SetupPolicyView(APIView):
 PROPOSED = ("algorithm", "window", "metric", "approach")
 
 
-def _open(actor: Actor) -> Beginning:
-    found = get_beginning(actor=actor)
+def _open(actor: Actor) -> FirstPolicyDraft:
+    found = get_first_policy_draft(actor=actor)
     if found is None:
         raise NotFound("No set-up is open: start one with a POST.")
     return found
 
 
-def _json(begun: Beginning, actor: Actor) -> dict[str, Any]:
+def _json(begun: FirstPolicyDraft, actor: Actor) -> dict[str, Any]:
     proposed = with_fitted_phase(begun, proposed_settings(begun), at=clock.now())
     compared = compare_with_sshare(begun, settings=proposed, at=clock.now(), actor=actor)
     return {

@@ -34,7 +34,7 @@ class OnboardingConfig(PluginConfig):
         from apps.accounts.about_person import section
 
         return {
-            "onboarding.beginning": Addition(
+            "onboarding.firstpolicydraft": Addition(
                 section("first policies that they drafted", "file_name created_at updated_at"),
                 after="federation.subscription",
             ),

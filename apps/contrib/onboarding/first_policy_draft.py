@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.services import default_rules
 from apps.contrib.onboarding.slurm_config import CALC_PERIOD_S, CHARGES_RUNNING, SlurmConfig, read_slurm_config
 from apps.contrib.onboarding.slurm_outputs import (
@@ -63,24 +63,24 @@ def require_setup(actor: Actor) -> None:
         raise NotAllowed(_("Only administrators create a first policy: ask one to send the scheduler’s tree and log."))
 
 
-def get_beginning(*, actor: Actor) -> Beginning | None:
+def get_first_policy_draft(*, actor: Actor) -> FirstPolicyDraft | None:
     """The open draft; None if there is none."""
     require_setup(actor)
-    found = Beginning.objects.filter(is_open=True)
+    found = FirstPolicyDraft.objects.filter(is_open=True)
     return found.select_related("source", "dry_run__run", "dry_run__source", "usage_import__run").first()
 
 
-def tree_of(beginning: Beginning) -> TreeColumns:
+def tree_of(beginning: FirstPolicyDraft) -> TreeColumns:
     return unpack_tree(beginning.tree, beginning.tree_digest)
 
 
-def rules_of(beginning: Beginning, tree: TreeColumns) -> tuple[Rule, ...]:
+def rules_of(beginning: FirstPolicyDraft, tree: TreeColumns) -> tuple[Rule, ...]:
     """The initial mapping rules of the policy."""
     namespace = beginning.source.namespace if beginning.source else ""
     return default_rules(tree, namespace, beginning.decisions, maps_by=maps_by(beginning.facts["format"]))
 
 
-def log_state(beginning: Beginning) -> LogState:
+def log_state(beginning: FirstPolicyDraft) -> LogState:
     if beginning.source_id is None:
         return LogState.NONE
     if beginning.usage_import is not None:
@@ -108,7 +108,7 @@ def read_tree(
     sshare: bytes = b"",
     at: datetime,
     actor: Actor,
-) -> Beginning:
+) -> FirstPolicyDraft:
     """Create the draft, or replace its tree. The log stays; decisions about accounts are removed with their entries.
 
     slurm_config: output of `scontrol show config`. sshare: current output of `sshare -a -P -l`, for comparison with our
@@ -152,7 +152,7 @@ def read_tree(
     if sshare:
         given |= _sshare_columns(sshare, declared.policy, printed_at(text_of(slurm_config)) or at)
     with transaction.atomic():
-        beginning = Beginning.objects.select_for_update(no_key=True).filter(is_open=True).first()
+        beginning = FirstPolicyDraft.objects.select_for_update(no_key=True).filter(is_open=True).first()
         facts["slurm_config"] = (
             beginning.facts.get("slurm_config") if config is None and beginning else _config_facts(config)
         )
@@ -161,7 +161,7 @@ def read_tree(
         given["file_settings"] |= (facts["slurm_config"] or {}).get("settings", {})
         if beginning is None:
             made = {"author": actor.user, "author_name": actor.name, "created_at": at}
-            beginning = Beginning.objects.create(**given, **made)
+            beginning = FirstPolicyDraft.objects.create(**given, **made)
         else:
             _save(beginning, **given)
         details = {"format": found.name, "n_entries": len(tree), "tree_digest": digest}
@@ -169,14 +169,14 @@ def read_tree(
     return beginning
 
 
-def read_tree_here(*, at: datetime, actor: Actor) -> Beginning:
+def read_tree_here(*, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Like `read_tree`, with outputs of Slurm's commands on this host, if the settings allow it."""
     require_setup(actor)
     name = _("Commands on this host")
     return read_tree(content=read_site_outputs().encode(), file_name=name, format="sacctmgr", at=at, actor=actor)
 
 
-def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
+def send_log_here(*, version: int, source_slug: str, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Like `send_log`, with sacct's output on this host for the last 90 days."""
     require_setup(actor)
     with read_site_log() as file:
@@ -199,13 +199,13 @@ def _config_facts(config: SlurmConfig | None) -> dict[str, Any] | None:
     return {"settings": config.settings, "lines": lines, "billing_weights": config.billing_weights}
 
 
-def _billing_weights(beginning: Beginning) -> Mapping[str, Any] | None:
+def _billing_weights(beginning: FirstPolicyDraft) -> Mapping[str, Any] | None:
     """Weights of Slurm's configuration; None if it wasn't read."""
     config = beginning.facts.get("slurm_config")
     return config.get("billing_weights", {}) if config else None
 
 
-def keep_billing(beginning: Beginning, source: Source, *, at: datetime, actor: Actor) -> None:
+def keep_billing(beginning: FirstPolicyDraft, source: Source, *, at: datetime, actor: Actor) -> None:
     """Let the source compute billing with the weights of Slurm's configuration, if it was read."""
     weights = _billing_weights(beginning)
     if weights is not None:
@@ -223,7 +223,7 @@ class LogFile:
     time_zone: str
 
 
-def send_log(log: LogFile, *, version: int, at: datetime, actor: Actor) -> Beginning:
+def send_log(log: LogFile, *, version: int, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Start a dry run of the log into a new source."""
     with transaction.atomic():
         beginning = lock_draft(version, actor)
@@ -244,7 +244,7 @@ def send_log(log: LogFile, *, version: int, at: datetime, actor: Actor) -> Begin
         return _save(beginning, source=dry.source, dry_run=dry, usage_import=None, updated_at=at)
 
 
-def use_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -> Beginning:
+def use_source(*, version: int, source_slug: str, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Use a source that already has usage instead of a file."""
     with transaction.atomic():
         beginning = lock_draft(version, actor)
@@ -255,7 +255,7 @@ def use_source(*, version: int, source_slug: str, at: datetime, actor: Actor) ->
         return _save(beginning, source=source, dry_run=None, usage_import=None, updated_at=at)
 
 
-def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> Beginning:
+def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Read the file again in this time zone."""
     with transaction.atomic():
         beginning = lock_draft(version, actor)
@@ -281,7 +281,7 @@ def choose_zone(*, version: int, time_zone: str, at: datetime, actor: Actor) -> 
         return _save(beginning, dry_run=again, usage_import=None, updated_at=at)
 
 
-def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
+def confirm_log(*, version: int, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Start the real import after the dry run. Its usage counts for no entry until there is a policy."""
     with transaction.atomic():
         beginning = lock_draft(version, actor)
@@ -294,14 +294,16 @@ def confirm_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
         return _save(beginning, usage_import=made, updated_at=at)
 
 
-def remove_log(*, version: int, at: datetime, actor: Actor) -> Beginning:
+def remove_log(*, version: int, at: datetime, actor: Actor) -> FirstPolicyDraft:
     """Remove the log from the draft, so that another one can be sent. Imported usage stays in its source."""
     with transaction.atomic():
         beginning = lock_draft(version, actor)
         return _save(beginning, source=None, dry_run=None, usage_import=None, decisions=[], updated_at=at)
 
 
-def decide_accounts(*, version: int, decisions: Sequence[dict[str, str]], at: datetime, actor: Actor) -> Beginning:
+def decide_accounts(
+    *, version: int, decisions: Sequence[dict[str, str]], at: datetime, actor: Actor
+) -> FirstPolicyDraft:
     """Attach accounts to entries; other decisions stay.
 
     decisions: user_pattern, group_pattern, fqan_pattern and `entry`, a path ("" for none).
@@ -335,7 +337,7 @@ def discard_draft(*, version: int, at: datetime, actor: Actor) -> None:
         beginning.delete()
 
 
-def lock_draft(version: int, actor: Actor) -> Beginning:
+def lock_draft(version: int, actor: Actor) -> FirstPolicyDraft:
     """Lock the open draft until the end of the caller's transaction.
 
     Raises:
@@ -343,7 +345,7 @@ def lock_draft(version: int, actor: Actor) -> Beginning:
         Stale: it is not the version that the caller loaded.
     """
     require_setup(actor)
-    found = Beginning.objects.select_for_update(of=("self",), no_key=True).filter(is_open=True)
+    found = FirstPolicyDraft.objects.select_for_update(of=("self",), no_key=True).filter(is_open=True)
     beginning = found.select_related("dry_run__source", "dry_run__run", "source", "usage_import__run").first()
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
@@ -352,7 +354,7 @@ def lock_draft(version: int, actor: Actor) -> Beginning:
     return beginning
 
 
-def _save(beginning: Beginning, **changed: Any) -> Beginning:
+def _save(beginning: FirstPolicyDraft, **changed: Any) -> FirstPolicyDraft:
     for name, value in changed.items():
         setattr(beginning, name, value)
     beginning.version += 1
@@ -372,7 +374,7 @@ def _entry_at(tree: TreeColumns, path: str) -> UUID | None:
     return None if i is None or i == 0 or tree.is_reserve[i] else tree.uuid(i)
 
 
-def proposed_settings(beginning: Beginning) -> PolicySettings:
+def proposed_settings(beginning: FirstPolicyDraft) -> PolicySettings:
     """Settings from the file and Slurm's configuration, else defaults for a scheduler with this tree."""
     read, _gone = without_unknown_decay(beginning.file_settings)
     given = PolicySettings.from_json(read)

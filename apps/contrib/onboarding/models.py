@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 
-class Beginning(models.Model):
+class FirstPolicyDraft(models.Model):
     """The draft of a first policy: the tree of a file, and the log it is compared with. Nothing is published.
 
     facts: other facts from the file (format, cluster, what was ignored). decisions: manually attached accounts, each

@@ -49,8 +49,8 @@ def default_rules(
     alone.
 
     A scheduler knows a group by its name anywhere in the tree, so each group below the first level with a unique name
-    gets a rule. decisions: as in Beginning. maps_by: kind of the one rule that finds every account as the scheduler of
-    the tree does, instead of these.
+    gets a rule. decisions: as in FirstPolicyDraft. maps_by: kind of the one rule that finds every account as the
+    scheduler of the tree does, instead of these.
     """
     rules = [_rule_of_decision(one, namespace) for one in decisions]
     root = tree.uuid(0)

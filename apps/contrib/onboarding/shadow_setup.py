@@ -11,8 +11,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from apps.accounts.actor import Actor
-from apps.contrib.onboarding.first_policy_draft import get_beginning, proposed_settings, publish_draft
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.first_policy_draft import get_first_policy_draft, proposed_settings, publish_draft
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.sshare_comparison import stored_sshare, with_fitted_phase
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.services import connect_scheduler
@@ -33,7 +33,7 @@ class ShadowSetup:
     scheduler: Scheduler | None
 
 
-def has_scheduler(beginning: Beginning) -> bool:
+def has_scheduler(beginning: FirstPolicyDraft) -> bool:
     """Whether the tree comes from Slurm, so that a scheduler can be connected with it."""
     return has_associations(str(beginning.facts.get("format", "")))
 
@@ -63,7 +63,7 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
         Conflict: the log is missing, or a scheduler has this name.
     """
     with transaction.atomic():
-        beginning = get_beginning(actor=actor)
+        beginning = get_first_policy_draft(actor=actor)
         if beginning is None:
             raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
         if wanted.scheduler and not has_scheduler(beginning):
@@ -111,12 +111,12 @@ def publish_first_policy(*, version: int, wanted: FirstPolicy, at: datetime, act
     return ShadowSetup(policy, scheduler)
 
 
-def can_collect(beginning: Beginning) -> bool:
+def can_collect(beginning: FirstPolicyDraft) -> bool:
     """Whether records of the source are sent so far, and could be collected with sacct."""
     return has_scheduler(beginning) and beginning.source is not None and beginning.source.kind == Source.Kind.PUSH
 
 
-def _go_on_collecting(beginning: Beginning, at: datetime, actor: Actor) -> None:
+def _go_on_collecting(beginning: FirstPolicyDraft, at: datetime, actor: Actor) -> None:
     """Collect with sacct into the source of the log, so that each job of both counts once.
 
     Raises:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from apps.accounts.account_ids import load_account_index
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.slurm_config import CHARGES_RUNNING
 from apps.contrib.onboarding.slurm_outputs import read_sshare
 from apps.contrib.onboarding.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
@@ -130,7 +130,7 @@ class _Log:
         return datetime.fromtimestamp(int(hours.min()), self.as_of.tzinfo) if len(hours) else None
 
 
-def stored_sshare(beginning: Beginning) -> list[OwnValue]:
+def stored_sshare(beginning: FirstPolicyDraft) -> list[OwnValue]:
     """The sshare output that was read with the tree; empty if none was."""
     if beginning.sshare is None:
         return []
@@ -138,7 +138,7 @@ def stored_sshare(beginning: Beginning) -> list[OwnValue]:
 
 
 def compare_with_sshare(
-    beginning: Beginning, *, settings: PolicySettings | None = None, at: datetime, actor: Actor
+    beginning: FirstPolicyDraft, *, settings: PolicySettings | None = None, at: datetime, actor: Actor
 ) -> SshareComparison | None:
     """Compare with sshare, for administrators; None without sshare or log.
 
@@ -174,7 +174,7 @@ def compare_with_sshare(
     return SshareComparison(factors, usage, str(settings.algorithm["name"]), unit_of_usage(settings.metric), log.as_of)
 
 
-def with_fitted_phase(beginning: Beginning, settings: PolicySettings, *, at: datetime) -> PolicySettings:
+def with_fitted_phase(beginning: FirstPolicyDraft, settings: PolicySettings, *, at: datetime) -> PolicySettings:
     """Settings whose periods start when usage fits sshare best: the controller's first one is some seconds after its
     start. Unchanged without sshare, or where periods don't matter.
     """
@@ -185,7 +185,7 @@ def with_fitted_phase(beginning: Beginning, settings: PolicySettings, *, at: dat
 
 
 def _fitted(
-    beginning: Beginning,
+    beginning: FirstPolicyDraft,
     source: Source,
     settings: PolicySettings,
     rows: list[OwnValue],
@@ -250,7 +250,7 @@ def _entries(rows: list[OwnValue], tree: TreeColumns) -> list[int]:
     return found
 
 
-def _load_log(beginning: Beginning, source: Source, tree: TreeColumns, as_of: datetime) -> _Log:
+def _load_log(beginning: FirstPolicyDraft, source: Source, tree: TreeColumns, as_of: datetime) -> _Log:
     settings = proposed_settings(beginning)
     sites = site_names(settings.metric)
     classes = [JobClassRow(*row) for row in JobClass.objects.values_list("id", "queue", "partition", "qos")]
@@ -267,7 +267,7 @@ def _load_log(beginning: Beginning, source: Source, tree: TreeColumns, as_of: da
     return _Log(recorded, entry.astype(np.int64), len(tree), as_of)
 
 
-def _causes(beginning: Beginning, settings: PolicySettings, log: _Log) -> Callable[[int], list[Cause]]:
+def _causes(beginning: FirstPolicyDraft, settings: PolicySettings, log: _Log) -> Callable[[int], list[Cause]]:
     """For an entry, what may make its usage differ from Slurm's: outputs that were not sent, and settings that were
     chosen otherwise than Slurm has them.
     """

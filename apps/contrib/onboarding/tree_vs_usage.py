@@ -17,7 +17,7 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.contrib.onboarding.first_policy_draft import require_setup, rules_of, tree_of
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.engine.algorithms.inputs import prepare
 from apps.mapping.rules.resolver import UNMAPPED, Resolver
 from apps.mapping.suggestions import Suggester, Suggestion, find_neighbours, groups_of
@@ -208,7 +208,7 @@ class TreeVsUsage:
 
 
 def compare_with_log(
-    beginning: Beginning, *, zone: ZoneInfo, settings: PolicySettings, at: datetime, actor: Actor
+    beginning: FirstPolicyDraft, *, zone: ZoneInfo, settings: PolicySettings, at: datetime, actor: Actor
 ) -> TreeVsUsage:
     """Compare the draft with its log, for administrators."""
     require_setup(actor)
@@ -298,7 +298,7 @@ def _unplaced(tree: TreeColumns, keys: Sequence[AccountKey], entry: I4, core_s: 
     return [Unplaced(keys[i], float(core_s[i]), suggester.suggest(keys[i])) for i in order]
 
 
-def _placed(tree: TreeColumns, beginning: Beginning) -> list[tuple[AccountKey, str]]:
+def _placed(tree: TreeColumns, beginning: FirstPolicyDraft) -> list[tuple[AccountKey, str]]:
     namespace = beginning.source.namespace if beginning.source else ""
     found = []
     for one in beginning.decisions:

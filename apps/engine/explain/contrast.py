@@ -11,7 +11,7 @@ import numpy as np
 from apps.engine.algorithms import PriorityResult, compute_prepared, explanation_of, get_algorithm
 from apps.engine.algorithms.inputs import compare_totals, prepare
 from apps.engine.arrays import BoolArray, FloatArray, IntArray
-from apps.engine.explain.walk import Step, compared_values, lineage, step_of, tie_width
+from apps.engine.explain.path_step import Step, compared_values, lineage, step_of, tie_width
 from apps.engine.tree import FairshareTree
 
 _WIDE = 256

@@ -226,7 +226,7 @@ _SPARSE_H = 6
 
 
 @dataclass(frozen=True)
-class Pace:
+class UsageRate:
     """Usage a second from now on: the entry's own and the whole group's, 0 ≤ own ≤ group."""
 
     own_rate: float
@@ -238,10 +238,10 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Spell:
+class UsagePhase:
     """A different pace for the first hours from now on."""
 
-    pace: Pace
+    pace: UsageRate
     hours: float
 
 
@@ -260,7 +260,7 @@ class Course:
     fades_alike: bool
     is_whole: bool = False
 
-    def at(self, pace: Pace, spell: Spell | None = None) -> tuple[FloatArray, FloatArray]:
+    def at(self, pace: UsageRate, spell: UsagePhase | None = None) -> tuple[FloatArray, FloatArray]:
         """Own and group usage at each of the hours, (m,) each."""
         own, group = pace.own_rate * self.steady_s, pace.group_rate * self.steady_s
         if spell is not None:
@@ -270,7 +270,7 @@ class Course:
             group = group + (spell.pace.group_rate - pace.group_rate) * within
         return self.own_usage + np.maximum(own, 0.0), self.group_usage + np.maximum(group, 0.0)
 
-    def part(self, pace: Pace, spell: Spell | None = None) -> FloatArray:
+    def part(self, pace: UsageRate, spell: UsagePhase | None = None) -> FloatArray:
         """own / group at each of the hours, (m,); 0 where the group has none."""
         own, group = self.at(pace, spell)
         return np.divide(own, group, out=np.zeros_like(own), where=group > 0)
@@ -323,7 +323,7 @@ def course_in_window(history: History, window: Window, *, as_of_s: float, hours:
     return Course(grid, known[:, 0], known[:, 1], BUCKET_S * summed[indices], scales_alike(window), is_whole)
 
 
-def meeting(course: Course, target: float, pace: Pace, spell: Spell | None = None) -> Recovery:
+def catch_up(course: Course, target: float, pace: UsageRate, spell: UsagePhase | None = None) -> Recovery:
     """When own / group meets `target`, interpolated linearly between two hours of the course.
 
     Outcomes are those of `recovery_in_window`; a course that ends with its window is complete.

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from apps.core import clock
 from apps.mapping.permissions import load_visibility
 from apps.policies.access import delegation
-from apps.policies.access import holders as access
+from apps.policies.access import role_holders as access
 from apps.policies.access.authority import GrantChange, GrantTerms
-from apps.policies.access.holders import GrantLine, GrantState
+from apps.policies.access.role_holders import GrantLine, GrantState
 from apps.policies.models import Grant
 from apps.web.rest.authentication import POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.bounded_fields import BoundedListField

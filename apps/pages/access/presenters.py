@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from apps.policies.access.authority import VERBS_OF_ROLE
-from apps.policies.access.holders import Access, GrantLine, GrantState, Step, VerbStatus, name_of
+from apps.policies.access.role_holders import Access, GrantLine, GrantState, Step, VerbStatus, name_of
 from apps.policies.access.scope import EVERYBODY
 from apps.policies.models import Grant
 from apps.web.shell import lines, presentation

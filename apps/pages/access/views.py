@@ -24,10 +24,10 @@ from apps.mapping.permissions import load_visibility
 from apps.pages.access import presenters as access_lines
 from apps.pages.access.forms import EndForm, GrantForm, TermsForm
 from apps.policies.access import delegation
-from apps.policies.access import holders as access
+from apps.policies.access import role_holders as access
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms
 from apps.policies.access.delegation import SUGGESTED
-from apps.policies.access.holders import GrantLine, GrantState
+from apps.policies.access.role_holders import GrantLine, GrantState
 from apps.policies.models import Grant, Policy
 from apps.policies.selectors import get_policy
 from apps.policies.tree.stored import load_tree

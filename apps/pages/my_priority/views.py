@@ -22,7 +22,7 @@ from apps.core.typed_numbers import read_whole
 from apps.explain.contrasts import Comparison, LeafHit, compare_leaves, find_leaves
 from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority, get_my_priority, list_viewers
-from apps.explain.walk import WalkStep
+from apps.explain.path import WalkStep
 from apps.mapping import claims
 from apps.pages.my_priority import presenters as my_figures
 from apps.pages.my_priority.cards import cards_of

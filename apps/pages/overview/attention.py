@@ -22,7 +22,7 @@ from apps.mapping.claims import list_claims
 from apps.mapping.permissions import MapRights
 from apps.mapping.rules.rule_set import load_rule_set
 from apps.pages.overview.verdict import compared, distance
-from apps.policies.access.holders import GrantState, name_of
+from apps.policies.access.role_holders import GrantState, name_of
 from apps.policies.requests.inbox import Inbox, get_inbox
 from apps.priorities import selectors
 from apps.priorities.selectors import Overview

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.accounts.actor import Actor
 from apps.core.errors import NotFound, TooLarge
-from apps.explain.account_walk import moment_json
+from apps.explain.account_path import moment_json
 from apps.priorities.selectors import PolicyView, open_view
 from apps.priorities.selectors.tree_changes import ENTRY_COLUMNS, changed, entry_rows, tag_of_view, view_at
 from apps.priorities.selectors.visible_snapshot import moment_of as shown_moment_of

@@ -19,7 +19,7 @@ from django.utils import timezone
 from apps.accounts.actor import Actor
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.policies.access.authority import ActorGuard
-from apps.policies.access.holders import GrantLine, ending_soon, list_grants
+from apps.policies.access.role_holders import GrantLine, ending_soon, list_grants
 from apps.policies.access.scope import Rights, Verb, Visibility, rules_within, visible_entries
 from apps.policies.changesets.change_sets import ChangeSetAccess, refuse_account_moves, settings_of
 from apps.policies.models import ChangeSet, Comment, Policy

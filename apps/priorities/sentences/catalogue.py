@@ -10,7 +10,8 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from apps.priorities.sentences import numbers, walk
+from apps.priorities.sentences import numbers
+from apps.priorities.sentences import path as walk
 
 _IN_ABOUT = _("At the recent pace, %(name)s is on target in about %(in_s)s.")
 _IN_BETWEEN = _("At the recent pace, %(name)s is on target in about %(in_s)s (%(soonest_s)s to %(latest_s)s).")

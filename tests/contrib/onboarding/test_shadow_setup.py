@@ -17,13 +17,13 @@ from apps.accounts.models import User
 from apps.contrib.onboarding.first_policy_draft import (
     LogFile,
     confirm_log,
-    get_beginning,
+    get_first_policy_draft,
     proposed_settings,
     read_tree,
     send_log,
     use_source,
 )
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.slurm_outputs import split_outputs
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
@@ -51,7 +51,7 @@ def folder(golden_dir: Path) -> Path:
     return golden_dir / "slurm/charged"
 
 
-def begin(folder: Path, **changed: bytes) -> Beginning:
+def begin(folder: Path, **changed: bytes) -> FirstPolicyDraft:
     """Tree, configuration, sshare and log, imported."""
     given = {"content": "dump.cfg", "slurm_config": "config.txt", "sshare": "sshare.txt"}
     files = {name: (folder / file).read_bytes() for name, file in given.items()} | changed
@@ -71,7 +71,7 @@ def begin(folder: Path, **changed: bytes) -> Beginning:
     work(sent.dry_run)
     confirmed = confirm_log(version=sent.version, at=clock.now(), actor=COMMAND)
     work(confirmed.usage_import)
-    found = get_beginning(actor=COMMAND)
+    found = get_first_policy_draft(actor=COMMAND)
     assert found is not None
     return found
 
@@ -81,7 +81,7 @@ def work(done: Import | None) -> None:
     work_run_now(done.run_id)
 
 
-def compared(beginning: Beginning) -> SshareComparison:
+def compared(beginning: FirstPolicyDraft) -> SshareComparison:
     found = compare_with_sshare(beginning, at=clock.now(), actor=COMMAND)
     assert found is not None
     return found
@@ -105,7 +105,7 @@ def test_usage_differences_have_amount_and_reason(folder: Path) -> None:
     assert first.difference == pytest.approx(48, abs=1e-3)
     without_limits = config.replace(b"limits", b"nothing")
     assert without_limits != config
-    Beginning.objects.all().delete()
+    FirstPolicyDraft.objects.all().delete()
     begun = read_tree(
         content=(folder / "dump.cfg").read_bytes(),
         slurm_config=without_limits,
@@ -150,14 +150,14 @@ def test_the_policy_is_published_and_its_scheduler_is_in_shadow_mode(folder: Pat
     assert made.scheduler is not None
     assert (made.scheduler.mode, made.scheduler.namespace, made.scheduler.policy) == ("shadow", "c1", made.policy)
     assert len(load_values(made.scheduler.pk)) == 12
-    assert get_beginning(actor=COMMAND) is None
+    assert get_first_policy_draft(actor=COMMAND) is None
 
 
 def test_text_that_is_not_sshare_output_is_refused(folder: Path) -> None:
     with pytest.raises(Invalid, match="sshare -a -P -l") as refused:
         begin(folder, sshare=b"sacct, perhaps\n")
     assert refused.value.code == "no_sshare"
-    assert not Beginning.objects.exists()
+    assert not FirstPolicyDraft.objects.exists()
 
 
 def test_one_command_sets_a_site_up_in_shadow_mode(folder: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from apps.contrib.onboarding.first_policy_draft import (
     send_log,
     use_source,
 )
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.pages.forms import read_days, typed_days
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, ShadowSetup, publish_first_policy
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
@@ -51,7 +51,7 @@ def folder(golden_dir: Path) -> Path:
     return golden_dir / "slurm/nasty"
 
 
-def begin(folder: Path, *, config: str | None = None, sshare: str = "", log: str = "") -> Beginning:
+def begin(folder: Path, *, config: str | None = None, sshare: str = "", log: str = "") -> FirstPolicyDraft:
     outputs = (folder / "dump.cfg").read_text() + (sshare or (folder / "sshare.txt").read_text())
     config = (folder / "config.txt").read_text() if config is None else config
     begun = read_tree(
@@ -73,7 +73,9 @@ def begin(folder: Path, *, config: str | None = None, sshare: str = "", log: str
     return begun
 
 
-def compared(begun: Beginning, settings: PolicySettings | None = None, *, at: datetime = READ_AT) -> SshareComparison:
+def compared(
+    begun: FirstPolicyDraft, settings: PolicySettings | None = None, *, at: datetime = READ_AT
+) -> SshareComparison:
     found = compare_with_sshare(begun, settings=settings, at=at, actor=COMMAND)
     assert found is not None
     return found
@@ -89,7 +91,7 @@ def test_every_number_of_sshare_comes_out(folder: Path) -> None:
     assert found.factors.largest <= 1e-6
 
 
-def publish(begun: Beginning, **wanted: Any) -> ShadowSetup:
+def publish(begun: FirstPolicyDraft, **wanted: Any) -> ShadowSetup:
     first = FirstPolicy(slug="c1", name="c1", reason="As Slurm has it", scheduler="c1", **wanted)
     return publish_first_policy(version=begun.version, wanted=first, at=READ_AT, actor=COMMAND)
 
@@ -165,7 +167,7 @@ def test_without_the_qos_their_users_are_named_and_no_others(folder: Path) -> No
     assert reasons(compared(begun)) == {"qos_unknown": WITH_QOS}
 
 
-def lines_of(begun: Beginning) -> list[dict[str, Any]]:
+def lines_of(begun: FirstPolicyDraft) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = begun.facts["slurm_config"]["lines"]
     return lines
 

@@ -13,12 +13,12 @@ from apps.engine.errors import BadParameter
 from apps.engine.explain import (
     Balance,
     History,
-    Pace,
-    Spell,
+    UsagePhase,
+    UsageRate,
+    catch_up,
     course_in_window,
     fading_course,
     half_life_s_of,
-    meeting,
     recovery,
     recovery_in_window,
     steady_rate,
@@ -41,7 +41,7 @@ WINDOWS = [
 TWO, _ = FairshareTree.from_columns(np.array([-1, 0, 0]), np.array([1.0, 30.0, 70.0]))
 
 
-def _recomputed(past: History, hours: int, as_of_s: float, window: Window, pace: Pace) -> float:
+def _recomputed(past: History, hours: int, as_of_s: float, window: Window, pace: UsageRate) -> float:
     """What the first of two siblings is over its target by after some hours, by the engine itself: no formula."""
     then_s = as_of_s + hours * HOUR_S
     old = bucket_weights(past.hour_start_s, then_s, window)
@@ -52,7 +52,7 @@ def _recomputed(past: History, hours: int, as_of_s: float, window: Window, pace:
     return float((result.actual[1] - result.target[1]) * result.usage[0])
 
 
-def _simulated_h(past: History, as_of_s: float, window: Window, pace: Pace, most_h: int) -> float | None:
+def _simulated_h(past: History, as_of_s: float, window: Window, pace: UsageRate, most_h: int) -> float | None:
     """The hour at which the engine's own answer turns, and how far into it; None where it doesn't."""
     start = before = _recomputed(past, 0, as_of_s, window, pace)
     for hour in range(1, most_h + 1):
@@ -77,7 +77,7 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.3)
     assume(abs(share - 0.3) > 0.01)
     closed = recovery(balance, group_rate=rate * steady_rate(window), share=share, half_life_s=half_life_s_of(window))
-    simulated_h = _simulated_h(past, as_of_s, window, Pace(share * rate, rate), 24 * 40)
+    simulated_h = _simulated_h(past, as_of_s, window, UsageRate(share * rate, rate), 24 * 40)
     if closed.in_s is None or closed.in_s > 41 * DAY_S:
         assert simulated_h is None
     elif simulated_h is None:
@@ -90,8 +90,8 @@ def test_the_closed_form_agrees_with_hourly_recomputes_of_its_own_assumptions_to
 def test_a_pace_that_never_reaches_the_target_agrees_with_the_engine() -> None:
     past, window = history(7), Window.of(aging="exponential", half_life_s=DAY_S)
     as_of_s = float(past.hour_start_s[-1] + HOUR_S)
-    assert _simulated_h(past, as_of_s, window, Pace(0.6, 1.0), 24 * 30) is None
-    assert _simulated_h(past, as_of_s, window, Pace(0.0, 0.0), 24 * 30) is None  # no job runs: nothing changes
+    assert _simulated_h(past, as_of_s, window, UsageRate(0.6, 1.0), 24 * 30) is None
+    assert _simulated_h(past, as_of_s, window, UsageRate(0.0, 0.0), 24 * 30) is None  # no job runs: nothing changes
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: window.aging + str(window.length_s))
@@ -105,7 +105,7 @@ def test_a_course_reaches_the_target_in_the_same_hour_as_an_hourly_simulation(
         past, target=0.4, as_of_s=as_of_s, window=window, group_rate=rate, share=share, horizon_s=40 * DAY_S
     )
     course = course_in_window(past, window, as_of_s=as_of_s, hours=40 * 24)
-    found = meeting(course, 0.4, Pace(share * rate, rate))
+    found = catch_up(course, 0.4, UsageRate(share * rate, rate))
     assert found.outcome == hourly.outcome
     if hourly.in_s is not None and found.in_s is not None:
         coarse_s = 6 * HOUR_S if window.aging in ("pbs", "flux") or hourly.in_s > 14 * DAY_S else HOUR_S
@@ -119,7 +119,7 @@ def test_the_balance_alone_gives_the_course_of_its_hours() -> None:
     balance = Balance(float((weight * past.own_usage).sum()), float((weight * past.group_usage).sum()), 0.4)
     by_hours = course_in_window(past, window, as_of_s=as_of_s, hours=24 * 20)
     by_balance = fading_course(balance, window, hours=24 * 20)
-    pace, spell = Pace(0.01, 0.2), Spell(Pace(0.3, 0.4), 24 * 3)
+    pace, spell = UsageRate(0.01, 0.2), UsagePhase(UsageRate(0.3, 0.4), 24 * 3)
     assert np.allclose(by_hours.hours, by_balance.hours)
     for one, other in zip(by_hours.at(pace, spell), by_balance.at(pace, spell), strict=True):
         assert np.allclose(one, other, rtol=1e-9)
@@ -127,7 +127,7 @@ def test_the_balance_alone_gives_the_course_of_its_hours() -> None:
 
 def test_a_limited_period_applies_until_its_end_and_the_pace_afterwards() -> None:
     course = fading_course(Balance(50.0, 100.0, 0.4), Window(), hours=24 * 4)
-    own, group = course.at(Pace(1.0, 2.0), Spell(Pace(3.0, 5.0), 24))
+    own, group = course.at(UsageRate(1.0, 2.0), UsagePhase(UsageRate(3.0, 5.0), 24))
     assert own[12] == pytest.approx(50 + 3 * 12 * HOUR_S)
     assert own[48] == pytest.approx(50 + (3 * 24 + 24) * HOUR_S)
     assert group[48] == pytest.approx(100 + (5 * 24 + 2 * 24) * HOUR_S)
@@ -135,10 +135,10 @@ def test_a_limited_period_applies_until_its_end_and_the_pace_afterwards() -> Non
 
 def test_without_decay_a_course_is_linear() -> None:
     course = fading_course(Balance(60.0, 100.0, 0.5), Window(), hours=240)
-    assert meeting(course, 0.5, Pace(0.0005, 0.002)).in_s == pytest.approx(20_000.0)
+    assert catch_up(course, 0.5, UsageRate(0.0005, 0.002)).in_s == pytest.approx(20_000.0)
     assert steady_rate(Window()) == 1.0
 
 
 def test_a_pace_above_that_of_its_group_is_refused() -> None:
     with pytest.raises(BadParameter):
-        Pace(2.0, 1.0)
+        UsageRate(2.0, 1.0)

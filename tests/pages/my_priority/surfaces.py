@@ -28,11 +28,11 @@ from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.my_jobs import queue_facts, with_queues
 from apps.contrib.schedulers.queue_table import QueueTable, read_queue
 from apps.contrib.schedulers.selectors import VisibleQueue, _entries
-from apps.explain.account_walk import _explained_priority, _line
+from apps.explain.account_path import _explained_priority, _line
 from apps.explain.messages import messages_of
 from apps.explain.my_priority import MyPriority
+from apps.explain.path import walk_to
 from apps.explain.verdict import AccountFacts
-from apps.explain.walk import walk_to
 from apps.policies.models import Policy
 from apps.priorities.serving.lookup import AccountQuery
 from apps.priorities.waiting_jobs import WaitingJobs

@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from apps.explain.my_priority import MyPriority
+from apps.explain.path import WalkStep
 from apps.explain.rank_position import RankPosition
-from apps.explain.walk import WalkStep
 from apps.priorities.sentences import build_message
 from apps.web.account_explanation import build_account_explanation
 

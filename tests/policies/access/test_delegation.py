@@ -20,7 +20,7 @@ from apps.core.errors import Conflict, DomainError, Invalid, NotAllowed, NotFoun
 from apps.policies import services
 from apps.policies.access.authority import VERBS_OF_ROLE, GrantChange, GrantTerms, Lineages, until_of
 from apps.policies.access.delegation import DAYS, change_grant, create_grant, end_grant, list_dependent_grants, tag_of
-from apps.policies.access.holders import GrantState, ending_soon, explain_access, list_grants
+from apps.policies.access.role_holders import GrantState, ending_soon, explain_access, list_grants
 from apps.policies.access.scope import Verb
 from apps.policies.models import Grant, Policy
 from apps.policies.records import NewChangeSet

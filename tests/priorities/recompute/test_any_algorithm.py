@@ -16,7 +16,7 @@ import pytest
 from apps.accounts.actor import COMMAND, Actor
 from apps.core.errors import Invalid
 from apps.engine.algorithms import algorithms_of_packages, all_algorithms, read_algorithm
-from apps.explain.account_walk import explain
+from apps.explain.account_path import explain
 from apps.policies.records import NewChangeSet
 from apps.policies.services import change_settings, change_shares, make_change_set
 from apps.policies.settings import PolicySettings

@@ -12,7 +12,7 @@ from django.test import Client
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
 from apps.core.errors import Invalid, NotFound
-from apps.explain.account_walk import explain
+from apps.explain.account_path import explain
 from apps.explain.entry_page import get_entry_page
 from apps.mapping.models import MappingVersion
 from apps.mapping.versions import version_number_at

@@ -20,7 +20,7 @@ from apps.accounts.account_ids import ENTRY_NAMESPACE, AccountKey, account_ids, 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, AuditEvent, User
 from apps.core.errors import Conflict, Invalid
-from apps.explain.account_walk import explain
+from apps.explain.account_path import explain
 from apps.mapping import attachments as attaching
 from apps.mapping import claims
 from apps.mapping.changes import Assign, make_change

@@ -11,10 +11,10 @@ from django.db import OperationalError, connection
 from apps.accounts.actor import COMMAND, Actor, TokenBounds
 from apps.accounts.models import Account, User
 from apps.core.errors import NotAllowed, NotFound
-from apps.explain.account_walk import explain
+from apps.explain.account_path import explain
 from apps.explain.entry_page import get_entry_page
 from apps.explain.my_priority import get_my_priority
-from apps.explain.walk import level_messages, step_at
+from apps.explain.path import level_messages, step_at
 from apps.pages.monitoring.policy_gauges import count_outside
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree

@@ -21,7 +21,7 @@ from apps.contrib.onboarding.first_policy_draft import (
     send_log_here,
     use_source,
 )
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
@@ -293,14 +293,14 @@ def set_up(options: dict[str, Any], write: Write, note: Write) -> None:
     note(f"{made.policy.slug} is published, and its scheduler is in shadow mode.")
 
 
-def _begin(options: dict[str, Any]) -> Beginning:
+def _begin(options: dict[str, Any]) -> FirstPolicyDraft:
     if options["here"]:
         return read_tree_here(at=now(), actor=COMMAND)
     content = _content(options["outputs"])
     return read_tree(content=content, file_name=options["outputs"], format=AUTO, at=now(), actor=COMMAND)
 
 
-def _with_log(begun: Beginning, options: dict[str, Any]) -> Beginning:
+def _with_log(begun: FirstPolicyDraft, options: dict[str, Any]) -> FirstPolicyDraft:
     slug = options["source"] or options["name"]
     given: dict[str, Any] = {"version": begun.version, "at": now(), "actor": COMMAND}
     if options["sacct"]:

@@ -25,7 +25,7 @@ from apps.contrib.forecast.what_if.totals import DAYS_AHEAD, Basis, WeekAhead, l
 from apps.core.errors import FieldProblem, Invalid, Malformed, NotFound, TooOften
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import PriorityResult
-from apps.engine.explain import Pace, Recovery, Spell
+from apps.engine.explain import Recovery, UsagePhase, UsageRate
 from apps.engine.tree import FairshareTree
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy
@@ -331,14 +331,14 @@ def _recoveries(
     if drawn is mine:
         scaled = scenario.load * own_rate
         others = current_pace.group_rate - own_rate  # rate of the others in the entry's group
-        pace = Pace(scaled, scaled + max(others, 0.0) * (scenario.load if has_group else 1.0))
+        pace = UsageRate(scaled, scaled + max(others, 0.0) * (scenario.load if has_group else 1.0))
     else:
         group = forecast.levels[-2] if has_group and len(forecast.levels) > 1 else mine
         of_group = 0.0 if group.outlook is None else group.outlook.paces[2].own_rate
         pace = _with_rate(current_pace, (scenario.load - 1) * of_group)
     spell = None
     if scenario.core_h is not None:
-        spell = Spell(_with_rate(pace, _rate(scenario) - scenario.load * own_rate), scenario.days * 24)
+        spell = UsagePhase(_with_rate(pace, _rate(scenario) - scenario.load * own_rate), scenario.days * 24)
     if level is drawn and scenario.target is not None:
         changed, slack = scenario.target, slack_at(forecast.snapshot, drawn.entry, scenario.target)
     else:
@@ -346,6 +346,6 @@ def _recoveries(
     return back, when_on_target(drawn.outlook, pace, target=changed, slack=slack, spell=spell)
 
 
-def _with_rate(pace: Pace, rate: float) -> Pace:
+def _with_rate(pace: UsageRate, rate: float) -> UsageRate:
     own = max(pace.own_rate + rate, 0.0)
-    return Pace(own, max(pace.group_rate + rate, own))
+    return UsageRate(own, max(pace.group_rate + rate, own))

@@ -17,13 +17,13 @@ from django.utils.translation import ngettext
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import (
     LogState,
-    get_beginning,
+    get_first_policy_draft,
     log_state,
     proposed_settings,
     require_setup,
     tree_of,
 )
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.pages import presenters as setup_presenters
 from apps.contrib.onboarding.pages.forms import FirstPolicyForm, LogForm, TreeForm, ZoneForm, algorithms_for, typed_days
 from apps.contrib.onboarding.shadow_setup import can_collect, has_scheduler
@@ -82,14 +82,14 @@ def show(request: HttpRequest, submitted: Submitted | None = None, *, status: in
     """Render the current step; `?step=tree` shows the first one again."""
     actor, submitted = actor_of(request), submitted or Submitted()
     require_setup(actor)
-    beginning = get_beginning(actor=actor)
+    beginning = get_first_policy_draft(actor=actor)
     context = setup_context(request, beginning, submitted, actor)
     template = "contrib/onboarding/setup.html"
     return render(request, template, context, status=status)
 
 
 def setup_context(
-    request: HttpRequest, beginning: Beginning | None, submitted: Submitted, actor: Actor
+    request: HttpRequest, beginning: FirstPolicyDraft | None, submitted: Submitted, actor: Actor
 ) -> dict[str, Any]:
     state = LogState.NONE if beginning is None else log_state(beginning)
     back = beginning is not None and request.GET.get("step") == TREE
@@ -133,13 +133,13 @@ def setup_context(
     return context
 
 
-def log_context(request: HttpRequest, beginning: Beginning) -> dict[str, Any]:
+def log_context(request: HttpRequest, beginning: FirstPolicyDraft) -> dict[str, Any]:
     """Context of the fragment that is polled while the log is read."""
     state = log_state(beginning)
     return {"beginning": beginning, "state": str(state), **_report(_work_of(beginning))}
 
 
-def _steps(beginning: Beginning | None, state: LogState, here: str, tree_text: str) -> list[Step]:
+def _steps(beginning: FirstPolicyDraft | None, state: LogState, here: str, tree_text: str) -> list[Step]:
     """Titles of the steps, with what was done or has to be done."""
     order = [TREE, LOG, AGAINST]
     at = order.index(here)
@@ -157,7 +157,7 @@ def _steps(beginning: Beginning | None, state: LogState, here: str, tree_text: s
     ]
 
 
-def _log_text(beginning: Beginning) -> str:
+def _log_text(beginning: FirstPolicyDraft) -> str:
     if beginning.usage_import is None:
         return _("from %(name)s") % {"name": beginning.source.name if beginning.source else ""}
     counts = beginning.usage_import.run.counts
@@ -165,7 +165,7 @@ def _log_text(beginning: Beginning) -> str:
     return ngettext("%(n)s job read", "%(n)s jobs read", n) % {"n": presentation.count(n)}
 
 
-def _work_of(beginning: Beginning) -> Import | None:
+def _work_of(beginning: FirstPolicyDraft) -> Import | None:
     return beginning.usage_import or beginning.dry_run
 
 
@@ -179,7 +179,7 @@ def _report(work: Import | None) -> dict[str, Any]:
     return {"report": report, "import": work, "rejected": list(rejected), "reasons": reasons(by_code), "lost": lost}
 
 
-def _log_context(beginning: Beginning, state: LogState, submitted: Submitted, actor: Actor) -> dict[str, Any]:
+def _log_context(beginning: FirstPolicyDraft, state: LogState, submitted: Submitted, actor: Actor) -> dict[str, Any]:
     name = slugify(beginning.facts.get("policy", "")) or "cluster"
     limit = int(settings.FAIRSHARE_UPLOAD_BYTES)
     work = _work_of(beginning)
@@ -197,13 +197,13 @@ def _log_context(beginning: Beginning, state: LogState, submitted: Submitted, ac
     }
 
 
-def collects_here(beginning: Beginning) -> bool:
+def collects_here(beginning: FirstPolicyDraft) -> bool:
     """Whether the source of the log can be collected with sacct on this host."""
     return can_collect(beginning) and can_read_log_here()
 
 
 def _against_context(
-    beginning: Beginning, tree: TreeColumns, against: TreeVsUsage, submitted: Submitted
+    beginning: FirstPolicyDraft, tree: TreeColumns, against: TreeVsUsage, submitted: Submitted
 ) -> dict[str, Any]:
     rows, scale = setup_presenters.group_lines(against)
     allowed = algorithms_for(has_inherit=bool(tree.inherit.any()))
@@ -235,7 +235,7 @@ def _against_context(
     }
 
 
-def _first_form(beginning: Beginning, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
+def _first_form(beginning: FirstPolicyDraft, allowed: list[tuple[str, str]]) -> FirstPolicyForm:
     """Form with the proposed settings."""
     given = proposed_settings(beginning)
     names = [name for name, _label in allowed]

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.contrib.onboarding import first_policy_draft as drafting
 from apps.contrib.onboarding.first_policy_draft import (
     LogState,
-    get_beginning,
+    get_first_policy_draft,
     log_state,
     proposed_settings,
     require_setup,
@@ -51,7 +51,7 @@ def setup(request: HttpRequest) -> HttpResponse:
 @require_safe
 def progress(request: HttpRequest) -> HttpResponse:
     """Fragment that is polled while the log is read; afterwards it makes htmx reload the whole page."""
-    beginning = get_beginning(actor=actor_of(request))
+    beginning = get_first_policy_draft(actor=actor_of(request))
     if beginning is None or log_state(beginning) not in (LogState.READING, LogState.IMPORTING):
         response = HttpResponse(status=204)
         response["HX-Redirect"] = page_url()
@@ -203,7 +203,7 @@ def accounts(request: HttpRequest) -> HttpResponse:
 def publish(request: HttpRequest) -> HttpResponse:
     """Step 4: publish revision 1, which triggers the first recompute. `compare` only previews it."""
     actor = actor_of(request)
-    beginning = get_beginning(actor=actor)
+    beginning = get_first_policy_draft(actor=actor)
     if beginning is None:
         raise NotFound(_("No set-up to continue: send the scheduler’s tree first."))
     allowed = algorithms_for(has_inherit=bool(tree_of(beginning).inherit.any()))

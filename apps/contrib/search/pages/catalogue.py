@@ -16,7 +16,7 @@ from apps.accounts.actor import Actor
 from apps.core import clock
 from apps.federation.grid.peers import may_federate
 from apps.pages.help.documents import contents
-from apps.policies.access.holders import may_grant
+from apps.policies.access.role_holders import may_grant
 from apps.policies.changesets.drafts import may_edit
 from apps.policies.models import Policy
 from apps.policies.selectors import get_policy

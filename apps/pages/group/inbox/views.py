@@ -22,7 +22,7 @@ from apps.core import clock
 from apps.core.errors import Conflict, DomainError, FieldProblem, Invalid, NotFound, Stale, status_of
 from apps.pages.group.inbox.forms import AnswerForm
 from apps.pages.group.inbox.presenters import RequestCard, draw_request, ranks_text, state_label, wish_text
-from apps.policies.access.holders import GrantState, name_of
+from apps.policies.access.role_holders import GrantState, name_of
 from apps.policies.access.scope import visible_entries
 from apps.policies.changesets.lifecycle import comment_on
 from apps.policies.models import ChangeSet, Comment

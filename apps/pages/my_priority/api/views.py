@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core import clock
-from apps.explain.account_walk import explain, explain_me, get_me
+from apps.explain.account_path import explain, explain_me, get_me
 from apps.explain.my_priority import PathJob
 from apps.pages.my_priority.facts import facts_about
 from apps.web.rest.authentication import PRIORITIES_READ, SELF_READ, Scopes, actor_of

@@ -18,7 +18,7 @@ from apps.accounts.selectors import list_accounts_of
 from apps.core.errors import FieldProblem, Invalid
 from apps.engine.algorithms.inputs import prepare
 from apps.engine.codecs import factor_from_key
-from apps.explain.walk import walk_to
+from apps.explain.path import walk_to
 from apps.pages.my_priority.numbers.rank_history import MOST_DAYS, OwnEntry, get_own_entry
 from apps.pages.my_priority.numbers.records import N_BINS, Bin, MyPosition, MyWaits, PooledWaits, WaitDay
 from apps.priorities.serving.lookup import AccountQuery

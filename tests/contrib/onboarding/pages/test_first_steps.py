@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import AuditEvent, User
-from apps.contrib.onboarding.models import Beginning
+from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.slurm_config import read_slurm_config
 from apps.core import clock
 from apps.mapping.models import MappingRule
@@ -80,7 +80,7 @@ def log_of(*jobs: tuple[str, str, datetime, int], local: bool = False) -> str:
 
 
 def version() -> int:
-    return Beginning.objects.get(is_open=True).version
+    return FirstPolicyDraft.objects.get(is_open=True).version
 
 
 def send_tree(client: Client, content: str | bytes = DUMP, name: str = "tree.cfg", config: bytes = b"") -> Any:
@@ -228,7 +228,7 @@ def test_a_configuration_that_cant_be_read_is_refused_with_its_line(admin: Clien
     answer = send_tree(admin, config=b"PriorityType=priority/multifactor\nPriorityCalcPeriod=soon\n")
     assert answer.status_code == 422
     assert [one.where for one in answer.context["submitted"].refusal.fields] == ["line 2"]
-    assert not Beginning.objects.exists()
+    assert not FirstPolicyDraft.objects.exists()
 
 
 def test_the_first_step_reads_a_script_of_commands_as_well(admin: Client, traces_dir: Path) -> None:
@@ -278,7 +278,7 @@ def test_an_unmapped_account_is_listed_with_its_usage_and_mapped_manually(admin:
     refusal = wrong.context["submitted"].accounts
     assert (refusal.code, [each.where for each in refusal.fields]) == ("no_such_entry", ["/nowhere"])
     assert "/nowhere" in read(wrong, 422).text('#accounts [role="alert"]')
-    assert Beginning.objects.get().decisions == []
+    assert FirstPolicyDraft.objects.get().decisions == []
     placed = press(admin, "accounts", **fields, **{"account-entry": ["/biology/carol", ""]})
     assert placed.status_code == 303
     page = shown(admin)
@@ -324,7 +324,7 @@ def test_an_unreadable_tree_is_refused_with_every_error_location(admin: Client) 
     answer = send_tree(admin, bad)
     places = read(answer, 422).texts('section[aria-labelledby="wrong"] tbody th')
     assert [re.findall(r"\d+", place) for place in places] == [["3"], ["11"]]
-    assert not Beginning.objects.exists()
+    assert not FirstPolicyDraft.objects.exists()
     assert send_tree(admin, "hello").status_code == 422
     assert send_tree(admin, gzip.compress(DUMP.encode())).status_code == 303
 
@@ -365,7 +365,7 @@ def test_without_a_log_nothing_is_published(admin: Client) -> None:
 def test_existing_usage_is_used_without_a_file(admin: Client) -> None:
     bring_in(admin, ("ada", "physics", days_ago(1), 60))
     assert press(admin, "discard").status_code == 303
-    assert not Beginning.objects.exists()
+    assert not FirstPolicyDraft.objects.exists()
     assert Source.objects.get().slug == "demo"
     send_tree(admin)
     assert shown(admin).one(f'form[action="{PAGE}source/"] button[name=source]').attributes["value"] == "demo"

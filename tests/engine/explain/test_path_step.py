@@ -7,7 +7,7 @@ import pytest
 
 from apps.engine import codecs
 from apps.engine.algorithms import compute
-from apps.engine.explain.walk import step_of
+from apps.engine.explain.path_step import step_of
 from apps.engine.tree import FairshareTree
 
 INHERIT = float("nan")

@@ -16,7 +16,8 @@ from django.db import connection
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from apps.cli.stack import processes
-from apps.runs import holders, services, tasks
+from apps.runs import services, tasks
+from apps.runs import worker_identity as holders
 from apps.runs.leases import Lease
 from apps.runs.models import Run
 from apps.runs.services import claim_run, enqueue_run
@@ -31,7 +32,7 @@ pytestmark = [
     pytest.mark.usefixtures("handle"),
     pytest.mark.skipif(not processes.CAN_SEE, reason="processes are named through /proc; run on Linux"),
 ]
-NAME = "from apps.runs.holders import own_holder; print(own_holder(), flush=True); input()"
+NAME = "from apps.runs.worker_identity import own_holder; print(own_holder(), flush=True); input()"
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from apps.core import clock
 from apps.engine.algorithms.base import Kind
 from apps.explain.messages import AccountMessages, messages_of
 from apps.explain.my_priority import MyPriority, get_my_priority, unranked_messages
+from apps.explain.path import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
 from apps.explain.verdict import AccountFacts
-from apps.explain.walk import Walk, WalkStep, level_messages, step_json, walk_to, without_reason
 from apps.priorities.entry_order import json_number
 from apps.priorities.moments import Moment
 from apps.priorities.selectors.visible_snapshot import VisibleSnapshot, open_snapshot
