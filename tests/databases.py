@@ -228,7 +228,7 @@ def _libpq_environment(settings: Mapping[str, Any]) -> dict[str, str]:
 def _schema_digest() -> str:
     """Changes with each migration, kind of notice (each has a row), library and server program."""
     digest = hashlib.sha256()
-    made_from = [*REPOSITORY.glob("apps/*/migrations/*.py"), REPOSITORY / "apps/contrib/notices/kinds.py"]
+    made_from = [*REPOSITORY.glob("apps/**/migrations/*.py"), REPOSITORY / "apps/contrib/notices/kinds.py"]
     files = [*made_from, REPOSITORY / "requirements.lock", Path(__file__)]
     for path in sorted(files):
         digest.update(path.name.encode() + path.read_bytes())

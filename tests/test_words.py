@@ -161,7 +161,7 @@ def translated() -> tuple[Text, ...]:
 
 
 def _choice_labels() -> Iterator[Text]:
-    for path in sorted((ROOT / "apps").glob("*/models.py")):
+    for path in sorted((ROOT / "apps").rglob("models.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and any("Choices" in ast.unparse(base) for base in node.bases):
                 for each in node.body:
