@@ -72,6 +72,8 @@ class PluginConfig(AppConfig):
 
     requires: ClassVar[Sequence[str]] = ()
     extends: ClassVar[Sequence[str]] = ()
+    # Whether it sends planned mail, also links for new passwords. Read by `accounts.sign_in.passwords`.
+    sends_mail: ClassVar[bool] = False
 
     def import_models(self) -> None:
         """Load its models; before that, refuse what it requires and isn't installed, whose models couldn't be loaded.
@@ -133,7 +135,7 @@ class PluginConfig(AppConfig):
         """Figures of *My priority* by name: `MyFigure` of `pages.my_priority.own_figures`, which reads them."""
         return {}
 
-    def account_facts(self, mine: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
+    def account_facts(self, priority: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
         """Fields of `AccountFacts` about an account of the actor now. Read by `pages.my_priority.facts`."""
         return {}
 

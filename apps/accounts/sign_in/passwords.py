@@ -29,6 +29,7 @@ from apps.accounts.sign_in.sessions import delete_sessions
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.core.invisible import visible
 from apps.core.mail_server import UNDER_WAY, ServerDown, is_down
+from apps.core.plugins import plugins
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +122,11 @@ def _set(user: User, password: str, *, verb: str, at: datetime, actor: Actor, bu
 
 
 def resets_by_mail() -> bool:
-    """Whether this site sends password reset mails: requires a mail server and a configured address of the site."""
-    return str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)
+    """Whether this site sends password reset mails: requires a mail server, a configured address of the site, and a
+    plug-in that sends mail.
+    """
+    is_configured = str(settings.FAIRSHARE_EMAIL) != "off" and bool(settings.FAIRSHARE_URL)
+    return is_configured and any(plugin.sends_mail for plugin in plugins())
 
 
 def request_reset(*, address: str, at: datetime) -> None:

@@ -14,6 +14,7 @@ class NoticesConfig(PluginConfig):
 
     name = "apps.contrib.notices"
     label = "notices"
+    sends_mail = True
 
     def ready(self) -> None:
         from django.db.models.signals import post_migrate

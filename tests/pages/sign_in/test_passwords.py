@@ -15,6 +15,7 @@ from django.test import Client
 from apps.accounts.models import AuditEvent, Identity, PasswordReset, Session, User
 from apps.accounts.sign_in.passwords import send_resets
 from apps.accounts.tasks import clear_sessions
+from apps.contrib.notices.apps import NoticesConfig
 from apps.core import clock
 from tests.pages.page import read
 
@@ -215,6 +216,15 @@ def test_a_mail_server_outage_loses_no_link(maria: User, mails: None, monkeypatc
         assert send_resets(at=at + timedelta(seconds=30)) == 0
     assert send_resets(at=at + timedelta(seconds=31)) == 0, "it waits before it tries again"
     assert send_resets(at=at + timedelta(minutes=2)) == 1
+
+
+def test_without_a_plugin_that_sends_mail_no_link_is_offered(
+    maria: User, mails: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(Client().get("/sign-in/")).all("a[href='/sign-in/reset/']") != []
+    monkeypatch.setattr(NoticesConfig, "sends_mail", False)
+    assert read(Client().get("/sign-in/")).all("a[href='/sign-in/reset/']") == []
+    assert Client().get("/sign-in/reset/").status_code == 404
 
 
 def test_without_mail_the_reset_page_does_not_exist(maria: User, settings: Any) -> None:
