@@ -50,12 +50,14 @@ def main(username: str, *addresses: str) -> None:
 
     call_command("check", stdout=sys.stderr)
     store.poll()
-    client = sign_in(Client(SERVER_NAME="localhost"), get_user_model().objects.get(username=username))
+    client = sign_in(
+        Client(SERVER_NAME="localhost", raise_request_exception=False), get_user_model().objects.get(username=username)
+    )
     print(json.dumps({address: _answered(client.get(address)) for address in addresses}))
 
 
 def _answered(answer: Any) -> tuple[int, str]:
-    return answer.status_code, (b"".join(answer) if answer.streaming else answer.content).decode()
+    return answer.status_code, (b"".join(answer) if answer.streaming else answer.content).decode(errors="replace")
 
 
 if __name__ == "__main__":

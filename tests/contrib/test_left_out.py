@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import resolve
 
 from apps.accounts.actor import Actor
 from apps.core import clock
@@ -13,10 +15,21 @@ from apps.policies.changesets import drafts
 from tests.contrib.left_out import answers_without
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import Page
+from tests.rights_world import ISSUER, World
 from tests.sign_in import sign_in
+from tests.test_idor_matrix import READS
 
 PAGE, ME = "/me/priority/", "/api/v1/me"
-# With those that require it.
+# Each with those that require it.
+ALONE = {
+    "allocations": ("allocations",),
+    "forecast": ("forecast",),
+    "jobs": ("jobs", "schedulers", "onboarding", "search"),
+    "notices": ("notices", "allocations"),
+    "onboarding": ("onboarding",),
+    "schedulers": ("schedulers", "onboarding", "search"),
+    "search": ("search",),
+}
 LEFT_OUT = {
     "forecast": ("forecast",),
     "schedulers": ("schedulers", "onboarding", "search"),
@@ -48,6 +61,30 @@ def test_pages_of_the_core_answer_without_a_plugin(grid: Grid, client: Client, l
     assert page.text("#verdict") == whole.text("#verdict")
     accounts, expected = json.loads(answers[ME][1])["accounts"], with_all.get(ME).json()["accounts"]
     assert [each | UNLIKE for each in accounts] == [each | UNLIKE for each in expected]
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(300)
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("left_out", ALONE)
+def test_only_addresses_of_plugins_that_are_left_out_are_gone(
+    world: World, left_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all that the rights matrix asks for. An entry's page answers the address of a card that is gone."""
+    monkeypatch.setenv("FAIRSHARE_ISSUER", ISSUER)
+    addresses = tuple(dict.fromkeys(row.path.format(**world.objects) for row in READS))
+    whole, rest = (answers_without(plugins, "admin", addresses) for plugins in ((), ALONE[left_out]))
+    gone = {address: rest[address][0] for address in addresses if rest[address][0] != whole[address][0]}
+    assert gone
+    assert {address: status for address, status in gone.items() if status not in (301, 404)} == {}
+    rooms = tuple(f"apps.contrib.{name}." for name in ALONE[left_out])
+    assert [address for address in gone if not _module_of(address).startswith(rooms)] == []
+
+
+def _module_of(address: str) -> str:
+    """Where the view of an address is defined."""
+    view: Any = resolve(address.partition("?")[0]).func
+    return str((getattr(view, "cls", None) or getattr(view, "view_class", None) or view).__module__)
 
 
 @pytest.mark.django_db(transaction=True)

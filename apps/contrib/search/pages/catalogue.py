@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -176,7 +176,10 @@ def actions(context: SearchContext) -> Iterator[Choice]:
         if not action.may(context):
             yield Choice("lock", str(action.title), str(action.decides), is_denied=True)
             continue
-        url = reverse(f"dashboard:{action.name}", kwargs={"policy": context.slug} if action.is_of_policy else {})
+        try:
+            url = reverse(f"dashboard:{action.name}", kwargs={"policy": context.slug} if action.is_of_policy else {})
+        except NoReverseMatch:  # of a plug-in that is left out
+            continue
         note = context.policy.name if action.is_of_policy and context.policy else ""
         yield Choice(action.icon, str(action.title), note, url + action.query)
     dark = context.shell.theme != "dark"
