@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from apps.accounts.actor import Actor
@@ -46,16 +47,31 @@ class _Number:
     place: str
     job: str
 
+    @property
+    def without_tasks_and_step(self) -> str:
+        """`9` of `9_[2-8:2,11%4]`, tasks that squeue lists together; `12_3` of `12_3.batch`, a step of sacct."""
+        array = re.fullmatch(r"([0-9]+)_\[[^\]]*\]", self.job)
+        step = re.fullmatch(r"([0-9]+(?:_[0-9]+|\[[0-9]+\])?)\.(?:batch|extern|interactive|[0-9]+)", self.job)
+        match = array or step
+        return match[1] if match else self.job
+
 
 def find_jobs(policies: Sequence[Policy], query: str, actor: Actor, most: int) -> tuple[list[JobHit], int | None]:
     """Find the jobs of exactly this number (`12`, `12_3`, `12[3]`, `source:12`) that the actor may see.
 
-    Waiting jobs come first, then the newest. Their number is None if there may be more than were read. Queries that
-    can't be a number read nothing.
+    Without any, those of the number that Slurm's listings add tasks or a step to. Waiting jobs come first, then the
+    newest. Their number is None if there may be more than were read. Queries that can't be a number read nothing.
     """
     wanted = _number_of(query)
     if wanted is None:
         return [], 0
+    hits, n = _find(policies, wanted, actor, most)
+    if not hits and wanted.without_tasks_and_step != wanted.job:
+        return _find(policies, replace(wanted, job=wanted.without_tasks_and_step), actor, most)
+    return hits, n
+
+
+def _find(policies: Sequence[Policy], wanted: _Number, actor: Actor, most: int) -> tuple[list[JobHit], int | None]:
     waiting: list[JobHit] = []
     recorded: dict[int, list[JobHit]] = {}
     is_complete = True
@@ -72,8 +88,8 @@ def find_jobs(policies: Sequence[Policy], query: str, actor: Actor, most: int) -
 def _number_of(query: str) -> _Number | None:
     if len(query) > LONGEST_NUMBER or not any(letter.isdecimal() for letter in query) or len(query.split()) != 1:
         return None
-    place, _colon, job = query.rpartition(":")
-    return _Number(place, job) if job else None
+    match = re.fullmatch(r"(?:([^\[]*):)?([^:]+|[^:\[]+\[.*)", query)  # a colon in brackets is a step of tasks
+    return _Number(match[1] or "", match[2]) if match else None
 
 
 def _find_waiting(policy: Policy, wanted: _Number, actor: Actor) -> list[JobHit]:

@@ -97,6 +97,25 @@ def test_a_task_is_found_among_tasks_that_wait_together(site: Site, query: str, 
     assert len(jobs(query, site.admin)) == n
 
 
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("9_[2-8:2,11%4]", "9[2-8:2,11%4]"),
+        ("c1:9_[2-8:2,11%4]", "9[2-8:2,11%4]"),
+        ("12_3.batch", "12[3]"),
+        ("101.0", "101"),
+        ("cluster-a:12[3].extern", "12[3]"),
+    ],
+)
+def test_a_number_is_found_as_slurm_prints_it(site: Site, query: str, title: str) -> None:
+    assert [hit[0] for hit in jobs(query, site.admin)] == [title]
+
+
+def test_a_number_with_a_point_is_found_before_that_of_a_step(site: Site) -> None:
+    push({"job": "101.0", "user": "bob", "group": "physics"})
+    assert [hit[:2] for hit in jobs("101.0", site.admin)] == [("101.0", "bob")]
+
+
 @pytest.mark.parametrize("query", ["", "alice", "job 101", "1" * 129, "a:", ":", "10", "1%", "1_"])
 def test_what_is_no_number_of_a_job_finds_none(site: Site, query: str) -> None:
     assert jobs(query, site.admin) == []
