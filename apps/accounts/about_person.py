@@ -121,12 +121,12 @@ def about_person(*, name: str, actor: Actor) -> dict[str, Any]:
     accounts = list(_accounts(name, user).values_list("pk", flat=True)) if name and "\0" not in name else []
     if user is None and not accounts:
         raise NotFound(f"There is no user {name[:150]}, and no account of this name.")
-    found = {label: _rows(label, section, name, user, accounts) for label, section in sections().items()}
-    return {"name": name, **{label: rows for label, rows in found.items() if rows}}
+    rows_by_table = {label: _rows(label, section, name, user, accounts) for label, section in sections().items()}
+    return {"name": name, **{label: rows for label, rows in rows_by_table.items() if rows}}
 
 
-def as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1)
+def as_json(rows_by_table: Mapping[str, Any]) -> str:
+    return json.dumps(rows_by_table, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1)
 
 
 def relations(model: type[Model]) -> dict[str, type[Model]]:

@@ -62,7 +62,7 @@ def _rows_left() -> dict[str, dict[str, int]]:
     """Number of rows of each table that isn't empty, by the label of an app that isn't installed."""
     connection = connections[DEFAULT_DB_ALIAS]
     installed = {config.label for config in apps.get_app_configs()}
-    found: dict[str, dict[str, int]] = {}
+    rows_by_table: dict[str, dict[str, int]] = {}
     with connection.cursor() as cursor:
         existing = set(connection.introspection.table_names(cursor))
         if "django_content_type" not in existing:
@@ -74,8 +74,8 @@ def _rows_left() -> dict[str, dict[str, int]]:
                 continue
             cursor.execute(f"SELECT count(*) FROM {connection.ops.quote_name(table)}")  # noqa: S608 - an existing table
             if n := cursor.fetchone()[0]:
-                found.setdefault(label, {})[table] = n
-    return found
+                rows_by_table.setdefault(label, {})[table] = n
+    return rows_by_table
 
 
 def _claimed_twice(name: str) -> Iterator[tuple[str, str, str]]:

@@ -140,14 +140,14 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
             text = both % {"shares": text, "n": presentation.count(n)}
         sides = (_("none"), text) if which else (text, _("archived"))
         return [(str(kind[which]) if kind else row.kind, *sides)]
-    found = []
+    changes = []
     if row.change == "moved":
-        found.append((field_labels.entry_field(PLACE), _above(row.path_before), _above(row.path)))
+        changes.append((field_labels.entry_field(PLACE), _above(row.path_before), _above(row.path)))
     if row.change == "kept":
         return [(_("target"), presentation.percent(row.target_before), presentation.percent(row.target_after))]
     for field, before, after in row.fields:
-        found.append((field_labels.entry_field(field), value_text(field, before), value_text(field, after)))
-    return found
+        changes.append((field_labels.entry_field(field), value_text(field, before), value_text(field, after)))
+    return changes
 
 
 def _weight(value: Any) -> float | None:

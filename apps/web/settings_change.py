@@ -26,8 +26,8 @@ from apps.web.shell.requests import SeeOther, actor_of
 def add_to_draft(request: HttpRequest, policy: str, changed: Mapping[str, Any], reason: str) -> HttpResponse:
     """Add a change of settings to the actor's draft of the policy, which is created if there is none."""
     actor, at = actor_of(request), clock.now()
-    found = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor)
-    draft = found or drafts.open_draft(policy_slug=policy, reason=reason, at=at, actor=actor)
+    existing = drafts.find_draft_of(policy_slug=policy, at=at, actor=actor)
+    draft = existing or drafts.open_draft(policy_slug=policy, reason=reason, at=at, actor=actor)
     operation: Operation = {"op": "set_policy", "settings": dict(changed)}
     drafts.add_operations(id=draft.pk, version=draft.version, operations=[operation], at=at, actor=actor)
     messages.success(request, _("Added to the draft."))

@@ -137,16 +137,16 @@ def _meter(source: Source, now: datetime) -> AgeMeter | None:
 def lines_of(actor: Actor) -> list[SourceLine]:
     """Rows of all sources that the actor may see."""
     unmapped = _unmapped(actor)
-    return [_source_line(found, unmapped) for found in selectors.list_counted_sources(actor=actor)]
+    return [_source_line(source, unmapped) for source in selectors.list_counted_sources(actor=actor)]
 
 
-def line_of(found: Source, actor: Actor) -> SourceLine:
-    return _source_line(found, _unmapped(actor))
+def line_of(source: Source, actor: Actor) -> SourceLine:
+    return _source_line(source, _unmapped(actor))
 
 
-def _source_line(found: Source, unmapped: dict[str, Unmapped]) -> SourceLine:
-    n_rejected = int(getattr(found, "n_rejected", 0))
-    return source_line(found, clock.now(), n_rejected=n_rejected, unmapped=unmapped.get(found.slug))
+def _source_line(source: Source, unmapped: dict[str, Unmapped]) -> SourceLine:
+    n_rejected = int(getattr(source, "n_rejected", 0))
+    return source_line(source, clock.now(), n_rejected=n_rejected, unmapped=unmapped.get(source.slug))
 
 
 def _unmapped(actor: Actor) -> dict[str, Unmapped]:

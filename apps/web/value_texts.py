@@ -37,11 +37,11 @@ def value_text(value: Any, key: str = "") -> str:
     return str(value)
 
 
-def _factor_text(given: Mapping[str, Any]) -> str:
+def _factor_text(factors: Mapping[str, Any]) -> str:
     """A factor with the jobs that it applies to, such as “Queue gpu, QOS debug × 0.5”."""
     names = {"site": _("Site"), "queue": _("Queue"), "partition": _("Partition"), "qos": _("QOS")}
-    conditions = [f"{word} {given[name]}" for name, word in names.items() if given.get(name)]
-    words = {"jobs": ", ".join(conditions), "factor": presentation.shares(float(given["factor"]))}
+    conditions = [f"{word} {factors[name]}" for name, word in names.items() if factors.get(name)]
+    words = {"jobs": ", ".join(conditions), "factor": presentation.shares(float(factors["factor"]))}
     return (_("%(jobs)s × %(factor)s") if conditions else _("all × %(factor)s")) % words
 
 

@@ -38,10 +38,10 @@ def find_person(username: str, password: str) -> Person | None:
     try:
         with _connect(settings.FAIRSHARE_LDAP_BIND_DN, settings.FAIRSHARE_LDAP_BIND_PASSWORD) as connection:
             wanted = settings.FAIRSHARE_LDAP_FILTER.replace("{username}", escape_filter_chars(username))
-            found = _search(connection, settings.FAIRSHARE_LDAP_PEOPLE, wanted, 2)
-            if len(found) > 1:
+            entries = _search(connection, settings.FAIRSHARE_LDAP_PEOPLE, wanted, 2)
+            if len(entries) > 1:
                 log.warning("The directory has more than one %r: FAIRSHARE_LDAP_FILTER must match only one.", username)
-            entry = found[0] if len(found) == 1 else None
+            entry = entries[0] if len(entries) == 1 else None
             if entry is None or not _is_password(entry["dn"], password):
                 return None
             login = next((text for name in _LOGINS if (text := _first(entry, name))), username)
@@ -141,10 +141,10 @@ def _first(entry: dict[str, Any], name: str) -> str:
 
 def _values(entry: dict[str, Any], name: str) -> Iterable[Any]:
     """Values of an attribute, whose name is compared without case, as in directories."""
-    found = next((value for key, value in entry["attributes"].items() if key.lower() == name.lower()), None)
-    if found is None or found == "":
+    entries = next((value for key, value in entry["attributes"].items() if key.lower() == name.lower()), None)
+    if entries is None or entries == "":
         return []
-    return found if isinstance(found, list | tuple) else [found]
+    return entries if isinstance(entries, list | tuple) else [entries]
 
 
 class DirectoryBackend(ModelBackend):

@@ -31,10 +31,10 @@ class ForecastConfig(PluginConfig):
 
         return FIGURES
 
-    def account_facts(self, mine: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
+    def account_facts(self, priority: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
         from apps.contrib.forecast.outlook import outlook_of
 
-        return {"outlook": outlook_of(mine)}
+        return {"outlook": outlook_of(priority)}
 
     def draft_outlook_url(self, change_set: int) -> str:
         from django.urls import reverse

@@ -26,38 +26,39 @@ from apps.web.shell.requests import fragment
 _DIGITS = 6  # of fractions, enough for a picture of at most a thousand pixels
 
 
-def outlook_json(found: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
+def outlook_json(group_forecast: GroupForecast, *, with_lines: bool) -> dict[str, Any]:
     """Forecast as JSON: fractions from 0 to 1, days from now, and the dates on target as text for the table."""
     return {
-        "as_of": None if found.as_of is None else found.as_of.isoformat(),
-        "rows": [_member(found, each, with_lines=with_lines) for each in found.members],
+        "as_of": None if group_forecast.as_of is None else group_forecast.as_of.isoformat(),
+        "rows": [_member(group_forecast, each, with_lines=with_lines) for each in group_forecast.members],
     }
 
 
-def _member(found: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
+def _member(group_forecast: GroupForecast, each: MemberOutlook, *, with_lines: bool) -> dict[str, Any]:
     row, forecast = each.row, each.forecast
     member: dict[str, Any] = {
         "uid": str(row.node.uid),
         "target": row.target,
         "outcome": None if each.on_target is None else each.on_target.outcome,
         "in_s": None if each.on_target is None else each.on_target.in_s,
-        "on_target": _when(found, row, each.on_target),
-        "on_target_before": _when(found, row, each.on_target_before),
+        "on_target": _when(group_forecast, row, each.on_target),
+        "on_target_before": _when(group_forecast, row, each.on_target_before),
     }
-    if with_lines and forecast is not None and found.as_of is not None:
-        member["ahead"] = [round(point.likely, _DIGITS) for point in forecast.curve(found.as_of)]
+    if with_lines and forecast is not None and group_forecast.as_of is not None:
+        member["ahead"] = [round(point.likely, _DIGITS) for point in forecast.curve(group_forecast.as_of)]
         member["so_far"] = [
-            [round((at - found.as_of) / timedelta(days=1), 3), round(part, _DIGITS)] for at, part in forecast.so_far
+            [round((at - group_forecast.as_of) / timedelta(days=1), 3), round(part, _DIGITS)]
+            for at, part in forecast.so_far
         ]
     return member
 
 
-def _when(found: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str:
+def _when(group_forecast: GroupForecast, row: DraftRow, recovery: Recovery | None) -> str:
     if row.actual is None or row.node.shares is None:
         return presentation.UNKNOWN
     if not row.has_usage:
         return _("no demand")
-    return presentation.UNKNOWN if recovery is None else when_text(recovery, found.instant(recovery))
+    return presentation.UNKNOWN if recovery is None else when_text(recovery, group_forecast.instant(recovery))
 
 
 @require_safe
@@ -70,5 +71,5 @@ def outlook(request: HttpRequest, change_set: int) -> HttpResponse:
         view = pages.open_view(request, change_set, more=more)
     except Invalid as error:
         return JsonResponse({"problem": message_of(error), "code": error.code}, status=422)
-    found = get_group_forecast(view, get_draft_group(view, parent_of(view, editor)))
-    return JsonResponse(outlook_json(found, with_lines="lines" in request.GET))
+    group_forecast = get_group_forecast(view, get_draft_group(view, parent_of(view, editor)))
+    return JsonResponse(outlook_json(group_forecast, with_lines="lines" in request.GET))

@@ -19,28 +19,28 @@ F8 = npt.NDArray[np.float64]
 _WEEK_DAYS = 7
 
 
-def outlook_of(mine: MyPriority) -> Outlook | None:
+def outlook_of(priority: MyPriority) -> Outlook | None:
     """Predict for the user's own deciding level from its forecast; None if recent usage is unknown."""
-    snapshot = None if mine.error or mine.moment else newest_or_none(mine.policy_slug)
-    if snapshot is None or mine.decisive is None or snapshot.snapshot_id != mine.snapshot_id:
+    snapshot = None if priority.error or priority.moment else newest_or_none(priority.policy_slug)
+    if snapshot is None or priority.decisive is None or snapshot.snapshot_id != priority.snapshot_id:
         return None
-    policy, entry = find_policy(mine.policy_slug), snapshot.tree.index_of_uid(mine.walk[-1].uid)
+    policy, entry = find_policy(priority.policy_slug), snapshot.tree.index_of_uid(priority.walk[-1].uid)
     if policy is None or not entry:
         return None
-    query = AccountQuery(mine.account, mine.group, mine.namespace)
+    query = AccountQuery(priority.account, priority.group, priority.namespace)
     visible = np.zeros(len(snapshot.tree), np.bool_)
-    visible[[snapshot.tree.index_of_uid(step.uid) or 0 for step in mine.walk]] = True
-    return outlook_in(build_forecast(policy, snapshot, entry, query, visible), mine)
+    visible[[snapshot.tree.index_of_uid(step.uid) or 0 for step in priority.walk]] = True
+    return outlook_in(build_forecast(policy, snapshot, entry, query, visible), priority)
 
 
-def outlook_in(forecast: Forecast, mine: MyPriority) -> Outlook | None:
+def outlook_in(forecast: Forecast, priority: MyPriority) -> Outlook | None:
     """The deciding level's part of a forecast; None if recent usage is unknown."""
-    step = mine.decisive
+    step = priority.decisive
     level = next((level for level in forecast.levels if step is not None and level.uid == step.uid), None)
     if step is None or level is None or level.outlook is None:
         return None
     expected, found, as_of = level.outlook, level.outlook.to_target, forecast.as_of
-    is_own = step is mine.walk[-1] and not step.is_group
+    is_own = step is priority.walk[-1] and not step.is_group
     quiet = 0.0 if is_own else quietest_week(level.own_daily, expected.daily_group)
     return Outlook(
         found.middle.outcome,

@@ -79,10 +79,10 @@ class SchedulersConfig(PluginConfig):
 
         return CARDS
 
-    def account_facts(self, mine: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
+    def account_facts(self, priority: Any, *, actor: Any, at: datetime) -> Mapping[str, Any]:
         from apps.contrib.schedulers.my_jobs import load_queue_facts
 
-        return {"queue": load_queue_facts(mine, actor=actor, at=at)}
+        return {"queue": load_queue_facts(priority, actor=actor, at=at)}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.guides import GUIDES

@@ -40,8 +40,8 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
 @require_safe
 def table(request: HttpRequest, policy: str) -> HttpResponseBase:
     """The list as CSV with unrounded numbers."""
-    found = _found(request, policy, limit=_MOST_CSV)
-    return csv_response(f"{policy}-charges.csv", HEADER, charge_rows(found.jobs))
+    page = _found(request, policy, limit=_MOST_CSV)
+    return csv_response(f"{policy}-charges.csv", HEADER, charge_rows(page.jobs))
 
 
 @require_safe

@@ -46,14 +46,14 @@ class ShownCards:
     scripts: Sequence[str] = ()
 
 
-def cards_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority], *, is_past: bool) -> ShownCards:
+def cards_of(request: HttpRequest, priority: MyPriority, known: Sequence[MyPriority], *, is_past: bool) -> ShownCards:
     """The cards of one account. known: all accounts of the reader, best first."""
     templates: dict[str, list[str]] = {place: [] for place in get_args(Place)}
     values: dict[str, Any] = {}
     scripts: list[str] = []
     cards: list[MyCard] = [card for plugin in plugins() for card in plugin.my_priority_cards()]
     for card in sorted(cards, key=attrgetter("order")):
-        content = None if is_past or card.content is None else card.content(request, mine, known)
+        content = None if is_past or card.content is None else card.content(request, priority, known)
         if content is not None:
             values |= content.values
             scripts += content.scripts

@@ -15,11 +15,11 @@ from apps.explain.verdict import AccountFacts
 def facts_about(actor: Actor, at: datetime, *, is_past: bool = False) -> Callable[[MyPriority], AccountFacts]:
     """What else is known about an account of the actor, such as a forecast and its queue. Nothing for the past."""
 
-    def facts_of(mine: MyPriority) -> AccountFacts:
+    def facts_of(priority: MyPriority) -> AccountFacts:
         facts: dict[str, Any] = {}
-        if not is_past and not mine.error:
+        if not is_past and not priority.error:
             for plugin in plugins():
-                facts |= plugin.account_facts(mine, actor=actor, at=at)
+                facts |= plugin.account_facts(priority, actor=actor, at=at)
         return AccountFacts(**facts)
 
     return facts_of

@@ -131,18 +131,18 @@ def trend_of(request: HttpRequest, policy: str, entry: UUID | None) -> Trend | N
         return None
     requested: dict[str, Any] = {"policy_slug": policy, "entry_uid": entry, "n_days": TREND_DAYS}
     try:
-        found = get_my_rank_history(**requested, actor=actor_of(request), at=clock.now())
+        history = get_my_rank_history(**requested, actor=actor_of(request), at=clock.now())
     except (NotFound, Unavailable):
         return None
-    return draw_trend(found)
+    return draw_trend(history)
 
 
-def draw_trend(found: RankHistory) -> Trend | None:
-    ranked = [day for day in found.days if day.rank is not None]
-    if len(ranked) < 2 or found.days[-1].rank is None:
+def draw_trend(history: RankHistory) -> Trend | None:
+    ranked = [day for day in history.days if day.rank is not None]
+    if len(ranked) < 2 or history.days[-1].rank is None:
         return None
-    lowest = max(max(day.rank or 1 for day in ranked), found.days[-1].of, 2)
-    since = found.as_of - timedelta(days=TREND_DAYS)
+    lowest = max(max(day.rank or 1 for day in ranked), history.days[-1].of, 2)
+    since = history.as_of - timedelta(days=TREND_DAYS)
 
     def x(at: datetime) -> float:
         return round(_LEFT + max((at - since) / timedelta(days=TREND_DAYS), 0.0) * (_RIGHT - _LEFT), 1)
@@ -151,17 +151,17 @@ def draw_trend(found: RankHistory) -> Trend | None:
         return round(_TOP + (rank - 1) / (lowest - 1) * (_BOTTOM - _TOP), 1)
 
     stretches: list[list[str]] = [[]]
-    for day in found.days:
+    for day in history.days:
         if day.rank is not None:
             stretches[-1].append(f"{x(day.as_of):g},{y(day.rank):g}")
         elif stretches[-1]:
             stretches.append([])
-    rank = found.days[-1].rank
+    rank = history.days[-1].rank
     return Trend(
-        sentences=_sentences(ranked, found.as_of),
+        sentences=_sentences(ranked, history.as_of),
         points=[" ".join(one) for one in stretches if one],
-        end=(x(found.as_of), y(rank)),
-        marks=[Mark(one.number, x(one.at)) for one in found.published],
+        end=(x(history.as_of), y(rank)),
+        marks=[Mark(one.number, x(one.at)) for one in history.published],
         scale=[(each, y(each)) for each in sorted({1, (lowest + 1) // 2, lowest})],
         first_on=since.date(),
         rank=rank,

@@ -47,11 +47,11 @@ class RevokedAdjustment:
     entry_uid: UUID
 
 
-def read_adjustment(given: object) -> AddedAdjustment:
+def read_adjustment(fields: object) -> AddedAdjustment:
     """Parse an adjustment from JSON, without its entry; raise ValueError with the reason if it is invalid."""
-    if not isinstance(given, Mapping):
+    if not isinstance(fields, Mapping):
         raise ValueError("must be an object")
-    resource, amount = given.get("resource", "cpu_s"), given.get("amount_s")
+    resource, amount = fields.get("resource", "cpu_s"), fields.get("amount_s")
     if resource not in RESOURCES:
         raise ValueError(f"resource must be one of {', '.join(RESOURCES)}")
     if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount) or amount == 0:
@@ -59,11 +59,11 @@ def read_adjustment(given: object) -> AddedAdjustment:
     if abs(amount) > MOST_S:
         raise ValueError(f"amount_s must be from {-MOST_S:g} to {MOST_S:g}")
     try:
-        uid = uuid4() if given.get("uid") is None else UUID(str(given["uid"]))
+        uid = uuid4() if fields.get("uid") is None else UUID(str(fields["uid"]))
     except ValueError:
         raise ValueError("uid must be a UUID; leave it out") from None
-    note = clean_text(given.get("note", ""), 512)
-    return AddedAdjustment(uid, _NOWHERE, resource, float(amount), _instant(given.get("at")), note)
+    note = clean_text(fields.get("note", ""), 512)
+    return AddedAdjustment(uid, _NOWHERE, resource, float(amount), _instant(fields.get("at")), note)
 
 
 def _instant(value: object) -> datetime:

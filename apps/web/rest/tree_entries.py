@@ -101,13 +101,13 @@ def entry_of(view: PolicyView, i: int) -> dict[str, Any]:
 
 
 def _mounted(view: PolicyView, i: int) -> dict[str, Any] | None:
-    found = provenance_of_mount(view.policy, view.tree, i, at=clock.now())
-    if found is None:
+    provenance = provenance_of_mount(view.policy, view.tree, i, at=clock.now())
+    if provenance is None:
         return None
     is_now = view.revision == view.policy.head_number
     return {
-        "issuer": found.issuer,
-        "publication": found.publication,
-        "version": found.version if is_now and found.version else None,
-        "age_s": found.age_s if is_now else None,
+        "issuer": provenance.issuer,
+        "publication": provenance.publication,
+        "version": provenance.version if is_now and provenance.version else None,
+        "age_s": provenance.age_s if is_now else None,
     }

@@ -32,13 +32,13 @@ class Command(OperatorCommand):
         sources = [get_source(slug=one, actor=COMMAND)] if one else list(Source.all_objects.order_by("slug"))
         n_left = 0
         for source in sources:
-            found = (
+            audit = (
                 repair_buckets(source, reason=options["reason"], at=now(), actor=COMMAND)
                 if options["repair"]
                 else audit_buckets(source)
             )
-            self._print_result(found, as_json=options["json"])
-            n_left += found.n_different - found.n_repaired
+            self._print_result(audit, as_json=options["json"])
+            n_left += audit.n_different - audit.n_repaired
         if n_left:
             remedy = "sealed hours can't be repaired: their records are gone" if options["repair"] else "see --repair"
             raise CommandError(
@@ -46,33 +46,33 @@ class Command(OperatorCommand):
                 returncode=REFUSED,
             )
 
-    def _print_result(self, found: BucketAudit, *, as_json: bool) -> None:
+    def _print_result(self, audit: BucketAudit, *, as_json: bool) -> None:
         if as_json:
-            self.stdout.write(json.dumps(asdict(found), default=str))
+            self.stdout.write(json.dumps(asdict(audit), default=str))
             return
-        head = f"{found.source}: {counted(found.n_records, 'record')}, {counted(found.n_buckets, 'bucket')}: "
-        if not found.n_different:
-            self.stdout.write(f"{head}{_agreement(found)}")
+        head = f"{audit.source}: {counted(audit.n_records, 'record')}, {counted(audit.n_buckets, 'bucket')}: "
+        if not audit.n_different:
+            self.stdout.write(f"{head}{_agreement(audit)}")
             return
-        self.stdout.write(f"{head}{counted(found.n_different, 'bucket differs', 'buckets differ')}")
-        for difference in found.first:
+        self.stdout.write(f"{head}{counted(audit.n_different, 'bucket differs', 'buckets differ')}")
+        for difference in audit.first:
             self.stdout.write(f"  {_described(difference)}")
-        if found.n_different > MOST_NAMED:
+        if audit.n_different > MOST_NAMED:
             self.stdout.write("  …")
-        if found.n_repaired:
-            self.stdout.write(f"  {found.n_repaired} of them were written anew from their records")
+        if audit.n_repaired:
+            self.stdout.write(f"  {audit.n_repaired} of them were written anew from their records")
 
 
-def _agreement(found: BucketAudit) -> str:
+def _agreement(audit: BucketAudit) -> str:
     """What was shown where nothing differs: no more than could be compared."""
-    if not found.n_buckets:
+    if not audit.n_buckets:
         return "nothing to compare"
-    if not found.n_records:
+    if not audit.n_records:
         return "nothing could be compared, no finished record is kept; sums by hour are as they were stored"
-    if found.n_sealed:
-        n_compared = found.n_buckets - found.n_sealed
+    if audit.n_sealed:
+        n_compared = audit.n_buckets - audit.n_sealed
         return (
-            f"{n_compared} are the sum of their records; {found.n_sealed} lie in hours with removed records,"
+            f"{n_compared} are the sum of their records; {audit.n_sealed} lie in hours with removed records,"
             " whose sums by hour agree"
         )
     return "every bucket is the sum of its records"

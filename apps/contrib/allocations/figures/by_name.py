@@ -21,8 +21,8 @@ CORE_HOUR_FIGURES: Final[dict[str, Callable[[CoreHourWeeks, QueryDict], Figure]]
 FIGURE_STATE: Final = (BY, UNIT)  # query parameters preserved when another period is chosen
 
 
-def draw_core_hour_figure(name: str, found: CoreHourWeeks, query: QueryDict) -> Figure:
+def draw_core_hour_figure(name: str, weeks: CoreHourWeeks, query: QueryDict) -> Figure:
     """Draw a core-hour figure. Raises NotFound for an unknown name, Invalid for options that can't be drawn."""
     if name not in CORE_HOUR_FIGURES:
         raise NotFound(_("Unknown figure."))
-    return CORE_HOUR_FIGURES[name](found, query)
+    return CORE_HOUR_FIGURES[name](weeks, query)

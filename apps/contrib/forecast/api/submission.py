@@ -40,8 +40,8 @@ class MySubmitView(APIView):
     )
     def get(self, request: Request) -> Response:
         """Ranks of the caller's accounts after a job of this size, the best account first."""
-        given = read_query(SubmitFilterSerializer, request)
-        found = list_ranks_after_job(
-            policy_slug=given["policy"], core_h=given["core_h"], actor=actor_of(request), at=clock.now()
+        query = read_query(SubmitFilterSerializer, request)
+        ranks = list_ranks_after_job(
+            policy_slug=query["policy"], core_h=query["core_h"], actor=actor_of(request), at=clock.now()
         )
-        return Response(RanksAfterJobSerializer({"core_h": given["core_h"], "results": found}).data)
+        return Response(RanksAfterJobSerializer({"core_h": query["core_h"], "results": ranks}).data)

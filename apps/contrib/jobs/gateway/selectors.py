@@ -40,14 +40,14 @@ def get_ledger(*, policy_slug: str, at: datetime, actor: Actor) -> dict[str, Any
         raise _hidden(policy)
     counted = Job.objects.filter(ledger=ledger).values_list("state").annotate(n=Count("pk")).order_by()
     # The oldest open jobs.
-    found = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
+    jobs = Job.objects.filter(ledger=ledger, state__in=OPEN).order_by("decided_at", "pk")
     return {
         "policy": policy.slug,
         "snapshot": groups.snapshot.snapshot_id,
         "rules": _rules(ledger, groups),
         "ledger": books(groups),
         "jobs": {**dict.fromkeys(Job.State.values, 0), **dict(counted)},
-        "open": [_open(row) for row in found[:MOST_OPEN]],
+        "open": [_open(row) for row in jobs[:MOST_OPEN]],
         "notes": [*_unknown_benefit_notes(ledger), *NOTES],
     }
 

@@ -28,18 +28,18 @@ _WIDTH = 160
 @require_safe
 def ledger(request: HttpRequest, policy: str) -> HttpResponse:
     """Ledger of SAM's queue, for actors who may read it by REST."""
-    found = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
-    books, groups = found["ledger"], found["ledger"]["groups"]
+    overview = get_ledger(policy_slug=policy, at=clock.now(), actor=actor_of(request))
+    books, groups = overview["ledger"], overview["ledger"]["groups"]
     context = {
         "policy": policy,
-        "rules": found["rules"],
+        "rules": overview["rules"],
         "unit": books["unit"],
         "total": books["total"],
         "groups": [group_line(name, each, books["total"]) for name, each in sorted(groups.items())],
-        "states": [{"key": key, "label": label, "n": found["jobs"][key]} for key, label in STATES.items()],
-        "open": [{**job, "label": STATES[job["state"]], "class": QUEUES[job["queue"]]} for job in found["open"]],
+        "states": [{"key": key, "label": label, "n": overview["jobs"][key]} for key, label in STATES.items()],
+        "open": [{**job, "label": STATES[job["state"]], "class": QUEUES[job["queue"]]} for job in overview["open"]],
         "most_open": MOST_OPEN,
-        "notes": found["notes"],
+        "notes": overview["notes"],
         "crumbs": [{"label": _("SAM queue")}],
     }
     return render(request, "contrib/jobs/ledger.html", context)

@@ -15,12 +15,12 @@ from apps.pages.my_priority.cards import CardContent, MyCard
 from apps.web.shell.requests import actor_of
 
 
-def waiting_content(request: HttpRequest, mine: MyPriority, _known: Sequence[MyPriority]) -> CardContent | None:
+def waiting_content(request: HttpRequest, priority: MyPriority, _known: Sequence[MyPriority]) -> CardContent | None:
     try:
-        jobs = list_my_waiting_jobs(policy_slug=mine.policy_slug, actor=actor_of(request), at=clock.now())
+        jobs = list_my_waiting_jobs(policy_slug=priority.policy_slug, actor=actor_of(request), at=clock.now())
     except DomainError:
         return None
-    return CardContent({"waiting_jobs": jobs, "has_queue": has_queue(mine.policy_slug)})
+    return CardContent({"waiting_jobs": jobs, "has_queue": has_queue(priority.policy_slug)})
 
 
 CARDS = (MyCard("jobs", 50, "contrib/schedulers/_my_waiting_jobs.html", waiting_content),)

@@ -54,8 +54,8 @@ _FINE = 0.01  # of usage: less is not worth a sentence
 def hourly_error(window: Mapping[str, Any]) -> float | None:
     """How much usage at most differs because it counts by the hour and not by the second; None below 1 %."""
     try:
-        found = window_of(window)
-        error = 0.0 if found.charges_by_period else 1.0 - float(weights(HOUR_S, found))
+        parsed = window_of(window)
+        error = 0.0 if parsed.charges_by_period else 1.0 - float(weights(HOUR_S, parsed))
     except Invalid:
         return None
     return error if error > _FINE else None

@@ -79,8 +79,8 @@ def get_figure_definition(name: str) -> Figure:
 
 
 def _profile_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = figure_numbers.local_densities([query.operator], [query.target], query.query.bits)
-    return sentences.profile_sentence(query.operator.name, query.target, [row.density for row in found])
+    densities = figure_numbers.local_densities([query.operator], [query.target], query.query.bits)
+    return sentences.profile_sentence(query.operator.name, query.target, [row.density for row in densities])
 
 
 def _density_sentence(query: OperatorQuery, rows: Sequence[Row]) -> str:

@@ -65,10 +65,10 @@ def _rename(data: QueryDict) -> Operation:
 def _move(data: QueryDict) -> Operation:
     if not data.get("parent"):
         raise _wrong("parent", "no_parent", _("Choose the new parent."))
-    found: Operation = {"entry": data.get("entry", ""), "parent": data["parent"]}
+    operation: Operation = {"entry": data.get("entry", ""), "parent": data["parent"]}
     if data.get("name", "").strip():
-        found["name"] = data.get("name", "").strip()
-    return found
+        operation["name"] = data.get("name", "").strip()
+    return operation
 
 
 def _archive(data: QueryDict) -> Operation:
@@ -76,8 +76,8 @@ def _archive(data: QueryDict) -> Operation:
 
 
 def _restore(data: QueryDict) -> Operation:
-    found: Operation = {"entry": data.get("entry", "")}
-    return found | ({"parent": data["parent"]} if data.get("parent") else {})
+    operation: Operation = {"entry": data.get("entry", "")}
+    return operation | ({"parent": data["parent"]} if data.get("parent") else {})
 
 
 def _lock(data: QueryDict) -> Operation:

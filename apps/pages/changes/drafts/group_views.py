@@ -71,7 +71,7 @@ def group_parts(request: HttpRequest, view: DraftView, editor: EditorState, *, a
 
 
 def _context(view: DraftView, editor: EditorState, parent: Node) -> dict[str, Any]:
-    found = get_draft_group(view, parent)
+    draft_group = get_draft_group(view, parent)
     tolerance = lines.tolerance_of(view.outcome.settings)
     is_open = view.draft.state not in (ChangeSet.State.PUBLISHED, ChangeSet.State.WITHDRAWN)
     return {
@@ -79,11 +79,11 @@ def _context(view: DraftView, editor: EditorState, parent: Node) -> dict[str, An
         **pages.panel_context(view, replace(editor, entry=None)),
         "in_group": True,
         "parent": parent,
-        "group": found,
-        "lines": group_lines(found, tolerance, is_open=is_open),
-        "has_bar": any(row.target for row in found.rows),
-        "has_small": has_small(found),
-        "numbers": group_json(found, tolerance, is_open=is_open),
+        "group": draft_group,
+        "lines": group_lines(draft_group, tolerance, is_open=is_open),
+        "has_bar": any(row.target for row in draft_group.rows),
+        "has_small": has_small(draft_group),
+        "numbers": group_json(draft_group, tolerance, is_open=is_open),
         "neighbours": pages.neighbours(view),
         "tolerance": tolerance,
     }

@@ -85,7 +85,7 @@ def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
     """Rows of the first edits of the table: the edit in words, and the entry's target before and after."""
     assert plan.outcome is not None, "callers check that the plan has an outcome"  # noqa: S101 - an invariant
     after = DraftView(view.draft, view.actor, view.at, plan.outcome)
-    found = []
+    lines = []
     for operation in plan.operations[:_SHOWN]:
         uid = operation.get("uid") or operation.get("entry")
         node = after.tree.get(pages.uid_of(str(uid))) if uid else None
@@ -104,5 +104,5 @@ def _preview(view: DraftView, plan: PastePlan) -> list[dict[str, Any]]:
             line["before"] = (
                 presentation.percent(view.tree.target(old)) if (old := view.tree.get(node.uid)) else _("none")
             )
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines

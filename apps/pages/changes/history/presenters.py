@@ -46,9 +46,9 @@ def revision_rows(
     request: HttpRequest, policy: Policy, *, before: int | None, query: str
 ) -> tuple[list[RevisionRow], int | None]:
     """One page of the list, and the revision number that the next page starts before."""
-    found = list_revisions(policy=policy, sees=sees_of(request, policy), before=before, query=query, limit=PAGE + 1)
-    older = found[PAGE - 1].number if len(found) > PAGE else None
-    shown = found[:PAGE]
+    revisions = list_revisions(policy=policy, sees=sees_of(request, policy), before=before, query=query, limit=PAGE + 1)
+    older = revisions[PAGE - 1].number if len(revisions) > PAGE else None
+    shown = revisions[:PAGE]
     undone = revisions_reverted(policy, [revision.number for revision in shown])
     access = ChangeSetAccess(policy, actor_of(request), clock.now())
     return [_row(revision, undone, access.may_see(revision.change_set)) for revision in shown], older

@@ -85,21 +85,21 @@ def check_resolution(
         return None
     after = _checked(snapshot, review.after, settings, visible_after)
     try:
-        found = after.at([int(settings["resolution"])])[0]
+        rounding = after.at([int(settings["resolution"])])[0]
         before = _before(review, snapshot, visible_before)
     except (Invalid, BadParameter):  # an operator's package fails: reported by the check `algorithm`
         return None
     values = {
-        "resolution": resolution_text(found.resolution),
-        "n": count(found.n_misplaced),
-        "all": count(found.n_leaves),
+        "resolution": resolution_text(rounding.resolution),
+        "n": count(rounding.n_misplaced),
+        "all": count(rounding.n_leaves),
         "operator": operator_text(str(settings["operator"]), settings.get("k")),
     }
-    title = misplaced_text(found.n_misplaced) % values
-    if not found.n_misplaced:
+    title = misplaced_text(rounding.n_misplaced) % values
+    if not rounding.n_misplaced:
         return Check("resolution", "ok", title)
     text = "" if before is None else _("Before: %(n)s.") % {"n": count(before.n_misplaced)}
-    is_worse = found.n_misplaced > (0 if before is None else before.n_misplaced)
+    is_worse = rounding.n_misplaced > (0 if before is None else before.n_misplaced)
     return Check(
         "resolution",
         "warn" if is_worse else "ok",

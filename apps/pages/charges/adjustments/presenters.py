@@ -70,19 +70,19 @@ def summary(page: AdjustmentsPage) -> str:
     return _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(sum(own))}
 
 
-def draw_effect(found: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
+def draw_effect(preview: AdjustmentPreview, page: AdjustmentsPage) -> dict[str, Any]:
     """Numbers of the entry before and after the adjustment, and its effect after decay in a sentence."""
-    before, after = (_standing(one, found.target) for one in (found.before, found.after))
+    before, after = (_standing(one, preview.target) for one in (preview.before, preview.after))
     rows = [
         (_("Core-hours"), before["usage"], after["usage"]),
         (_("Actual"), before["actual"], after["actual"]),
         (_("Priority"), before["priority"], after["priority"]),
     ]
-    if found.before.rank is not None or found.after.rank is not None:
+    if preview.before.rank is not None or preview.after.rank is not None:
         rows += [(_("Rank"), before["rank"], after["rank"]), (_("Factor"), before["factor"], after["factor"])]
     return {
-        "counted": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(found.counted)},
-        "is_nothing": found.counted == 0,
+        "counted": _("Amounts to %(amount)s core-h now, after decay.") % {"amount": signed_hours(preview.counted)},
+        "is_nothing": preview.counted == 0,
         "balance_before": before["balance"],
         "balance_after": after["balance"],
         "rows": rows,

@@ -45,26 +45,26 @@ def read_figure(name: str, query: QueryDict, state: SeriesState, today: date) ->
     return FigureRequest(name, query, numbers, request)
 
 
-def draw_figure(request: FigureRequest, found: Convergence | Selection | None, links: Links = NO_LINKS) -> Figure:
+def draw_figure(request: FigureRequest, numbers: Convergence | Selection | None, links: Links = NO_LINKS) -> Figure:
     """Draw a convergence figure from the data loaded for `numbers`."""
     if request.focus is not None:
-        return _focus(request.focus, found if isinstance(found, Selection) else None, request.query, links)
-    if not isinstance(found, Convergence):
+        return _focus(request.focus, numbers if isinstance(numbers, Selection) else None, request.query, links)
+    if not isinstance(numbers, Convergence):
         raise TypeError(f"The figure {request.name} is drawn from days of members.")
-    return _DRAWN[request.name](found, request.query, links)
+    return _DRAWN[request.name](numbers, request.query, links)
 
 
-def _focus(request: FocusOptions, found: Selection | None, query: QueryDict, links: Links) -> Figure:
-    paths: Sequence[str] = [] if found is None else found.paths
-    if found is None or len(request.picks) > MOST_SERIES:
+def _focus(request: FocusOptions, numbers: Selection | None, query: QueryDict, links: Links) -> Figure:
+    paths: Sequence[str] = [] if numbers is None else numbers.paths
+    if numbers is None or len(request.picks) > MOST_SERIES:
         return too_many_picks(request, query, list(zip(request.picks, paths, strict=False)))
-    return focus_figure(found, request, query, links)
+    return focus_figure(numbers, request, query, links)
 
 
 _DRAWN: dict[str, Callable[[Convergence, QueryDict, Links], Figure]] = {
     "panels": panels_figure,
-    "own": lambda found, query, links: panels_figure(found, query, links, "own"),
-    "stack": lambda found, _query, links: stack_figure(found, links),
-    "heat": lambda found, _query, links: heat_figure(found, links),
+    "own": lambda numbers, query, links: panels_figure(numbers, query, links, "own"),
+    "stack": lambda numbers, _query, links: stack_figure(numbers, links),
+    "heat": lambda numbers, _query, links: heat_figure(numbers, links),
 }
 CONVERGENCE_FIGURES = (_FOCUS, *_DRAWN)

@@ -59,31 +59,33 @@ def _day_text(_language: str | None, on: date) -> str:
     return formats.date_format(on, "j M Y")
 
 
-def revision_marks(found: Convergence, links: Links) -> list[Mark]:
+def revision_marks(convergence: Convergence, links: Links) -> list[Mark]:
     """Return marks of the period's revisions, limited to the newest."""
     marks = []
-    for one in found.published[-_MOST_MARKS:]:
-        at = moment(found.on[one.day]) if one.day >= 0 else one.on.isoformat()
+    for one in convergence.published[-_MOST_MARKS:]:
+        at = moment(convergence.on[one.day]) if one.day >= 0 else one.on.isoformat()
         text = _("Revision %(n)s, %(day)s") % {"n": one.revision, "day": formats.date_format(one.on, "j M Y")}
         marks.append(Mark(at, _("Rev %(n)s") % {"n": one.revision}, text, links.revision(one.revision)))
     return marks
 
 
-def moment_url(found: Convergence, links: Links) -> str:
+def moment_url(convergence: Convergence, links: Links) -> str:
     """Return the URL of the page at a point of x: the hour, or the end of the day."""
-    return links.moment if found.is_by_hour else links.moment.replace("{at}", "{at}T23:59")
+    return links.moment if convergence.is_by_hour else links.moment.replace("{at}", "{at}T23:59")
 
 
-def caption(found: Convergence) -> str:
+def caption(convergence: Convergence) -> str:
     """Policy, revision and time, for below a downloaded picture."""
-    last = found.latest_at or (found.on[-1] if found.on else None)
+    last = convergence.latest_at or (convergence.on[-1] if convergence.on else None)
     until = "" if last is None else formats.date_format(last, "j M Y, H:i" if isinstance(last, datetime) else "j M Y")
-    return " · ".join(part for part in (found.policy_name, _("Revision %(n)s") % {"n": found.revision}, until) if part)
+    return " · ".join(
+        part for part in (convergence.policy_name, _("Revision %(n)s") % {"n": convergence.revision}, until) if part
+    )
 
 
-def file_name(found: Convergence, figure: str) -> str:
-    first, last = (moment(one)[:10] for one in (found.on[0], found.on[-1])) if found.on else ("", "")
-    return f"fairshare_{found.policy_slug}_{figure}_{first}_{last}_rev{found.revision}"
+def file_name(convergence: Convergence, figure: str) -> str:
+    first, last = (moment(one)[:10] for one in (convergence.on[0], convergence.on[-1])) if convergence.on else ("", "")
+    return f"fairshare_{convergence.policy_slug}_{figure}_{first}_{last}_rev{convergence.revision}"
 
 
 class RawRows(Sequence[Sequence[Any]]):

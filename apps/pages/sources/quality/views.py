@@ -38,11 +38,11 @@ def data_quality(request: HttpRequest) -> HttpResponse:
     issues = quality.list_data_issues(
         sources=sources, span=span, at=now, zone=ZoneInfo(settings.TIME_ZONE), actor=actor
     )
-    found = findings_of(lines, issues)
+    findings = findings_of(lines, issues)
     context = {
-        "verdict": verdict(found, len(lines)),
-        "findings": found,
-        "n_worth": n_worth(found),
+        "verdict": verdict(findings, len(lines)),
+        "findings": findings,
+        "n_worth": n_worth(findings),
         "lines": [(line, issues[line.source.slug]) for line in lines],
         "total": quality.sum_received([one.received for one in issues.values()]),
         "days": span.days,
@@ -76,8 +76,8 @@ def _span(request: HttpRequest) -> timedelta:
 
 def _changed_rows(since_at: datetime, actor: Actor) -> Iterator[tuple[Any, ...]]:
     after = 0
-    while found := quality.list_changed(since_at=since_at, after=after, limit=quality.MOST_LISTED, actor=actor):
-        for one in found:
+    while findings := quality.list_changed(since_at=since_at, after=after, limit=quality.MOST_LISTED, actor=actor):
+        for one in findings:
             ended, changed = one.end_at.isoformat(), one.changed_at.isoformat()
             yield one.source, one.job, one.account, ended, changed, one.before_core_s, one.after_core_s
-        after = found[-1].place
+        after = findings[-1].place
