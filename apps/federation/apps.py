@@ -12,7 +12,13 @@ class FederationConfig(AppConfig):
         from apps.policies.publishing.revisions import register_publish_step
         from apps.runs.kinds import register
 
-        register(fetching.KIND, fetching.run_fetch, is_outgoing=True)
+        register(
+            fetching.KIND,
+            fetching.run_fetch,
+            is_outgoing=True,
+            most_of_key=fetching.MOST_OF_OWNER,
+            most_threads=fetching.MOST_THREADS,
+        )
         register(document_builds.KIND, document_builds.run_build)
         register_publish_step(keep_usage)
         register_publish_step(document_builds.request_builds_after_publish)

@@ -1,8 +1,8 @@
 """Many fetches at once: a worker starts further fetches while it waits for a slow response.
 
 A fast response is waited for. While a slow one is pending, the worker claims other due fetches, starts them
-concurrently, settles each response as it arrives, and works on runs of other kinds in between. A thread only sends a
-request: it has no database connection, and `outbound` bounds its time and bytes.
+concurrently, settles each response as it arrives. Without a worker for other hosts, it works on runs of other kinds in
+between. A thread only sends a request: it has no database connection, and `outbound` bounds its time and bytes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from apps.runs.kinds import kinds, low_priority_kinds
 from apps.runs.leases import Heartbeat, Lease
 from apps.runs.models import Run
 from apps.runs.services import claim_run, work_lease
+from apps.runs.shutdown import is_stopping
+from apps.runs.workers import has_outgoing_worker
 
 PATIENCE_S = 0.5  # for the response, before other work is claimed
 MOST_AT_ONCE = 32
@@ -93,7 +95,7 @@ class ConcurrentFetch:
         failure: BaseException | None = None
         while not self._is_over(result, failure) or self._joined:
             self._wakeup.clear()
-            if not self._is_over(result, failure):
+            if not self._is_over(result, failure) or has_outgoing_worker(lease.clock()):
                 self._claim_more(lease)
             done = [joined for joined in self._joined if joined.asked.is_done]
             for joined in done:
@@ -118,7 +120,7 @@ class ConcurrentFetch:
         return result is not None or failure is not None
 
     def _claim_more(self, lease: Lease) -> None:
-        while len(self._joined) < MOST_AT_ONCE:
+        while len(self._joined) < MOST_AT_ONCE and not is_stopping():
             other = claim_run(at=lease.clock(), clock=lease.clock, without=self._other_kinds)
             if other is None:
                 return
@@ -140,7 +142,12 @@ class ConcurrentFetch:
         return handle
 
     def _work_on_others(self, lease: Lease) -> bool:
-        """Work on one run of another, impatient kind, so that for example a recompute doesn't wait for a slow peer."""
+        """Work on one run of another, impatient kind, so that for example a recompute doesn't wait for a slow peer.
+
+        Not while other threads and workers do so.
+        """
+        if has_outgoing_worker(lease.clock()):
+            return False
         other = claim_run(at=lease.clock(), clock=lease.clock, without=self._excluded_kinds)
         if other is not None:
             work_lease(other)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from apps.accounts.actor import Actor
 from apps.accounts.sign_in.sealing import seal, unseal
 from apps.core import outbound
-from apps.core.errors import FieldProblem, Invalid
+from apps.core.errors import FieldProblem, Invalid, TooOften
 from apps.core.signing import Opened, open_document
 from apps.federation import staleness
 from apps.federation.models import Fetch, Mount, Remote, Subscription
@@ -32,6 +37,9 @@ _BLOCKS = ("forked", "unknown_key")
 _KEPT = 500  # fetches stored for each timeline
 _JITTER = 0.05  # as a part of the interval
 _SEALED_FOR = "reading a peer"
+MOST_PREVIEWS = 2  # that a person waits for at once
+_counting = threading.Lock()
+_previews: Counter[int | None] = Counter()  # by person
 _MOST_TOKEN = 512
 _MOST_MESSAGE = 2_000
 _ETAG = re.compile(r"[\x21-\x7e]{1,256}")
@@ -53,16 +61,35 @@ class FetchRequest:
         return own or outbound.fetch(self.url, headers=self.headers, limits=self.limits)
 
 
-def fetch_for_preview(url: str, token: str, limits: outbound.Limits) -> Opened:
-    """Fetch a document whose key isn't trusted yet. token: issued by the other side for this reader.
+def fetch_for_preview(url: str, token: str, limits: outbound.Limits, actor: Actor) -> Opened:
+    """Fetch a document whose key isn't trusted yet, while a person waits. token: issued by the other side for this
+    reader.
 
     Raises:
         Refused, Unreachable, TooLarge, BadDocument: the address or its content, with a message for the manager.
+        TooOften: this person already waits for MOST_PREVIEWS documents.
     """
-    answer = FetchRequest(url, token_header(clean_token(token)), limits).ask()
+    with _counted_preview(actor):
+        answer = FetchRequest(url, token_header(clean_token(token)), limits).ask()
     if answer.status != 200:
         raise outbound.Unreachable(no_document(answer.status))
     return open_document(answer.body, trusted=None)
+
+
+@contextmanager
+def _counted_preview(actor: Actor) -> Iterator[None]:
+    """Each preview holds a thread that answers requests, in this process."""
+    person = actor.user.pk if actor.user else None
+    with _counting:
+        if _previews[person] >= MOST_PREVIEWS:
+            message = f"{MOST_PREVIEWS} documents that you asked for are being fetched: wait for their answers."
+            raise TooOften(message, code="too_many_previews")
+        _previews[person] += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _previews[person] -= 1
 
 
 @dataclass

@@ -35,6 +35,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 KIND = "federation_fetch"
+MOST_OF_OWNER = 16  # fetches at once for one person
+MOST_THREADS = 2  # each waits for over thirty peers at once
 _LEAST_RETRY = timedelta(seconds=10)  # the minimum interval of any mount
 _PASSED_ON = (DatabaseError, InterfaceError, LeaseLost, RunCancelled)
 
@@ -58,8 +60,14 @@ def request_due_fetches(*, at: datetime) -> int:
 def request_fetch(remote: AnyRemote, *, at: datetime) -> Run:
     """Enqueue a fetch, or return the pending run. Two fetches of the same mount or subscription never run at once."""
     place = "mount" if isinstance(remote, Mount) else "usage"
-    arguments: dict[str, Any] = {fetch_requests.kind_of(remote): remote.pk}
-    return enqueue_run(kind=KIND, subject=f"{place}:{remote.pk}", arguments=arguments, at=at, max_attempts=3)
+    return enqueue_run(
+        kind=KIND,
+        subject=f"{place}:{remote.pk}",
+        limit_key=f"user:{remote.made_by_id or ''}",
+        arguments={fetch_requests.kind_of(remote): remote.pk},
+        at=at,
+        max_attempts=3,
+    )
 
 
 def retry_failed_fetches(issuer: str, *, at: datetime) -> int:

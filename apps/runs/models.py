@@ -24,6 +24,8 @@ class Run(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     # e.g. "policy:grid"; of each kind and subject, one run at a time is running
     subject = models.CharField(max_length=128)
+    # Whom it calls, or for whom; of each kind and key, as many run at once as the kind permits. "": no such limit
+    limit_key = models.CharField(max_length=255, blank=True, default="", db_default="")
     arguments = models.JSONField(default=dict)
     idempotency_key = models.CharField(max_length=128, null=True, blank=True)  # noqa: DJ001 - null means "no key", unique
     due_at = models.DateTimeField()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -23,7 +26,7 @@ from apps.core.disk_space import disk_full_message
 from apps.core.errors import DomainError, NotFound
 from apps.runs import leases
 from apps.runs.bell import wake_workers
-from apps.runs.kinds import Handler, handler_of, kinds, low_priority_kinds
+from apps.runs.kinds import Handler, handler_of, kinds, limits_by_key, limits_of_threads, low_priority_kinds
 from apps.runs.leases import Heartbeat, Lease, LeaseLost, RunCancelled
 from apps.runs.models import Run
 from apps.runs.shutdown import WorkerStops, is_stopping
@@ -35,13 +38,16 @@ logger = logging.getLogger(__name__)
 BACK_OFF_S = 2.0  # doubled with every attempt
 MOST_BACK_OFF_S = 600.0
 _POLL_S = 0.2
+_claiming = threading.Lock()
+_threads: Counter[str] = Counter()  # of this process, at work on each kind that calls other hosts
 
 _COALESCE = """
-INSERT INTO runs_run (kind, state, owner_id, subject, arguments, due_at, fence, attempts, max_attempts,
+INSERT INTO runs_run (kind, state, owner_id, subject, limit_key, arguments, due_at, fence, attempts, max_attempts,
     cancel_requested, progress_done, message, cursor, counts, result, error_code, error, created_at)
-VALUES (%s, 'queued', %s, %s, %s, %s, 0, 0, %s, false, 0, '', '{}', '{}', '{}', '', '', %s)
+VALUES (%s, 'queued', %s, %s, %s, %s, %s, 0, 0, %s, false, 0, '', '{}', '{}', '{}', '', '', %s)
 ON CONFLICT (kind, subject) WHERE state = 'queued' AND idempotency_key IS NULL
-DO UPDATE SET due_at = LEAST(runs_run.due_at, EXCLUDED.due_at), arguments = EXCLUDED.arguments
+DO UPDATE SET due_at = LEAST(runs_run.due_at, EXCLUDED.due_at), arguments = EXCLUDED.arguments,
+    limit_key = EXCLUDED.limit_key
 RETURNING id
 """
 
@@ -66,6 +72,10 @@ WHERE id = (
         AND NOT EXISTS (
             SELECT FROM runs_run AS other WHERE other.kind = wanted.kind AND other.subject = wanted.subject
                 AND other.state = 'running' AND other.id <> wanted.id)
+        AND (%(run_id)s::bigint IS NOT NULL OR limit_key = '' OR NOT %(most_of_key)s::jsonb ? kind OR (
+            SELECT count(*) FROM runs_run AS other WHERE other.kind = wanted.kind
+                AND other.limit_key = wanted.limit_key AND other.state = 'running' AND other.id <> wanted.id
+            ) < (%(most_of_key)s::jsonb ->> kind)::int)
     ORDER BY kind = ANY(%(low_priority)s), kind = ANY(%(outgoing)s), due_at, id
     FOR NO KEY UPDATE SKIP LOCKED
     LIMIT 1)
@@ -91,6 +101,7 @@ def enqueue_run(
     *,
     kind: str,
     subject: str,
+    limit_key: str = "",
     arguments: Mapping[str, Any] | None = None,
     owner: User | None = None,
     idempotency_key: str | None = None,
@@ -101,11 +112,12 @@ def enqueue_run(
     """Enqueue a run in the caller's transaction; workers are woken when that commits.
 
     Without a key, it joins a queued run of the same kind and subject, and replaces its arguments. With a key, the run
-    first created with that key is returned, whatever its state.
+    first created with that key is returned, whatever its state. limit_key: few of one kind and key run at once.
     """
+    limit_key = limit_key[:255]
     if idempotency_key is None:
         with connection.cursor() as cursor:
-            values = [kind, owner.pk if owner else None, subject, json.dumps(dict(arguments or {}))]
+            values = [kind, owner.pk if owner else None, subject, limit_key, json.dumps(dict(arguments or {}))]
             cursor.execute(_COALESCE, [*values, due_at or at, max_attempts, at])
             run = Run.objects.get(pk=cursor.fetchone()[0])
     else:
@@ -114,6 +126,7 @@ def enqueue_run(
             idempotency_key=idempotency_key,
             defaults={
                 "subject": subject,
+                "limit_key": limit_key,
                 "arguments": dict(arguments or {}),
                 "owner": owner,
                 "due_at": due_at or at,
@@ -161,7 +174,8 @@ def claim_run(
     """Claim the named run, or the next due one; None if there is none. Kinds in `without` are excluded, low-priority
     ones come last.
 
-    A run waits while another of its kind and subject runs. Expired leases are taken over with the next fence number.
+    A run waits while another of its kind and subject runs, and, unless it is named, while as many of its `limit_key`
+    run as its kind permits. Expired leases are taken over with the next fence number.
     """
     fail_lost_runs(at=at)
     wanted: dict[str, Any] = {
@@ -171,6 +185,7 @@ def claim_run(
         "kinds": [kind for kind in kinds() if kind not in without],
         "low_priority": low_priority_kinds(),
         "outgoing": list(outgoing_kinds),
+        "most_of_key": json.dumps(limits_by_key()),
         "run_id": run_id,
         "lease_s": settings.FAIRSHARE_LEASE_S,
     }
@@ -226,13 +241,32 @@ def work_due_runs(*, clock: Callable[[], datetime], is_outgoing: bool = False) -
     """
     n_worked = 0
     while not is_stopping():
-        without = [kind for kind in kinds() if kind not in outgoing_kinds] if is_outgoing else _left_to_others(clock())
-        lease = claim_run(at=clock(), clock=clock, without=without)
-        if lease is None:
-            break
-        work_lease(lease)
+        with _claimed_call(clock) if is_outgoing else nullcontext(_claimed_other(clock)) as lease:
+            if lease is None:
+                break
+            work_lease(lease)
         n_worked += 1
     return n_worked
+
+
+def _claimed_other(clock: Callable[[], datetime]) -> Lease | None:
+    return claim_run(at=clock(), clock=clock, without=_left_to_others(clock()))
+
+
+@contextmanager
+def _claimed_call(clock: Callable[[], datetime]) -> Iterator[Lease | None]:
+    """Claim a run that calls other hosts, of a kind that has threads left. One at a time in this process."""
+    with _claiming:
+        full = [kind for kind, most in limits_of_threads().items() if _threads[kind] >= most]
+        not_calls = [kind for kind in kinds() if kind not in outgoing_kinds]
+        lease = claim_run(at=clock(), clock=clock, without=[*not_calls, *full])
+        kind = "" if lease is None else Run.objects.values_list("kind", flat=True).get(pk=lease.run_id)
+        _threads[kind] += 1
+    try:
+        yield lease
+    finally:
+        with _claiming:
+            _threads[kind] -= 1
 
 
 def _left_to_others(at: datetime) -> list[str]:

@@ -10,7 +10,13 @@ class UsageConfig(AppConfig):
         from apps.usage.records import imports, retention, undo
         from apps.usage.sources import collection as collecting
 
-        register(collecting.KIND, collecting.run_collect, is_outgoing=True)
+        register(
+            collecting.KIND,
+            collecting.run_collect,
+            is_outgoing=True,
+            most_of_key=collecting.MOST_OF_HOST,
+            most_threads=collecting.MOST_THREADS,
+        )
         register(imports.KIND, imports.run_import)
         register(retention.KIND, retention.run_retention)
         register(undo.KIND, undo.run_undo)

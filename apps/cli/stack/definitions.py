@@ -15,7 +15,7 @@ HOST = "127.0.0.1"  # local only by default; a reverse proxy serves other hosts
 # `prepare` runs Django's checks once a start; workers need not repeat them.
 _CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "fairshare_web")
 _WORKERS = 2  # during a long import, one is left for recomputes
-_CALLERS = 4  # threads of the worker for other hosts
+_CALLERS = 10  # threads of the worker for other hosts: more than fetches, collections, webhooks and mail take together
 _CONNECTIONS = 4096  # concurrent connections; idle ones and slow bodies need a file but no thread
 _HEAD_MS = 10_000  # time limit for the head of a request
 STOP_S = 25  # time limit for running requests when the stack stops

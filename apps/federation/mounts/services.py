@@ -99,6 +99,7 @@ def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at:
 
     Raises:
         Refused, Unreachable, TooLarge, BadDocument: the address or its content, with a message for the manager.
+        TooOften: this person already waits for several documents.
         NotFound: the actor may not mount anything here.
     """
     policy = get_policy(slug=policy_slug, actor=actor, scope="federation")
@@ -106,7 +107,7 @@ def preview(*, url: str, policy_slug: str, entry: str = "", token: str = "", at:
         raise NotFound("There is nothing here that you may mount at.")
     place = _load_entry(policy, entry, actor, at) if entry else None
     limits = outbound.Limits(n_bytes=32 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    opened = fetch_for_preview(url, token, limits)
+    opened = fetch_for_preview(url, token, limits, actor)
     document = read_policy(opened.document, PolicyLimits())
     unmapped = None if place is None else unmapped_by_document(policy, place, document, at=at)
     return Preview(url, opened.key, document, unmapped)

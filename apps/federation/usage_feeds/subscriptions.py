@@ -122,11 +122,12 @@ def preview_feed(*, url: str, policy_slug: str, entry: str, token: str = "", at:
 
     Raises:
         Refused, Unreachable, TooLarge, BadDocument: the address or its content, with a message for the manager.
+        TooOften: this person already waits for several documents.
         NotFound, NotAllowed, Invalid: the entry, or the actor may not subscribe there.
     """
     _load_entry(policy_slug, entry, at, actor)
     limits = outbound.Limits(n_bytes=64 * 1024**2, total_s=PREVIEW_S, redirects=3)
-    opened = fetch_for_preview(url, token, limits)
+    opened = fetch_for_preview(url, token, limits, actor)
     return FeedPreview(url, opened.key, read_usage(opened.document))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from apps.accounts.models import User
 from apps.runs.models import Run
@@ -12,6 +13,8 @@ from apps.usage.models import Source
 KIND = "usage_collect"
 FIRST_RETRY_S = 60.0
 LONGEST_RETRY_S = 3600.0  # or the source's own interval if longer
+MOST_OF_HOST = 3  # collections at once that wait for one host or program
+MOST_THREADS = 6
 _MOST_COUNTED = 20
 
 
@@ -67,4 +70,20 @@ def enqueue_due_collections(*, at: datetime) -> int:
 
 def enqueue_collection(source: Source, *, at: datetime, owner: User | None = None) -> Run:
     """Enqueue a collection, or return the waiting one; its owner may follow the run."""
-    return enqueue_run(kind=KIND, subject=subject_of(source), arguments={"source": source.slug}, owner=owner, at=at)
+    return enqueue_run(
+        kind=KIND,
+        subject=subject_of(source),
+        limit_key=_called_by(source),
+        arguments={"source": source.slug},
+        owner=owner,
+        at=at,
+    )
+
+
+def _called_by(source: Source) -> str:
+    """The host or program that a collection waits for; "" for a folder."""
+    terms = source.collecting
+    if source.kind == Source.Kind.SLURM_REST:
+        return f"host:{urlsplit(terms['address']).netloc}"
+    program = (terms.get("command") or terms.get("listing") or [""])[0]
+    return f"program:{program}" if program else ""
