@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 BACK_OFF_S = 2.0  # doubled with every attempt
 MOST_BACK_OFF_S = 600.0
 _POLL_S = 0.2
-_claiming = threading.Lock()
+_claiming = threading.RLock()  # so that two threads don't both find room for one more run
 _threads: Counter[str] = Counter()  # of this process, at work on each kind that calls other hosts
 
 _COALESCE = """
@@ -191,7 +191,7 @@ def claim_run(
     }
     for _ in range(3):
         try:
-            with transaction.atomic(), connection.cursor() as cursor:
+            with _claiming, transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute(_CLAIM, wanted)
                 row = cursor.fetchone()
         except IntegrityError:
