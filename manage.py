@@ -30,7 +30,7 @@ def _configure() -> None:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
 
-    from apps.cli.stack.paths import InsecureDirectory
+    from apps.core.private_dirs import InsecureDirectory
 
     if sys.argv[1:2] and sys.argv[1] in ENGINE_ALONE:
         settings.configure(INSTALLED_APPS=["apps.cli"], LOGGING_CONFIG=None)

@@ -10,8 +10,9 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.cli.stack.paths import broker_dirs, private_dir, read_or_make_secret, socket_dir, var_dir
+from apps.cli.stack.paths import broker_dirs, read_or_make_secret, socket_dir, var_dir
 from apps.core.plugin_loading import load_plugins
+from apps.core.private_dirs import private_dir
 from fairshare_web.environment import (
     env_bool,
     env_choice,

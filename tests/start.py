@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from apps.cli.stack.paths import InsecureDirectory
 from apps.cli.stack.var_lock import VarLock
+from apps.core.private_dirs import InsecureDirectory
 
 _ENGINE = Path(__file__).parent / "engine"
 _ROOM_BYTES = 1 << 30  # two workers' databases, browser profiles and imports

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -9,11 +12,32 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from apps.core.errors import DomainError, Invalid, TooLarge
+from apps.core.plugins import keyed
 from apps.core.postgresql import is_busy
 
 REFUSED, BAD_INPUT = 1, 2
 BUSY_COMMAND = "Others held the same rows for too long. Nothing was saved; run the command again."
 _MOST_LOCATIONS = 20
+Write = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class CommandAction:
+    """An action of a command that has several, such as `manage.py scheduler setup`.
+
+    run: with the options, and with functions that write a line to standard output and to standard error.
+    """
+
+    help: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Mapping[str, Any], Write, Write], None]
+
+
+def added_actions(command: str) -> dict[str, CommandAction]:
+    """Actions that installed plug-ins add to a command, by name."""
+    head = f"{command}."
+    actions = keyed("command_actions").items()
+    return {key.removeprefix(head): action for key, action in actions if key.startswith(head)}
 
 
 class OperatorCommand(BaseCommand):

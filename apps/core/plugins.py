@@ -159,6 +159,12 @@ class PluginConfig(AppConfig):
         """Guides to its pages, by their titles: `Guide` of `web.guides`, which reads them."""
         return {}
 
+    def command_actions(self) -> Mapping[str, Any]:
+        """Actions that it adds to a command, by command and name, such as scheduler.setup: `CommandAction` of
+        `core.operator_commands`, which reads them.
+        """
+        return {}
+
     def page_marks(self) -> Mapping[str, str]:
         """SQL of a text that changes when an open page is out of date, by the part of the page that follows it: work or
         todo. Read by `web.shell.live_state`, several times a minute for every open page.
@@ -189,6 +195,7 @@ KEYED_SLOTS = (
     "my_figures",
     "notice_kinds",
     "guides",
+    "command_actions",
     "body_limits",
     "schedule",
 )

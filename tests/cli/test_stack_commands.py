@@ -22,10 +22,8 @@ from apps.cli.stack import processes
 from apps.cli.stack.logs import LogEcho
 from apps.cli.stack.paths import (
     REPOSITORY,
-    InsecureDirectory,
     broker_dirs,
     password_for,
-    private_dir,
     read_or_make_secret,
     sign_ins,
     socket_dir,
@@ -33,6 +31,7 @@ from apps.cli.stack.paths import (
 )
 from apps.cli.stack.supervisor import Child
 from apps.cli.stack.var_lock import VarLock
+from apps.core.private_dirs import InsecureDirectory, private_dir
 from tests.faults.conftest import FirstStart, first_start  # noqa: F401 - fixture
 
 

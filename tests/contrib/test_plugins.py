@@ -30,6 +30,16 @@ answer = Client(headers={"host": "localhost"}).get("/search/")
 print(json.dumps([answer.status_code, answer.content.decode(), [message.msg for message in run_checks()]]))
 """
 
+_HELPS = """
+import json
+import django
+django.setup()
+from django.core.management import get_commands, load_command_class
+ours = {name: app for name, app in get_commands().items() if app.startswith("apps.")}
+commands = {name: load_command_class(app, name) for name, app in ours.items()}
+print(json.dumps({name: command.create_parser("", name).format_help() for name, command in commands.items()}))
+"""
+
 
 def _python(*arguments: str, path: Path = REPOSITORY, **environ: str) -> subprocess.CompletedProcess[str]:
     everything = {
@@ -120,6 +130,19 @@ def test_a_page_of_a_plugin_that_is_left_out_answers_404_with_a_sentence() -> No
     status, page, messages = json.loads(ended.stdout)
     assert (status, messages) == (404, [])
     assert "The page doesn’t exist, or you may not see it." in page
+
+
+def test_commands_of_plugins_that_are_left_out_are_gone_with_their_actions() -> None:
+    everything, without_first_steps = _helps(), _helps("apps.contrib.onboarding")
+    assert everything.keys() - without_first_steps.keys() == {"propose_policy"}
+    assert ["setup" in helps["scheduler"] for helps in (everything, without_first_steps)] == [True, False]
+
+
+def _helps(*left_out: str) -> dict[str, str]:
+    """Help of each command of a site that leaves out plug-ins."""
+    ended = _python("-c", _HELPS, FAIRSHARE_PLUGINS_LEFT_OUT=",".join(left_out))
+    assert ended.returncode == 0, ended.stderr
+    return dict(json.loads(ended.stdout))
 
 
 @pytest.mark.django_db

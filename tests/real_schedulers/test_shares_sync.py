@@ -15,8 +15,8 @@ from agent.commands import Commands
 from agent.loop import Agent
 from agent.state import open_table
 from apps.accounts.actor import SYSTEM
-from apps.cli.management.commands.agent import Services
 from apps.contrib.schedulers import services, share_orders
+from apps.contrib.schedulers.management.commands.agent import Services
 from apps.contrib.schedulers.selectors import get_share_difference
 from apps.contrib.schedulers.share_difference import ShareDifference
 from apps.policies.formats import gridengine

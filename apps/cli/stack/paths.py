@@ -8,17 +8,14 @@ import os
 import secrets
 from pathlib import Path
 
+from apps.core.private_dirs import PRIVATE, private_dir
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 #: Limit of a unix socket's path: 108 bytes with terminator on Linux, 104 on macOS.
 _LONGEST_SOCKET_PATH = 100
 _SOCKET_NAME = ".s.PGSQL.5432.lock"
-_PRIVATE = 0o700  # mode of a directory
 _SECRET_LENGTH = 50
-
-
-class InsecureDirectory(Exception):
-    """A directory that must be private belongs to another user."""
 
 
 def var_dir() -> Path:
@@ -35,22 +32,11 @@ def socket_dir(var: Path) -> Path:
     return Path("/tmp") / f"fairshare-{os.geteuid()}-{digest}"  # noqa: S108 - ownership is checked by private_dir
 
 
-def private_dir(path: Path) -> Path:
-    """Make a directory that only this user can enter; fail if another user owns it."""
-    path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-    found = path.lstat()
-    if path.is_symlink() or found.st_uid != os.geteuid():
-        raise InsecureDirectory(f"{path} belongs to another user: remove it, or set FAIRSHARE_VAR to another folder.")
-    if found.st_mode & 0o777 != _PRIVATE:
-        path.chmod(_PRIVATE)
-    return path
-
-
 def broker_dirs(var: Path) -> dict[str, str]:
     """Transport options of the file broker. Input and output share a folder, so that all processes see all messages."""
     folders = {name: var / "broker" / name for name in ("queue", "processed", "control")}
     for folder in folders.values():
-        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     return {
         "data_folder_in": str(folders["queue"]),
         "data_folder_out": str(folders["queue"]),
@@ -69,7 +55,7 @@ def read_or_make_secret(name: str, *, var: Path | None = None) -> str:
 
 def write_once(path: Path, text: str) -> None:
     """Create a private file atomically. An existing file is not changed."""
-    path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -27,8 +27,9 @@ from psycopg import sql
 from apps.cli.stack import processes
 from apps.cli.stack.logs import open_private_log
 from apps.cli.stack.parent import dying_with_parent
-from apps.cli.stack.paths import private_dir, socket_dir
+from apps.cli.stack.paths import socket_dir
 from apps.core.errors import Unavailable
+from apps.core.private_dirs import private_dir
 
 PORT = 5432  # part of the socket's file name; TCP is off
 USER = "fairshare"

@@ -15,8 +15,9 @@ import django
 from django.conf import settings
 from django.core.management import CommandError, call_command, get_commands
 
-from apps.cli.stack.paths import password_for, private_dir, write_once
+from apps.cli.stack.paths import password_for, write_once
 from apps.core.errors import DomainError
+from apps.core.private_dirs import private_dir
 
 _STARTED_EMPTY = "started-empty"
 

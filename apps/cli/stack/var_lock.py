@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from apps.cli.stack.paths import private_dir
+from apps.core.private_dirs import private_dir
 
 
 class VarLock:

@@ -43,6 +43,11 @@ class OnboardingConfig(PluginConfig):
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"setup": Addition(PageLink("overview.empty", _("First steps"), "list-tree"))}
 
+    def command_actions(self) -> Mapping[str, Any]:
+        from apps.contrib.onboarding.setup_action import SETUP
+
+        return {"scheduler.setup": SETUP}
+
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.onboarding.guides import GUIDES
 

@@ -62,14 +62,14 @@ def test_documented_commands_work_in_a_terminal(
 
 
 def test_every_command_on_schedulers_is_among_them() -> None:
-    parser = load_command_class("apps.cli", "scheduler").create_parser("manage.py", "scheduler")
+    parser = load_command_class("apps.contrib.schedulers", "scheduler").create_parser("manage.py", "scheduler")
     (below,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
     assert {command.split()[1] for command, _part in COMMANDS if command.startswith("scheduler ")} == set(below.choices)
 
 
 def test_options_of_commands_on_the_pages_exist() -> None:
     """Also of those in sentences and in blocks that can't run here."""
-    parser = load_command_class("apps.cli", "scheduler").create_parser("manage.py", "scheduler")
+    parser = load_command_class("apps.contrib.schedulers", "scheduler").create_parser("manage.py", "scheduler")
     (below,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
     for page in ("schedulers.md", "recipe-slurm.md"):
         text = Path(REPOSITORY, "docs", page).read_text(encoding="utf-8")

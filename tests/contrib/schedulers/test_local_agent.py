@@ -14,7 +14,7 @@ from django.db import connection
 from agent.commands import Commands
 from agent.loop import Agent
 from agent.state import open_table
-from apps.cli.management.commands.agent import Services
+from apps.contrib.schedulers.management.commands.agent import Services
 from apps.contrib.schedulers.models import AgentPass, Scheduler
 from apps.contrib.schedulers.queue_table import load_queue
 from tests.agent.fakes import FakeScheduler

@@ -18,10 +18,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack import definitions
 from apps.cli.stack.logs import LogEcho
-from apps.cli.stack.paths import SIGN_INS, InsecureDirectory, broker_dirs, private_dir, sign_ins
+from apps.cli.stack.paths import SIGN_INS, broker_dirs, sign_ins
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.supervisor import GroupProgram, Signals, Supervisor, say
 from apps.cli.stack.var_lock import VarLock, held
+from apps.core.private_dirs import InsecureDirectory, private_dir
 
 _OTHER_COMMAND_S = 60.0  # how long to wait for a `with_stack` command that uses the database
 _PORT_S = 2.0  # how long to wait for the socket of a killed predecessor

@@ -18,9 +18,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.cli.stack import definitions
 from apps.cli.stack.parent import dying_with_parent
-from apps.cli.stack.paths import InsecureDirectory
 from apps.cli.stack.postgres import CannotStart, PostgresServer
 from apps.cli.stack.var_lock import VarLock, held
+from apps.core.private_dirs import InsecureDirectory
 
 _WAIT_S = 60.0
 

@@ -31,12 +31,12 @@ from agent.records import Refused, ServerFailure
 from agent.source import Source
 from apps.accounts.actor import COMMAND
 from apps.accounts.token_cache import DatabaseProbe
-from apps.cli.stack.paths import private_dir
 from apps.contrib.schedulers.passes import record_pass
 from apps.contrib.schedulers.selectors import get_orders
 from apps.core.clock import now
 from apps.core.errors import DomainError
 from apps.core.operator_commands import REFUSED, OperatorCommand
+from apps.core.private_dirs import private_dir
 from apps.priorities.serving import store
 from apps.priorities.serving.lookup import AccountQuery
 

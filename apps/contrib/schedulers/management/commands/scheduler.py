@@ -1,30 +1,14 @@
-"""`manage.py scheduler`: set up, connect, list, change, pause, check and remove schedulers."""
+"""`manage.py scheduler`: connect, list, change, pause, check and remove schedulers."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.contrib.onboarding.first_policy_draft import (
-    LogFile,
-    confirm_log,
-    read_tree,
-    read_tree_here,
-    send_log,
-    send_log_here,
-    use_source,
-)
-from apps.contrib.onboarding.models import FirstPolicyDraft
-from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
-from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
-from apps.contrib.onboarding.usage_reasons import USAGE_REASONS
 from apps.contrib.schedulers import services, share_orders
 from apps.contrib.schedulers.models import KNOBS
 from apps.contrib.schedulers.orders import LIMITS, SETTINGS, orders_of, tag_of
@@ -37,12 +21,7 @@ from apps.contrib.schedulers.selectors import (
 )
 from apps.contrib.schedulers.switch_on import SchedulerScope, switch_on
 from apps.core.clock import now
-from apps.core.errors import FieldProblem, Invalid
-from apps.core.operator_commands import BAD_INPUT, REFUSED, OperatorCommand
-from apps.runs.models import Run
-from apps.runs.services import work_run_now
-from apps.usage.models import Import
-from apps.usage.parsers.registry import AUTO
+from apps.core.operator_commands import BAD_INPUT, REFUSED, OperatorCommand, added_actions
 
 _SHOWN = 20
 _WHOLE = {"weight", "step", "every_s", *LIMITS}
@@ -67,9 +46,8 @@ class Command(OperatorCommand):
         names = ", ".join((*SETTINGS[:-1], *LIMITS))
         change.add_argument("assignments", nargs="+", metavar="NAME=VALUE", help=names)
         add.add_argument("--set", action="append", default=[], dest="assignments", metavar="NAME=VALUE", help=names)
-        add_arguments(
-            what.add_parser("setup", help="set up shadow mode for a Slurm site: policy, usage and scheduler at once")
-        )
+        for name, action in added_actions("scheduler").items():
+            action.add_arguments(what.add_parser(name, help=action.help))
         listed = what.add_parser("list", help="list schedulers with the state of their agents")
         shown = what.add_parser("show", help="print settings, state and last pass of a scheduler")
         for each in (listed, shown):
@@ -107,6 +85,9 @@ class Command(OperatorCommand):
             found = _SWITCHES[what](name=options["name"], at=now(), actor=COMMAND)
             self.stdout.write(f"{found.name}: revision {found.revision}")
             return
+        if what in (added := added_actions("scheduler")):
+            added[what].run(options, self.stdout.write, self.stderr.write)
+            return
         getattr(self, f"_{what.replace('-', '_')}")(options)
 
     def _add(self, options: dict[str, Any]) -> None:
@@ -115,9 +96,6 @@ class Command(OperatorCommand):
             policy_slug=options["policy"], name=options["name"], given=given, at=now(), actor=COMMAND
         )
         self.stdout.write(f"{made.name} is connected to {made.policy.slug}, mode {made.mode}.")
-
-    def _setup(self, options: dict[str, Any]) -> None:
-        set_up(options, self.stdout.write, self.stderr.write)
 
     def _set(self, options: dict[str, Any]) -> None:
         view = _view(options)
@@ -235,122 +213,3 @@ def _settings(words: list[str]) -> dict[str, Any]:
         else:
             given[name] = value
     return given
-
-
-_SHOWN_DIFFERENCES = 20
-Write = Callable[[str], Any]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name", help="name of the scheduler, of its policy, and of its usage source (unless --source is given)"
-    )
-    how = parser.add_mutually_exclusive_group(required=True)
-    how.add_argument("--here", action="store_true", help="run the commands in FAIRSHARE_COLLECT_COMMANDS on this host")
-    how.add_argument(
-        "--outputs",
-        metavar="FILE",
-        help="file with outputs of sacctmgr dump, scontrol show config, scontrol show partition, sacctmgr show qos and "
-        "sshare",
-    )
-    parser.add_argument(
-        "--sacct", metavar="FILE", help="accounting log; without it, the source must already have usage"
-    )
-    parser.add_argument("--source", default="", help="slug of the usage source")
-    parser.add_argument("--time-zone", default="", help="time zone of local times in the log")
-    parser.add_argument("--publish", action="store_true", help="publish the policy, and connect its scheduler")
-    parser.add_argument(
-        "--collect",
-        action="store_true",
-        help="with --publish: go on collecting with sacct on this host, into the same usage source",
-    )
-    parser.add_argument("--reason", default="", help="reason for the audit log; required with --publish")
-    parser.add_argument("--json", action="store_true", help="print the comparison with sshare as JSON")
-
-
-def set_up(options: dict[str, Any], write: Write, note: Write) -> None:
-    """Set up shadow mode. Without --publish, the set-up stays open and can be continued on the page /setup/."""
-    if options["publish"] and not options["reason"].strip():
-        raise Invalid("--publish needs --reason.", fields=[FieldProblem("--reason", "is missing")])
-    begun = _begin(options)
-    for line in (begun.facts.get("slurm_config") or {}).get("lines", []):
-        note(f"{' ' if line['is_carried'] else '!'} {line['name']}={line['value']}: {line['meaning']}")
-    begun = _with_log(begun, options)
-    found = compare_with_sshare(begun, at=now(), actor=COMMAND)
-    if options["json"]:
-        write(json.dumps(None if found is None else found.to_json(), ensure_ascii=False))
-    else:
-        _print(found, write)
-    if not options["publish"]:
-        note("Nothing is published: add --publish --reason TEXT, or continue on the page /setup/.")
-        if begun.source is not None:
-            slug = begun.source.slug
-            note(f"The log is kept in the usage source {slug}. It counts nowhere before a policy maps its accounts.")
-        return
-    name = options["name"]
-    wanted = FirstPolicy(slug=name, name=name, reason=options["reason"], scheduler=name, collects=options["collect"])
-    made = publish_first_policy(version=begun.version, wanted=wanted, at=now(), actor=COMMAND)
-    note(f"{made.policy.slug} is published, and its scheduler is in shadow mode.")
-
-
-def _begin(options: dict[str, Any]) -> FirstPolicyDraft:
-    if options["here"]:
-        return read_tree_here(at=now(), actor=COMMAND)
-    content = _content(options["outputs"])
-    return read_tree(content=content, file_name=options["outputs"], format=AUTO, at=now(), actor=COMMAND)
-
-
-def _with_log(begun: FirstPolicyDraft, options: dict[str, Any]) -> FirstPolicyDraft:
-    slug = options["source"] or options["name"]
-    given: dict[str, Any] = {"version": begun.version, "at": now(), "actor": COMMAND}
-    if options["sacct"]:
-        try:
-            with open(options["sacct"], "rb") as file:
-                log = LogFile(file, Path(options["sacct"]).name, AUTO, slug, options["time_zone"])
-                sent = send_log(log, **given)
-        except OSError as error:
-            raise _unreadable(options["sacct"], error) from error
-    elif options["here"] and not options["source"]:
-        sent = send_log_here(source_slug=slug, **given)
-    else:
-        return use_source(source_slug=slug, **given)
-    _work(sent.dry_run)
-    confirmed = confirm_log(version=sent.version, at=now(), actor=COMMAND)
-    _work(confirmed.usage_import)
-    return confirmed
-
-
-def _work(done: Import | None) -> None:
-    if done is None:
-        return
-    run = work_run_now(done.run_id)
-    if run.state != Run.State.SUCCEEDED:
-        raise CommandError(f"The log was not read: {run.error or run.message}", returncode=REFUSED)
-
-
-def _content(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise _unreadable(name, error) from error
-
-
-def _unreadable(name: str, error: OSError) -> Invalid:
-    return Invalid(f"{name}: {error.strerror}.", fields=[FieldProblem(name[:200], "can't be read")])
-
-
-def _print(found: SshareComparison | None, write: Write) -> None:
-    if found is None:
-        write("The outputs have no sshare, so nothing is compared.")
-        return
-    factors, usage = found.factors, found.usage
-    write(f"{factors.n_equal} of {len(factors.differences)} users have sshare's number; largest {factors.largest:.6f}")
-    for one in factors.ordered()[:_SHOWN_DIFFERENCES]:
-        if one.reason != "none":
-            write(f"  {one.group}/{one.user}: {one.ours:.6f} - {one.theirs:.6f} = {one.difference:+.6f}: {one.reason}")
-    write(f"usage in {found.unit}: {usage.ours:,.0f} from the log, {usage.theirs:,.0f} in sshare")
-    for row in usage.rows[:_SHOWN_DIFFERENCES]:
-        if row.reason != "same":
-            write(f"  {row.group}/{row.user}: {row.difference:+,.0f}: {USAGE_REASONS[row.reason]}")

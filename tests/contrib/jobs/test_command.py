@@ -15,7 +15,8 @@ import pytest
 from django.core.management import call_command
 from syrupy.assertion import SnapshotAssertion
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.conftest import REPOSITORY
+
 SAM: dict[str, Any] = {
     "id": "sam",
     "algorithm": {"name": "sam"},

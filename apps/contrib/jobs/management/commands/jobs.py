@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from apps.cli.case_files import add_file_arguments, print_results
 from apps.engine.jobs import solve_job_case
+from apps.web.case_files import add_file_arguments, print_results
 
 
 class Command(BaseCommand):
