@@ -78,7 +78,7 @@ ALLOWED = {
 }
 
 PLACEHOLDERS = re.compile(r"%\(\w+\)[\w.]+|\{\{.*?\}\}|\{\w*\}|<[^>]*>")
-TRANSLATE = re.compile(r"""\{%\s*translate\s+("[^"]*"|'[^']*')""")
+TRANSLATE = re.compile(r"""(?:\{%\s*translate\s+|\b_\()("[^"]*"|'[^']*')""")
 BLOCK = re.compile(r"\{%\s*blocktranslate\b[^%]*%\}(.*?)\{%\s*endblocktranslate\s*%\}", re.DOTALL)
 PLURAL = re.compile(r"\{%\s*plural\s*%\}")
 
