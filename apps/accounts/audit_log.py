@@ -23,7 +23,7 @@ from django.db import connection, transaction
 from apps.accounts.actor import Actor
 from apps.accounts.models import AuditCheck, AuditEvent
 from apps.core.errors import NotAllowed
-from apps.core.postgresql import after_transaction, as_last_step
+from apps.core.postgresql import after_transaction, as_last_step, join_transaction
 
 FIRST_HASH = b"\0" * 32
 FIELDS = (
@@ -43,10 +43,11 @@ FIELDS = (
     "address",
     "token_prefix",
 )
-# "fshaudit": one writer at a time, so that no two rows follow the same one
+# "fshaudit": one writer at a time, so that no two rows follow the same one. The last row is read once it is locked.
 _LOCK_CHAIN = f"""
-SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; SELECT pg_advisory_xact_lock({0x66736861_75646974})
-"""
+SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; SELECT pg_advisory_xact_lock({0x66736861_75646974});
+SELECT id, hash FROM accounts_auditevent ORDER BY id DESC LIMIT 1
+"""  # noqa: S608 - constants only
 _JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _WRITTEN_OUT = 1e16  # from here on, JSON writes floats with an exponent, and the database all digits
 
@@ -83,7 +84,7 @@ def record(
         address=_plain_address(actor.address),
         token_prefix=actor.token.prefix if actor.token else "",
     )
-    with transaction.atomic():
+    with join_transaction():
         as_last_step(partial(_append, event))
     return event
 
@@ -95,8 +96,10 @@ def _append(event: AuditEvent) -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_CHAIN)
-    last = AuditEvent.objects.order_by("-id").values_list("id", "hash").first() or (0, FIRST_HASH)
-    event.id, event.previous_hash = last[0] + 1, bytes(last[1])
+        while cursor.nextset():  # to the answer of the last statement
+            pass
+        last_id, last_hash = cursor.fetchone() or (0, FIRST_HASH)
+    event.id, event.previous_hash = last_id + 1, bytes(last_hash)
     event.hash = hash_of(event)
     event.save(force_insert=True)
 

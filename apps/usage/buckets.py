@@ -295,7 +295,7 @@ def _parameters(delta: Delta, chosen: I8) -> list[object]:
         TextArray(delta.site[chosen]),
         Int8Array(delta.job_class_id[chosen]),
         TimestamptzArray(delta.hour[chosen] * HOUR_US),
-        *(Float8Array(np.ascontiguousarray(amounts[:, index])) for index in range(len(AMOUNTS))),
+        *map(Float8Array, amounts.T),
     ]
 
 

@@ -6,10 +6,10 @@ Formats: PostgreSQL documentation, "COPY, File Formats" and `array_send`; every 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psycopg
@@ -22,6 +22,7 @@ from apps.usage.parsers.base import F8, I8, NO_TIME, Bytes, Flags
 
 _EPOCH_US = 946_684_800_000_000  # PostgreSQL counts from 2000
 _HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
+_WORD = 4  # bytes of the length before each value; −1 is NULL
 _TRAILER = struct.pack(">h", -1)
 
 _INT8, _FLOAT8, _TEXT, _TIMESTAMPTZ = 20, 701, 25, 1184
@@ -32,69 +33,98 @@ U1 = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Values of one type in PostgreSQL's binary form, in cells of equal width."""
+    """Values of one type in PostgreSQL's binary form, each in a cell of equal width behind its length word."""
 
     oid: int
-    cells: U1  # (n, width)
-    lengths: I8 | None = None  # used bytes of each cell, if they differ; -1 is NULL
+    cells: U1  # (n, 4 + width)
+    used: I8 | None = None  # used bytes of each cell, length word included, if they differ
 
 
 def boolean(values: Flags) -> Column:
-    return Column(16, _cells(values.astype(np.uint8)))
+    return _numbers(16, values, "u1")
 
 
 def int4(values: I8) -> Column:
-    return Column(23, _cells(values.astype(">i4")))
+    return _numbers(23, values, ">i4")
 
 
 def int8(values: I8) -> Column:
-    return Column(_INT8, _cells(values.astype(">i8")))
+    return _numbers(_INT8, values, ">i8")
 
 
 def constant_int8(value: int | None, n: int) -> Column:
     if value is None:
-        return Column(_INT8, np.zeros((n, 0), np.uint8), np.full(n, -1, np.int64))
-    return int8(np.full(n, value, np.int64))
+        return Column(_INT8, np.full((n, _WORD), 0xFF, np.uint8))  # a length of −1 is NULL
+    return _numbers(_INT8, np.full(n, value), ">i8")
 
 
 def float8(values: F8, *, nan_is_null: bool = False) -> Column:
-    cells = _cells(values.astype(">f8"))
-    is_null = np.isnan(values) if nan_is_null else None
-    return Column(_FLOAT8, cells, _null_lengths(is_null))
+    return _numbers(_FLOAT8, values, ">f8", np.isnan(values) if nan_is_null else None)
 
 
 def timestamptz(us: I8) -> Column:
     """Microseconds since 1970; NO_TIME is NULL."""
     is_null = us == NO_TIME
-    cells = _cells(np.where(is_null, 0, us - _EPOCH_US).astype(">i8"))
-    return Column(_TIMESTAMPTZ, cells, _null_lengths(is_null))
+    return _numbers(_TIMESTAMPTZ, np.where(is_null, 0, us - _EPOCH_US), ">i8", is_null)
 
 
 def text(values: Bytes) -> Column:
     lengths = np.char.str_len(values).astype(np.int64)
     width = int(lengths.max(initial=0))
-    if not width:
-        return Column(_TEXT, np.zeros((len(values), 0), np.uint8))
-    cells = np.ascontiguousarray(values.astype(f"S{width}")).view(np.uint8).reshape(len(values), width)
-    return Column(_TEXT, cells, None if lengths.min() == width else lengths)
+    cells = np.empty(len(values), [("length", ">i4"), ("value", f"S{width}")])
+    cells["length"], cells["value"] = lengths, values
+    is_full = not len(values) or int(lengths.min()) == width
+    return Column(_TEXT, cells.view(np.uint8).reshape(len(values), _WORD + width), None if is_full else _WORD + lengths)
+
+
+def _numbers(oid: int, values: np.ndarray[Any, Any], form: str, is_null: Flags | None = None) -> Column:
+    cells = np.empty(len(values), [("length", ">i4"), ("value", form)])
+    width = cells.dtype.itemsize
+    cells["length"], cells["value"] = width - _WORD, values
+    used = None
+    if is_null is not None and is_null.any():
+        cells["length"][is_null] = -1
+        used = np.where(is_null, _WORD, width)
+    return Column(oid, cells.view(np.uint8).reshape(len(values), width), used)
 
 
 def copy_payload(columns: Sequence[Column]) -> bytes:
     """All rows in the binary format of COPY, with header and trailer."""
-    n = len(columns[0].cells)
-    n_fields = np.broadcast_to(np.frombuffer(struct.pack(">h", len(columns)), np.uint8), (n, 2))
-    return _HEADER + _joined([(n_fields, None), *_fields(columns)], n) + _TRAILER
+    n_fields = np.frombuffer(struct.pack(">h", len(columns)), np.uint8)
+    first = Column(0, np.broadcast_to(n_fields, (len(columns[0].cells), 2)))
+    return _HEADER + _joined([first, *columns]) + _TRAILER
 
 
 class Array:
-    """A column encoded as one array parameter."""
+    """Values encoded as one array parameter."""
 
-    def __init__(self, column: Column) -> None:
-        n = len(column.cells)
-        has_null = column.lengths is not None and bool((column.lengths < 0).any())
-        head = struct.pack(">iiIii", 1, has_null, column.oid, n, 1)
-        self.oid = _ARRAY_OF[column.oid]
-        self.data = head + _joined(_fields([column]), n) if n else struct.pack(">iiI", 0, 0, column.oid)
+    encode: ClassVar[Callable[[Any], Column]]
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        column = self.encode(values)
+        n, width = column.cells.shape
+        is_null = column.cells[:, 0] == 0xFF  # a length below 0
+        used = column.cells if column.used is None else column.cells[np.arange(width) < column.used[:, None]]
+        head = struct.pack(">iiIii", 1, bool(is_null.any()), column.oid, n, 1)
+        self.data = head + used.tobytes() if n else struct.pack(">iiI", 0, 0, column.oid)
+
+
+class Int8Array(Array):
+    encode = staticmethod(int8)
+
+
+class Float8Array(Array):
+    encode = staticmethod(float8)
+
+
+class TextArray(Array):
+    encode = staticmethod(text)
+
+
+class TimestamptzArray(Array):
+    """Of microseconds since 1970."""
+
+    encode = staticmethod(timestamptz)
 
 
 class _ArrayDumper(Dumper):
@@ -118,26 +148,6 @@ class _TextDumper(_ArrayDumper):
 
 class _TimestamptzDumper(_ArrayDumper):
     oid = _ARRAY_OF[_TIMESTAMPTZ]
-
-
-class Int8Array(Array):
-    def __init__(self, values: I8) -> None:
-        super().__init__(int8(values))
-
-
-class Float8Array(Array):
-    def __init__(self, values: F8) -> None:
-        super().__init__(float8(values))
-
-
-class TextArray(Array):
-    def __init__(self, values: Bytes) -> None:
-        super().__init__(text(values))
-
-
-class TimestamptzArray(Array):
-    def __init__(self, us: I8) -> None:
-        super().__init__(timestamptz(us))
 
 
 class _NumberArrayLoader(Loader):
@@ -197,39 +207,16 @@ def copy_in(query: str, columns: Sequence[Column]) -> None:
         copy.write(copy_payload(columns))
 
 
-def _cells(values: np.ndarray[Any, Any]) -> U1:
-    return np.ascontiguousarray(values).view(np.uint8).reshape(len(values), values.dtype.itemsize)
-
-
-def _null_lengths(is_null: Flags | None) -> I8 | None:
-    if is_null is None or not is_null.any():
-        return None
-    return np.where(is_null, -1, 8).astype(np.int64)
-
-
-def _fields(columns: Sequence[Column]) -> list[tuple[U1, I8 | None]]:
-    """Each column as its length words and its cells."""
-    fields: list[tuple[U1, I8 | None]] = []
-    for column in columns:
-        n, width = column.cells.shape
-        lengths = np.full(n, width, np.int64) if column.lengths is None else column.lengths
-        fields.append((_cells(lengths.astype(">i4")), None))
-        fields.append((column.cells, column.lengths))
-    return fields
-
-
-def _joined(fields: Sequence[tuple[U1, I8 | None]], n: int) -> bytes:
+def _joined(columns: Sequence[Column]) -> bytes:
     """The bytes of all rows, without the unused ends of cells."""
-    width = sum(cells.shape[1] for cells, _ in fields)
-    matrix = np.empty((n, width), np.uint8)
-    is_used: Flags | None = None
-    index = 0
-    for cells, lengths in fields:
-        end = index + cells.shape[1]
-        matrix[:, index:end] = cells
-        if lengths is not None and end > index:
-            if is_used is None:
-                is_used = np.ones((n, width), np.bool_)
-            is_used[:, index:end] = np.arange(end - index) < lengths[:, None]
-        index = end
-    return matrix.tobytes() if is_used is None else matrix[is_used].tobytes()
+    matrix = np.concatenate([column.cells for column in columns], axis=1)
+    if all([column.used is None for column in columns]):
+        return matrix.tobytes()
+    is_used = np.ones(matrix.shape, np.bool_)
+    start = 0
+    for column in columns:
+        end = start + column.cells.shape[1]
+        if column.used is not None:
+            is_used[:, start:end] = np.arange(end - start) < column.used[:, None]
+        start = end
+    return matrix[is_used].tobytes()

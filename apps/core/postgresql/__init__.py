@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections, transaction
 
 from apps.core.postgresql.base import DatabaseWrapper
 
@@ -27,6 +28,14 @@ def as_last_step(call: Callable[[], object]) -> None:
     What it raises rolls the transaction back.
     """
     cast(DatabaseWrapper, connection).as_last_step(call)
+
+
+def join_transaction() -> AbstractContextManager[object]:
+    """The transaction that is open, or a new one.
+
+    Unlike `atomic`, it sets no savepoint in an open one: for steps whose failure ends all of it, as no caller catches it.
+    """
+    return nullcontext() if cast(DatabaseWrapper, connection).is_in_transaction() else transaction.atomic()
 
 
 # PostgreSQL's deadlock, serialization failure, lock timeout and statement timeout: the server is there, but busy

@@ -26,7 +26,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def as_last_step(self, call: Callable[[], object]) -> None:
         """Register a call inside a transaction; a rollback of the savepoint around it drops it."""
-        if not self._is_in_transaction():
+        if not self.is_in_transaction():
             raise TransactionManagementError("A last step needs a transaction.")
         self._last_steps.append((frozenset(self.savepoint_ids), call))
 
@@ -53,7 +53,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def after_transaction(self, call: Callable[[], object]) -> None:
         self._waiting.append(call)
-        if not self._is_in_transaction():
+        if not self.is_in_transaction():
             self._call_waiting()
 
     def set_autocommit(self, autocommit: bool, *args: Any, **kwargs: Any) -> None:
@@ -64,20 +64,20 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def savepoint_commit(self, sid: str) -> None:
         """Called by Django as the last step of a savepoint, also after its rollback."""
-        if self._last_steps and not self._is_in_transaction():
+        if self._last_steps and not self.is_in_transaction():
             self._take_last_steps()
         super().savepoint_commit(sid)
-        if self._waiting and not self._is_in_transaction():
+        if self._waiting and not self.is_in_transaction():
             self._call_waiting()
 
     def connect(self) -> None:
         self._waiting, self._last_steps = [], []  # of a connection that broke in its transaction
         super().connect()
 
-    def _is_in_transaction(self) -> bool:
+    def is_in_transaction(self) -> bool:
         """Whether a transaction is open, not counting the one that Django's test case wraps around a test."""
-        blocks: list[Any] = self.atomic_blocks
-        return self.in_atomic_block and not all(block._from_testcase for block in blocks)
+        innermost: Any = self.atomic_blocks[-1] if self.in_atomic_block else None
+        return innermost is not None and not innermost._from_testcase
 
     def _call_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

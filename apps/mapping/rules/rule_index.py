@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from apps.accounts.account_ids import AccountKey
 from apps.mapping.rules.rule import Person, Rule, has_wildcard
 
+_ANY = re.compile(r"[*?]")
+_ANY_OR_SET = re.compile(r"[*?\[]")
 # (field, kind of match: is, begins or ends, text)
 _Place = tuple[str, str, str]
 
@@ -74,6 +77,5 @@ def _index_key(rule: Rule) -> _Place | None:
 
 def _fixed_affixes(pattern: str) -> tuple[str, str]:
     """Return the prefix and suffix that every text matching a glob has."""
-    begins = next((pattern[:at] for at, one in enumerate(pattern) if one in "*?["), pattern)
-    last = max((pattern.rfind(one) for one in "*?"), default=-1)
-    return begins, "" if "[" in pattern else pattern[last + 1 :]
+    begins, ends = _ANY_OR_SET.split(pattern, maxsplit=1)[0], _ANY.split(pattern)[-1]
+    return begins, "" if "[" in pattern else ends

@@ -73,11 +73,13 @@ def load_rule_set(policy: Policy, tree: TreeColumns, *, of: User | None = None) 
     return build_rule_set(policy, tree, load_rules(policy), of=of)
 
 
-def build_rule_set(policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None) -> RuleSet:
-    """Build the rule set with other stored rules, for a preview."""
+def build_rule_set(
+    policy: Policy, tree: TreeColumns, stored: Sequence[Rule], *, of: User | None = None, with_attached: bool = True
+) -> RuleSet:
+    """Build the rule set with these stored rules. with_attached: whether to load attached accounts."""
     namespaces = _namespaces(tree, stored)
     rules = in_order(with_namespaces(stored, namespaces), rules_of_tree(tree, namespaces))
-    return RuleSet(rules, load_known_accounts(policy, rules, of=of))
+    return RuleSet(rules, load_known_accounts(policy, rules, of=of, with_attached=with_attached))
 
 
 def with_namespaces(stored: Sequence[Rule], namespaces: Mapping[str, str]) -> list[Rule]:
@@ -92,6 +94,15 @@ def load_rules(policy: Policy) -> tuple[Rule, ...]:
     """Load the policy's stored rules in their order, without membership rules of its tree."""
     rows = MappingRule.objects.filter(policy=policy).order_by("position").values(*_STORED)
     return once_per_request(("rules", policy.pk), lambda: tuple(Rule(**row) for row in rows))
+
+
+def load_rules_of(policies: Sequence[Policy]) -> dict[int, list[Rule]]:
+    """The stored rules of each policy in their order, by its id."""
+    rules: dict[int, list[Rule]] = {policy.pk: [] for policy in policies}
+    rows = MappingRule.objects.filter(policy__in=policies).order_by("position").values("policy_id", *_STORED)
+    for row in rows if policies else ():
+        rules[row.pop("policy_id")].append(Rule(**row))
+    return rules
 
 
 def in_order(stored: Sequence[Rule], of_tree: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -143,7 +154,9 @@ def member_rules(tree: TreeColumns, i: int) -> list[tuple[MembershipRule, int | 
     return [(members, reach_of(tree, rule_of(tree, i, members, {}), i)) for members in tree.members.get(i, ())]
 
 
-def load_known_accounts(policy: Policy, rules: Sequence[Rule], *, of: User | None) -> KnownAccounts:
+def load_known_accounts(
+    policy: Policy, rules: Sequence[Rule], *, of: User | None, with_attached: bool = True
+) -> KnownAccounts:
     """Load attached accounts, and accounts whose owner is in a sign-in group that the rules name."""
     names = list_matched_groups(rules)
     persons = Account.objects.filter(person__groups__name__in=names, person__is_active=True) if names else None
@@ -155,7 +168,7 @@ def load_known_accounts(policy: Policy, rules: Sequence[Rule], *, of: User | Non
         for username, group, *key in rows.iterator(chunk_size=20_000):
             found.setdefault(AccountKey(*key), (username, set()))[1].add(group)
     people = {key: Person(name, frozenset(groups)) for key, (name, groups) in found.items()}
-    return KnownAccounts(_attached(policy, of), people)
+    return KnownAccounts(_attached(policy, of) if with_attached else {}, people)
 
 
 def _attached(policy: Policy, of: User | None) -> dict[AccountKey, UUID]:

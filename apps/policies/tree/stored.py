@@ -9,7 +9,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from cachetools import LRUCache
-from django.db.models import Q
+from django.db.models import F, Q
 
 from apps.accounts.request_cache import once_per_request
 from apps.core.blobs import CorruptBlob
@@ -62,14 +62,27 @@ def load_tree(policy: Policy, number: int | None = None) -> TreeColumns:
     digest = once_per_request(("tree", policy.pk, wanted), revisions.values_list("tree_digest", flat=True).first)
     if digest is None:
         raise NotFound(f"Policy {policy.slug} has no revision {wanted}.")
-    tree = tree_cache.get(digest)
-    if tree is None:
-        try:
-            tree = unpack_tree(revisions.values_list("tree", flat=True)[0], digest)
-        except CorruptBlob:
-            log.exception("The tree of revision %s of %s is damaged; its entries replace it", wanted, policy.slug)
-            tree = replace(load_tree_from_rows(policy, wanted), digest=digest)
-        tree_cache.put(tree)
+    return tree_cache.get(digest) or _read_tree(policy, wanted, digest)
+
+
+def load_current_trees() -> list[tuple[Policy, TreeColumns]]:
+    """Load the policies that have a revision and aren't archived, each with the tree of its head."""
+    heads = Revision.objects.filter(number=F("policy__head_number"), policy__archived_at=None)
+    rows = heads.select_related("policy").only("number", "tree_digest", "policy")
+    return [
+        (row.policy, tree_cache.get(row.tree_digest) or _read_tree(row.policy, row.number, row.tree_digest))
+        for row in rows
+    ]
+
+
+def _read_tree(policy: Policy, number: int, digest: str) -> TreeColumns:
+    """Read a tree into the cache."""
+    try:
+        tree = unpack_tree(Revision.objects.values_list("tree", flat=True).get(policy=policy, number=number), digest)
+    except CorruptBlob:
+        log.exception("The tree of revision %s of %s is damaged; its entries replace it", number, policy.slug)
+        tree = replace(load_tree_from_rows(policy, number), digest=digest)
+    tree_cache.put(tree)
     return tree
 
 

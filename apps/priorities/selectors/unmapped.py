@@ -11,9 +11,9 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import Actor
 from apps.accounts.models import Account
 from apps.mapping.rules.resolver import UNMAPPED
-from apps.mapping.rules.rule_set import load_rule_set
+from apps.mapping.rules.rule_set import build_rule_set, load_rule_set, load_rules_of
 from apps.policies.models import Policy
-from apps.policies.tree.stored import load_tree
+from apps.policies.tree.stored import load_current_trees, load_tree
 from apps.usage.authority import may_read_all
 from apps.usage.models import Import
 
@@ -43,8 +43,8 @@ def count_unmapped_by_source(*, actor: Actor) -> dict[str, tuple[int, float | No
 
 def count_unmapped_accounts(account_ids: Sequence[int]) -> int:
     """Number of these accounts that no policy maps, by the current rules and trees."""
-    rows = Account.objects.filter(pk__in=account_ids)
-    return _count_unmapped([AccountKey(r.namespace, r.user_name, r.group_name, r.dn, r.fqan, r.project) for r in rows])
+    rows = Account.objects.filter(pk__in=account_ids).values_list(*AccountKey._fields)
+    return _count_unmapped([AccountKey(*row) for row in rows])
 
 
 def count_unmapped_of_import(usage_import: Import) -> int | None:
@@ -87,10 +87,13 @@ def _has_policies() -> bool:
 
 
 def _count_unmapped(unmapped: list[AccountKey]) -> int:
-    for policy in Policy.objects.filter(head_number__gt=0):
-        if unmapped:
-            tree = load_tree(policy)
-            resolver = load_rule_set(policy, tree).on(tree)
+    """Which entry an account has doesn't matter here, so attachments are read only if rules leave some unmapped."""
+    trees = load_current_trees() if unmapped else []
+    stored = load_rules_of([policy for policy, _ in trees])
+    for with_attached in (False, True):
+        for policy, tree in trees if unmapped else ():
+            rule_set = build_rule_set(policy, tree, stored[policy.pk], with_attached=with_attached)
+            resolver = rule_set.on(tree)
             unmapped = [key for key in unmapped if resolver.resolve(key).entry == UNMAPPED]
     return len(unmapped)
 

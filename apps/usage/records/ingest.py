@@ -7,13 +7,14 @@ that are received again later are recorded, so that undoing the import doesn't l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import connection
 
 from apps.accounts.account_ids import AccountKey, account_ids, known_account_ids
+from apps.core.postgresql import join_transaction
 from apps.runs.fault_points import fault_point
 from apps.runs.models import Run
 from apps.usage import buckets, changed_hours
@@ -21,6 +22,7 @@ from apps.usage.authority import require_open
 from apps.usage.models import JobClass, Source
 from apps.usage.parsers.base import (
     I8,
+    NO_TIME,
     PENDING,
     RUNNING,
     Bytes,
@@ -39,12 +41,12 @@ from apps.usage.records.record_rows import copy_records, finished_rows, remove_v
 from apps.usage.records.source_clocks import AHEAD, ahead_of_clock, ahead_rejections, clock_skew_s
 from apps.usage.records.versions import (
     COUNTED,
+    LOCK_SOURCE,
     Classification,
     Counts,
     StoredVersions,
     classify,
     find_stored,
-    lock_source,
 )
 
 GROWING = ("usage_record", "usage_bucket", "accounts_account")  # tables to which ingested records add rows
@@ -69,24 +71,6 @@ def note_reimported(stored_run_id: I8, *, run: Run | None, at: datetime) -> None
             cursor.execute(_NOTE, [by_import, at, found[others].tolist(), n[others].tolist()])
 
 
-_COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
-_ADD = f"""
-INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)}) VALUES (%s, %s, {", ".join(["%s"] * 7)})
-ON CONFLICT (source_id, received_on) DO UPDATE SET
-    {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)}
-"""  # noqa: S608 - constants only
-
-
-def count_day(source_id: int, counts: Counts, *, n_rejected: int, at: datetime) -> None:
-    """Add to the source's counts of the day. n_rejected: lines rejected by the parser, besides those in `counts`."""
-    numbers = {**counts.as_dict(), "rejected": counts.rejected + n_rejected}
-    n_ahead = sum(rejection.code == AHEAD for rejection in counts.rejections)
-    values = [*(numbers[name] for name in COUNTED), n_ahead]
-    if any(values):
-        with connection.cursor() as cursor:
-            cursor.execute(_ADD, [source_id, at.astimezone(UTC).date(), *values])
-
-
 IMPORT = "usage_import"  # kind of the runs that can be undone
 
 
@@ -97,6 +81,17 @@ class Limits:
     sealed_us: int | None
     undoing: list[int]  # ids of import runs that are being undone
     has_rivals: bool  # whether other sources may cover the same hours
+    last_submit_us: int  # of the stored records; NO_TIME if there are none
+
+
+@dataclass(slots=True)
+class _Added:
+    """What a batch changes in the row of its source. is_stored: whether any of its records was."""
+
+    skew_s: float | None = None
+    is_stored: bool = False
+    last_end_at: datetime | None = None
+    last_submit_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -132,12 +127,11 @@ def ingest_batch(
     """
     require_open(source)
     batch = rows if isinstance(rows, RecordBatch) else RecordBatch.from_rows(rows)
-    with transaction.atomic():
-        counts = _import_piece(source, batch, at, run, is_listing=is_listing) if len(batch) else Counts()
-        count_day(source.pk, counts, n_rejected=n_rejected, at=at)
-        # Set the last contact, also for an empty list or known records: an idle cluster has nothing else to send.
-        with connection.cursor() as cursor:
-            cursor.execute(_NOTE_CONTACT, [at, source.pk, at])
+    with join_transaction():
+        counts, added = Counts(), _Added()
+        if len(batch):
+            _import_piece(source, batch, counts, added, at, run, is_listing=is_listing)
+        _advance(source, counts, added, n_rejected, at)
         fault_point("usage.ingest.before_commit")
     return counts
 
@@ -191,26 +185,30 @@ def fill_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
     return changed
 
 
-def _import_piece(source: Source, given: RecordBatch, at: datetime, run: Run | None, *, is_listing: bool) -> Counts:
-    skew_s = clock_skew_s(given, at=at)
-    batch, rejections = reject_ahead(given, source, at)
-    counts = Counts(rejected=len(rejections), rejections=rejections)
+def _import_piece(
+    source: Source,
+    received: RecordBatch,
+    counts: Counts,
+    added: _Added,
+    at: datetime,
+    run: Run | None,
+    *,
+    is_listing: bool,
+) -> None:
+    added.skew_s = clock_skew_s(received, at=at)
+    batch, counts.rejections = reject_ahead(received, source, at)
     if len(batch):
         batch = fill_defaults(batch, source)
         batch, known, nameless = split_off_nameless(batch, source)
-        counts.rejected += len(nameless)
         counts.rejections += nameless
+    counts.rejected = len(counts.rejections)
     if len(batch):
         names = (_account_ids(batch, known, source.namespace, at), _job_class_ids(batch))
-        lock_source(source.pk)
-        limits = read_limits(source.pk)
+        limits = lock_and_read_limits(source.pk)
         stored = _find(source.pk, batch, limits, is_listing=is_listing)
         incoming = _split_off_too_late(source.pk, _Incoming(batch, *names, stored), limits, counts, at, run)
         fault_point("usage.ingest.after_keys")
-        _store(source, incoming, limits, counts, at, run, skew_s)
-    elif skew_s is not None:
-        Source.all_objects.filter(pk=source.pk).update(skew_s=skew_s)
-    return counts
+        _store(source, incoming, limits, counts, added, at, run)
 
 
 _LIMITS = """
@@ -219,21 +217,36 @@ SELECT sealed_before_at,
         WHERE import.source_id = mine.id AND import.undone_at IS NULL AND run.cursor <> '{}'
             AND run.state IN ('queued', 'running')),
     EXISTS (SELECT FROM usage_source AS other WHERE other.id <> mine.id
-        AND (other.origin <> mine.origin OR other.namespace = mine.namespace))
-FROM usage_source AS mine WHERE id = %s
+        AND (other.origin <> mine.origin OR other.namespace = mine.namespace)),
+    last_submit_at
+FROM usage_source AS mine WHERE id = %d
 """
+
+
+def lock_and_read_limits(source_id: int) -> Limits:
+    """As `lock_source` and `read_limits`, in one round trip; the second statement sees what the lock waited for."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"{LOCK_SOURCE};{_LIMITS}" % (source_id, source_id))
+        cursor.nextset()
+        return _limits_of(*cursor.fetchone())
 
 
 def read_limits(source_id: int) -> Limits:
     with connection.cursor() as cursor:
-        cursor.execute(_LIMITS, [source_id])
-        sealed_before_at, undoing, has_rivals = cursor.fetchone()
-    return Limits(microseconds(sealed_before_at) if sealed_before_at else None, undoing, has_rivals)
+        cursor.execute(_LIMITS % source_id)
+        return _limits_of(*cursor.fetchone())
+
+
+def _limits_of(
+    sealed_before_at: datetime | None, undoing: list[int], has_rivals: bool, last_submit_at: datetime | None
+) -> Limits:
+    sealed_us = microseconds(sealed_before_at) if sealed_before_at else None
+    return Limits(sealed_us, undoing, has_rivals, microseconds(last_submit_at) if last_submit_at else NO_TIME)
 
 
 def _find(source_id: int, batch: RecordBatch, limits: Limits, *, is_listing: bool) -> StoredVersions:
     """Find stored versions, after undoing those of imports whose undo is in progress."""
-    stored = find_stored(source_id, batch, is_listing=is_listing)
+    stored = find_stored(source_id, batch, last_submit_us=limits.last_submit_us, is_listing=is_listing)
     if limits.undoing:
         undone = np.isin(stored.run_id, limits.undoing)
         if undone.any():
@@ -263,19 +276,18 @@ def _store(
     incoming: _Incoming,
     limits: Limits,
     counts: Counts,
+    added: _Added,
     at: datetime,
     run: Run | None,
-    skew_s: float | None,
 ) -> None:
     classified = classify(incoming.batch, incoming.stored)
     counts.add(classified.counts)
     counts.account_ids |= set(np.unique(incoming.account_id).tolist())
-    last_end_at = last_submit_at = None
     if len(classified.winners):
         counts.core_s, counts.changed_from_us = _write(source, incoming, classified, limits, run, at)
-        last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
-        last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
-    _advance(source, counts.new, last_end_at, last_submit_at, skew_s, at)
+        added.is_stored = True
+        added.last_end_at = instant(int(incoming.batch.end_us[classified.winners].max()))
+        added.last_submit_at = instant(int(incoming.batch.submit_us[classified.winners].max()))
     if len(classified.not_newer):
         _update_seen_at(incoming, classified, at)
         note_reimported(incoming.stored.run_id[classified.not_newer], run=run, at=at)
@@ -322,32 +334,34 @@ def _update_seen_at(incoming: _Incoming, classified: Classification, at: datetim
             found.execute(_SEEN, [at, Int8Array(np.unique(incoming.stored.id[again])), at])
 
 
-_ADVANCE = """
-UPDATE usage_source SET watermark = watermark + 1, n_records = n_records + %s, skew_s = COALESCE(%s, skew_s),
-    last_record_end_at = GREATEST(last_record_end_at, %s), last_submit_at = GREATEST(last_submit_at, %s),
-    last_received_at = GREATEST(last_received_at, %s)
-WHERE id = %s
-"""
-_NOTE_CONTACT = """
-UPDATE usage_source SET last_received_at = %s WHERE id = %s AND (last_received_at IS NULL OR last_received_at < %s)
-"""
-_NOTE_SKEW = "UPDATE usage_source SET skew_s = %s WHERE id = %s AND skew_s IS DISTINCT FROM %s"
+_COLUMNS = [*(f"n_{name}" for name in COUNTED), "n_ahead"]
+_ADVANCE = f"""
+WITH today AS (
+    INSERT INTO usage_sourceday (source_id, received_on, {", ".join(_COLUMNS)})
+    SELECT %(source)s, %(on)s, {", ".join(f"%({name})s" for name in _COLUMNS)} WHERE %(is_any)s
+    ON CONFLICT (source_id, received_on) DO UPDATE SET
+        {", ".join(f"{name} = usage_sourceday.{name} + EXCLUDED.{name}" for name in _COLUMNS)})
+UPDATE usage_source SET watermark = watermark + %(is_stored)s::int, n_records = n_records + %(n_new)s,
+    skew_s = COALESCE(%(skew_s)s, skew_s), last_record_end_at = GREATEST(last_record_end_at, %(last_end_at)s),
+    last_submit_at = GREATEST(last_submit_at, %(last_submit_at)s),
+    last_received_at = GREATEST(last_received_at, %(at)s)
+WHERE id = %(source)s AND (%(is_stored)s OR last_received_at IS NULL OR last_received_at < %(at)s
+    OR %(skew_s)s <> COALESCE(skew_s, -1))
+"""  # noqa: S608 - constants only
 
 
-def _advance(
-    source: Source,
-    n_new: int,
-    last_end_at: datetime | None,
-    last_submit_at: datetime | None,
-    skew_s: float | None,
-    at: datetime,
-) -> None:
-    """Update totals and times of the source; without a last submission nothing was stored, and only the skew is."""
+def _advance(source: Source, counts: Counts, added: _Added, n_rejected: int, at: datetime) -> None:
+    """Add to the source's counts of the day, and update its totals, clock skew and times.
+
+    The last contact is set also for an empty list or known records: an idle cluster has nothing else to send.
+    n_rejected: lines rejected by the parser, besides those in `counts`.
+    """
+    numbers = {f"n_{name}": n for name, n in counts.as_dict().items()}
+    numbers["n_rejected"] += n_rejected
+    numbers["n_ahead"] = sum([rejection.code == AHEAD for rejection in counts.rejections])
+    values = {**asdict(added), **numbers, "is_any": any(numbers.values()), "source": source.pk, "at": at}
     with connection.cursor() as cursor:
-        if last_submit_at is not None:
-            cursor.execute(_ADVANCE, [n_new, skew_s, last_end_at, last_submit_at, at, source.pk])
-        elif skew_s is not None:
-            cursor.execute(_NOTE_SKEW, [skew_s, source.pk, skew_s])
+        cursor.execute(_ADVANCE, {**values, "on": at.astimezone(UTC).date()})
 
 
 def _account_ids(batch: RecordBatch, known: I8, namespace: str, at: datetime) -> I8:

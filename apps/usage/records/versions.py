@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import connection
 
+from apps.core.postgresql import join_transaction
 from apps.usage import pgbinary
 from apps.usage.parsers.base import (
     F8,
@@ -27,7 +28,8 @@ from apps.usage.parsers.base import (
 from apps.usage.pgbinary import Int8Array, TextArray, TimestamptzArray
 
 VANISHED = "vanished"  # note of an open record that a complete listing didn't contain
-_LOCK = 0x66735573  # one writer of a source at a time
+# "fsUs": one writer of a source at a time. The source's id is to be filled in.
+LOCK_SOURCE = f"SELECT pg_advisory_xact_lock({0x66735573}, %d)"
 _WITHDRAWN_END = np.iinfo(np.int64).max  # a withdrawal is later than every version with the same revision
 
 
@@ -85,7 +87,7 @@ class StoredVersions:
     account_id: I8
 
     def take(self, chosen: I8 | Flags) -> StoredVersions:
-        return StoredVersions(*(getattr(self, name)[chosen] for name in StoredVersions.__slots__))
+        return StoredVersions(*[getattr(self, name)[chosen] for name in StoredVersions.__slots__])
 
     @classmethod
     def none(cls, n: int) -> StoredVersions:
@@ -135,7 +137,7 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
 def lock_source(source_id: int) -> None:
     """Lock the records and buckets of this source against other writers until the end of the transaction."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, source_id])
+        cursor.execute(LOCK_SOURCE % source_id)
 
 
 _FIND = f"""
@@ -155,19 +157,23 @@ CROSS JOIN LATERAL (
 """  # noqa: S608 - constants only
 
 
-def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False) -> StoredVersions:
+def find_stored(
+    source_id: int, batch: RecordBatch, *, last_submit_us: int | None = None, is_listing: bool = False
+) -> StoredVersions:
     """Find the stored version of each key by index; sequential scans are disabled, also without table statistics.
 
     Records submitted after every stored one, which are most, are new without a query. A vanished version ranks like the
     open version that it closed, so any real end replaces it. In a listing it ranks lower still: a job that is listed
     again never vanished.
+
+    last_submit_us: of the stored records, NO_TIME without any, if the caller has read it under the source's lock.
     """
     stored = StoredVersions.none(len(batch))
-    chosen = _maybe_stored(source_id, batch)
+    chosen = np.flatnonzero(batch.submit_us <= (_last_submit(source_id) if last_submit_us is None else last_submit_us))
     if not len(chosen):
         return stored
     asked = batch if len(chosen) == len(batch) else batch.take(chosen)
-    with transaction.atomic(), connection.cursor() as cursor:
+    with join_transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('enable_seqscan', 'off', true)")
         given = [TextArray(asked.cluster), TextArray(asked.job), TextArray(asked.array_task)]
         times = [TimestamptzArray(asked.submit_us), Int8Array(asked.restart)]
@@ -185,14 +191,12 @@ def find_stored(source_id: int, batch: RecordBatch, *, is_listing: bool = False)
     return stored
 
 
-def _maybe_stored(source_id: int, batch: RecordBatch) -> I8:
-    """Rows of records that were not submitted after all stored ones."""
+def _last_submit(source_id: int) -> int:
+    """Time of the last submission among the stored records; NO_TIME if there are none."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT last_submit_at FROM usage_source WHERE id = %s", [source_id])
         row = cursor.fetchone()
-    if row is None or row[0] is None:
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(batch.submit_us <= microseconds(row[0]))
+    return NO_TIME if row is None or row[0] is None else microseconds(row[0])
 
 
 def key_hash(batch: RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
