@@ -9,7 +9,7 @@ from csp.middleware import CSPMiddleware
 from csp.utils import build_policy
 from django.http import HttpRequest, HttpResponseBase
 
-_OWN = ("_csp_config", "_csp_update", "_csp_replace", "_csp_exempt")  # as django-csp's decorators leave them
+_OWN = {"_csp_config", "_csp_update", "_csp_replace", "_csp_exempt"}  # as django-csp's decorators leave them
 
 
 class ContentPolicyMiddleware(CSPMiddleware):
@@ -24,7 +24,7 @@ class ContentPolicyMiddleware(CSPMiddleware):
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self._next(request)
-        if any(name in vars(response) for name in _OWN):
+        if not _OWN.isdisjoint(vars(response)):
             return self.process_response(request, response)
         response.setdefault(HEADER, self._policy)
         return response

@@ -27,6 +27,11 @@ def cache_for_request() -> Iterator[None]:
         _cache.reset(token)
 
 
+def is_caching() -> bool:
+    """Whether `once_per_request` keeps results, so that reading more than one is asked for may save a query."""
+    return _cache.get() is not None
+
+
 def once_per_request(key: Hashable, query: Callable[[], T]) -> T:
     """The result of `query`, cached under `key` inside `cache_for_request`. Callers don't modify it."""
     cached = _cache.get()

@@ -16,7 +16,14 @@ from apps.accounts.request_cache import once_per_request, store_for_request
 from apps.accounts.selectors import usernames_like
 from apps.core.errors import NotFound
 from apps.core.typed_numbers import read_whole
-from apps.policies.access.scope import Visibility, policy_not_found, refuse_archived, require_policy, require_scope
+from apps.policies.access.scope import (
+    Visibility,
+    load_policies,
+    policy_not_found,
+    refuse_archived,
+    require_policy,
+    require_scope,
+)
 from apps.policies.changesets.change_sets import ChangeSetAccess, missing_change_set, require_visible
 from apps.policies.models import ChangeSet, Entry, Policy, Revision
 from apps.policies.revision_reading import hide_outside
@@ -80,10 +87,10 @@ def list_policies(*, actor: Actor) -> list[Policy]:
     """List policies by name, within the bounds of a token."""
     if actor.user is not None and not actor.user.is_active:
         return []
-    found = once_per_request(("policies",), lambda: list(Policy.objects.order_by("name", "pk")))
-    for policy in found:
+    current = load_policies(actor.user)
+    for policy in current:
         store_for_request(("policy", policy.slug), policy)  # for find_policy
-    return [policy for policy in found if actor.reaches_policy(policy.slug)]
+    return [policy for policy in current if actor.reaches_policy(policy.slug)]
 
 
 def find_policy(slug: str) -> Policy | None:

@@ -33,7 +33,7 @@ def as_last_step(call: Callable[[], object]) -> None:
 def join_transaction() -> AbstractContextManager[object]:
     """The transaction that is open, or a new one.
 
-    Unlike `atomic`, it sets no savepoint in an open one: for steps whose failure ends all of it, as no caller catches it.
+    Unlike `atomic`, it sets no savepoint in an open one: for steps whose failure ends all of it.
     """
     return nullcontext() if cast(DatabaseWrapper, connection).is_in_transaction() else transaction.atomic()
 

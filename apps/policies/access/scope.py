@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
-from apps.accounts.request_cache import once_per_request
+from apps.accounts.request_cache import is_caching, once_per_request, store_for_request
 from apps.accounts.selectors import groups_of
 from apps.core.errors import Archived, NotAllowed, NotFound
 from apps.policies.models import Grant, Policy
@@ -140,19 +140,64 @@ def rights_digest(actor: Actor, at: datetime) -> str:
     return hashlib.sha256(repr((actor.administers, rows)).encode()).hexdigest()[:32]
 
 
+def load_policies(user: User | None) -> list[Policy]:
+    """Load the policies that aren't archived, by name; once per request, with the grants of the user for `held_by`."""
+    return once_per_request(("policies",), partial(_read_policies, user))
+
+
+def _read_policies(user: User | None) -> list[Policy]:
+    if user is None or not is_caching():
+        return list(Policy.objects.order_by("name", "pk"))
+    policies, held = _read_policies_and_grants(user)
+    store_for_request(("grants", user.pk), held)
+    return policies
+
+
 def _read_held(user: User) -> list[HeldGrant]:
-    """Load a user's grants. Raw SQL, because every request needs it, and the ORM takes longer than the query."""
+    """Load a user's grants, with the policies for `load_policies` where they are kept: every page needs both."""
+    if is_caching():
+        policies, held = _read_policies_and_grants(user)
+        store_for_request(("policies",), policies)
+        return held
     with connection.cursor() as cursor:
-        cursor.execute(_HELD, {"user": user.pk, "everybody": EVERYBODY})
+        cursor.execute(f"SELECT {_HELD} FROM policies_grant AS held WHERE {_IS_HELD}", _holder(user))  # noqa: S608
         return list(map(HeldGrant._make, cursor.fetchall()))
 
 
-_HELD = """
-SELECT policy_id, entry_uid, verbs, people, expires_at FROM policies_grant
-WHERE user_id = %(user)s OR user_id IS NULL AND (people = %(everybody)s OR people IN (
+def _read_policies_and_grants(user: User) -> tuple[list[Policy], list[HeldGrant]]:
+    """Raw SQL, because every page needs it, and the ORM takes longer than the query."""
+    columns, query = _policies_and_grants()
+    with connection.cursor() as cursor:
+        cursor.execute(query, _holder(user))
+        rows = cursor.fetchall()
+    n = len(columns)
+    policies = {row[0]: Policy.from_db(connection.alias, columns, row[:n]) for row in rows}
+    held = [HeldGrant._make(row[n:]) for row in rows if row[n] is not None]
+    return [policy for policy in policies.values() if policy.archived_at is None], held
+
+
+def _holder(user: User) -> dict[str, object]:
+    return {"user": user.pk, "everybody": EVERYBODY}
+
+
+_HELD = ", ".join(f"held.{name}" for name in HeldGrant._fields)
+_IS_HELD = """
+(held.user_id = %(user)s OR held.user_id IS NULL AND (held.people = %(everybody)s OR held.people IN (
     SELECT team.name FROM accounts_user_groups belongs JOIN auth_group team ON team.id = belongs.group_id
-    WHERE belongs.user_id = %(user)s))
+    WHERE belongs.user_id = %(user)s)))
 """
+
+
+@cache
+def _policies_and_grants() -> tuple[list[str], str]:
+    """The columns of a policy, and the query of all policies, each with every grant that the user has in it."""
+    columns = [field.column for field in Policy._meta.concrete_fields]
+    query = f"""
+SELECT {", ".join([f"policy.{column}" for column in columns])}, {_HELD} FROM policies_policy AS policy
+LEFT JOIN policies_grant AS held ON held.policy_id = policy.id AND {_IS_HELD}
+ORDER BY policy.name, policy.id
+"""  # noqa: S608 - constants only
+    return columns, query
 
 
 def grants_of(policy: Policy, user: User, at: datetime) -> QuerySet[Grant]:

@@ -69,6 +69,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class PolicyLink:
+    id: int
     slug: str
     title: str
     note: str
@@ -152,6 +153,7 @@ class Shell:
         is_admin = self._who["actor"].is_admin
         return [
             PolicyLink(
+                policy.pk,
                 policy.slug,
                 policy.name,
                 _("Revision %(n)s") % {"n": policy.head_number},
@@ -173,10 +175,8 @@ class Shell:
     @cached_property
     def _frame(self) -> FrameRow:
         """Raises DatabaseError."""
-        slug, actor, at = self.policy.slug if self.policy else None, self._who["actor"], self._who["at"]
-        visible = policies.list_policies(actor=actor)
-        policy_id = next((policy.pk for policy in visible if policy.slug == slug), None)
-        return read_frame(user_id=actor.user.pk if actor.user else 0, policy_id=policy_id, at=at)
+        user, policy_id = self._who["actor"].user, self.policy.id if self.policy else None
+        return read_frame(user_id=user.pk if user else 0, policy_id=policy_id, at=self._who["at"])
 
     @cached_property
     def _who(self) -> dict[str, Any]:
