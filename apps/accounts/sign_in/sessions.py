@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
-from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.db import transaction
 from django.utils import timezone
@@ -52,17 +52,25 @@ class SessionStore(DatabaseStore):
 
 
 def user_of(session: SessionStore) -> User | None:
-    """The signed-in user of a session without a query of its own; None where Django's `get_user` has to decide.
+    """The signed-in user of a session without a query of its own; None where Django's `get_user` has to decide."""
+    session.get(SESSION_KEY)  # loads it
+    return session.user if session.user is not None and is_signed_in(session, session.user) else None
 
-    Its conditions are that function's: a backend that is in use, an active user, and the password of the sign-in.
-    """
-    backend, password = session.get(BACKEND_SESSION_KEY), session.get(HASH_SESSION_KEY)
-    user = session.user
-    if user is None or session.get(SESSION_KEY) != str(user.pk) or backend not in settings.AUTHENTICATION_BACKENDS:
-        return None
-    if not isinstance(checks := load_backend(backend), ModelBackend) or not checks.user_can_authenticate(user):
-        return None
-    return user if password and constant_time_compare(password, user.get_session_auth_hash()) else None
+
+def is_signed_in(session: SessionStore | Mapping[str, Any], user: User) -> bool:
+    """As `django.contrib.auth.get_user` decides; False for a session that was signed with an older secret key."""
+    return bool(
+        session.get(SESSION_KEY) == str(user.pk)
+        and session.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
+        and constant_time_compare(session.get(HASH_SESSION_KEY, ""), _hash_of(user.password))
+        and user.is_active
+    )
+
+
+@lru_cache(1024)
+def _hash_of(password: str) -> str:
+    """password: as stored, which is a hash."""
+    return User(password=password).get_session_auth_hash()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ from typing import Any, NamedTuple
 
 from cachetools import FIFOCache
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
-from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
-from apps.accounts.sign_in.sessions import SessionStore
+from apps.accounts.sign_in.sessions import SessionStore, is_signed_in
 from apps.core import clock
 from apps.core.errors import DomainError
 from apps.core.postgresql import fetch_prepared
@@ -97,7 +95,7 @@ class LiveMiddleware:
             requested = _read_live_row(key, user_id, policy.id)
         except DatabaseError:  # the view reports it
             return None
-        if requested is None or not _is_signed_in(requested):
+        if requested is None or not is_signed_in(_decoded(requested.session_data), requested.user):
             return None
         request.user = requested.user
         try:
@@ -127,28 +125,11 @@ def _read_live_row(key: str, user_id: int, policy_id: int) -> _LiveRow | None:
     return _LiveRow(row[0], row[1:n], row[n:m], User.from_db(connection.alias, _USER, row[m:]))
 
 
-def _is_signed_in(requested: _LiveRow) -> bool:
-    """As `django.contrib.auth.get_user` decides; sessions signed with an older secret key are left to the view."""
-    session, user = _decoded(requested.session_data), requested.user
-    return bool(
-        session.get(SESSION_KEY) == str(user.pk)
-        and session.get(BACKEND_SESSION_KEY) in settings.AUTHENTICATION_BACKENDS
-        and constant_time_compare(session.get(HASH_SESSION_KEY, ""), _hash_of(user.password))
-        and user.is_active
-    )
-
-
 @lru_cache(_MOST_KNOWN)
 def _decoded(session_data: str) -> Mapping[str, Any]:
     """Decoded session data, cached by its text, which is read on every request."""
     found: dict[str, Any] = SessionStore().decode(session_data)
     return found
-
-
-@lru_cache(_MOST_KNOWN)
-def _hash_of(password: str) -> str:
-    """password: as stored, which is a hash."""
-    return User(password=password).get_session_auth_hash()
 
 
 @require_safe
