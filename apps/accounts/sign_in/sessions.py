@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext as _
 
@@ -43,7 +43,7 @@ class SessionStore(DatabaseStore):
 
     def _get_session_from_db(self) -> Session | None:
         rows = Session.objects.select_related("user").filter(session_key=self.session_key)
-        row = rows.filter(expire_date__gt=timezone.now()).first() if self.session_key else None
+        row = rows.filter(expire_date__gt=Now()).first() if self.session_key else None
         if row is None:
             self._session_key = None
         else:
