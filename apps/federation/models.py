@@ -173,6 +173,8 @@ class Subscription(Remote):
     # mark of that number in the lineage that is followed
     seen_mark = models.CharField(max_length=32, blank=True, default="")
     untold = models.JSONField(default=list)  # stored hours that a reading from 0 hasn't confirmed yet
+    # uids that its documents name and the policy didn't have then; some may have appeared since
+    unknown_uids = models.JSONField(default=list, db_default=[])
 
     objects = OfCurrentPolicies["Subscription"]()
     all_objects = models.Manager["Subscription"]()  # including archived policies

@@ -43,6 +43,7 @@ from apps.usage.records.peer_sums import HourSums, RunningJobs, record_contact, 
 
 _MB = 1024.0  # bytes in a GB
 _MOST_REQUESTED_S = 31 * 86_400.0  # bound of a job's requested time; the capacity bounds only its cores
+MOST_UNKNOWN = 1_000  # stored and shown of one subscription
 _MOST_NAMED = 50
 
 
@@ -201,6 +202,7 @@ def _ingest_whole(row: Subscription, accepted: AcceptedUsage, fetched: FetchResu
         return
     if head.number > row.number or row.root_uid is None:
         _apply(row, document, uids, sifted, at)
+        row.unknown_uids = _known_as_unknown(row, head, unknown)
         is_held = not sifted.is_all
         fetched.outcome = Fetch.Outcome.HELD if is_held else Fetch.Outcome.APPLIED
         fetched.message = _summary(document, sifted, unknown)
@@ -300,6 +302,23 @@ def _uids_here(row: Subscription, tree: TreeColumns, document: UsageDocument) ->
     unknown = [uid for uid, at_here in zip(uids, found.tolist(), strict=True) if at_here < 0]
     _refuse_other_policies(row, tree, at, unknown)
     return uids, unknown
+
+
+def _known_as_unknown(row: Subscription, head: UsageHead, unknown: list[UUID]) -> list[str]:
+    """The uids, ascending, that this and the earlier documents of its reading name and the policy doesn't have."""
+    earlier = unknown_entries(row) if head.since else []
+    return sorted({*map(str, earlier), *map(str, unknown)})[:MOST_UNKNOWN]
+
+
+def unknown_entries(row: Subscription) -> list[UUID]:
+    """The uids, ascending and at most MOST_UNKNOWN, of reported entries that the policy doesn't have now.
+
+    Their usage is stored, and counts once an entry below that of the subscription has the uid.
+    """
+    if not row.unknown_uids:
+        return []
+    tree = load_tree(row.policy)
+    return [uid for uid in map(UUID, row.unknown_uids) if tree.index_of_uid(uid) is None]
 
 
 def _refuse_other_policies(row: Subscription, tree: TreeColumns, at: int, unknown: list[UUID]) -> None:

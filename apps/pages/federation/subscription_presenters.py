@@ -12,11 +12,14 @@ from django.utils.translation import ngettext
 from apps.federation.models import Subscription
 from apps.federation.staleness import Condition, condition_of, is_held, is_stale
 from apps.federation.usage_feeds.quarantine import ReportedHour, ReportedUsage
+from apps.federation.usage_feeds.usage_ingest import unknown_entries
 from apps.pages.federation import presenters as federation_presenters
 from apps.pages.federation.grid_presenters import METER
 from apps.web.conditions import STANDINGS
 from apps.web.shell import presentation
 from apps.web.shell.presentation import KeyedText, StatusBadge, joined
+
+_MOST_UIDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,18 @@ def _meanwhile(row: Subscription) -> KeyedText:
 def _has_held_usage(row: Subscription, usage: ReportedUsage) -> bool:
     """Whether some usage is held, rather than only a larger capacity declared."""
     return bool(usage.n_held) or row.running_held
+
+
+def unknown_text(row: Subscription) -> str:
+    """Which reported entries the policy doesn't have; empty for none."""
+    uids = unknown_entries(row)
+    text = ngettext(
+        "%(n)s entry that it reports is unknown here, and its usage counts nowhere: %(uids)s",
+        "%(n)s entries that it reports are unknown here, and their usage counts nowhere: %(uids)s",
+        len(uids),
+    )
+    shown = ", ".join(map(str, uids[:_MOST_UIDS])) + (" …" if len(uids) > _MOST_UIDS else "")
+    return text % {"n": presentation.count(len(uids)), "uids": shown} if uids else ""
 
 
 def hour_lines(usage: ReportedUsage) -> list[HourLine]:

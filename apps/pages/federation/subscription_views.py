@@ -221,6 +221,7 @@ def _page(request: HttpRequest, row: Subscription, *, status: int = 200, **forms
         "entry_url": lines.entry_url(row.policy.slug, row.entry_uid, tree.name[i]) if i is not None else "",
         "summary": subscription_presenters.summary(row, usage, path or row.feed, now),
         "usage": usage,
+        "unknown": subscription_presenters.unknown_text(row),
         "hours": subscription_presenters.hour_lines(usage),
         "agreed": presentation.cores_text(row.capacity_cores),
         "allowed": allowed_text(row.max_age_s),

@@ -18,7 +18,7 @@ from apps.federation import fetch_schedule as fetching
 from apps.federation.control import agree_capacity
 from apps.federation.fetch_schedule import request_due_fetches, request_fetch
 from apps.federation.models import Fetch, HeldHour, Mount, Subscription
-from apps.federation.usage_feeds import quarantine
+from apps.federation.usage_feeds import quarantine, usage_ingest
 from apps.policies.models import Policy
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.tree.stored import load_tree
@@ -230,6 +230,28 @@ def test_usage_of_unknown_entries_waits_for_them(
     assert found.outcome == "applied"
     assert f"1 entry unknown here, whose usage counts nowhere: {unknown}" in found.message
     assert counted(subscription) == {(unknown, H11): 60}
+    assert usage_ingest.unknown_entries(subscription) == [unknown]
+
+
+def test_unknown_entries_are_those_of_all_documents_of_a_reading(
+    subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = UUID(int=0xFEED), UUID(int=0xFEEE)
+    feed.tell({H11: {first: 60, P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    feed.tell({H10: {second: 60}})
+    look_at(subscription, monkeypatch, AT + timedelta(minutes=10))
+    assert usage_ingest.unknown_entries(subscription) == [first, second]
+    operation = {"op": "add", "parent": "/VO-B", "name": "late", "kind": "project", "shares": 1}
+    publish_operations(
+        policy_slug="grid", operations=[{**operation, "uid": str(first)}], reason="New.", at=AT, actor=COMMAND
+    )
+    subscription.refresh_from_db()
+    assert usage_ingest.unknown_entries(subscription) == [second], "the entry appeared"
+    monkeypatch.setattr(usage_ingest, "MOST_UNKNOWN", 2)
+    feed.tell({H11: {UUID(int=n): 1 for n in (0xFEE0, 0xFEE1, 0xFEE2)}}, since=0)
+    look_at(subscription, monkeypatch, AT + timedelta(minutes=20))
+    assert usage_ingest.unknown_entries(subscription) == [UUID(int=0xFEE0), UUID(int=0xFEE1)], "of this reading alone"
 
 
 def test_a_peer_whose_clock_was_ahead_is_not_taken_for_a_replay(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.conf import LazySettings
@@ -73,6 +74,22 @@ def test_with_a_confirmed_key_usage_is_ingested_on_the_agreed_terms(client: Clie
     assert row.fingerprint == KEY.public.fingerprint
     assert "their-secret" not in row.sealed_token
     assert AuditEvent.objects.get(verb="federation.subscribed").reason == "Agreed by telephone."
+
+
+def test_reported_entries_that_the_policy_lacks_are_named(
+    client: Client, subscription: Subscription, feed: OtherFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page_url, rest_url = f"/federation/usage/{subscription.pk}/", f"/api/v1/federation/subscriptions/{subscription.pk}"
+    feed.tell({AT - HOUR: {P1: 60}})
+    look_at(subscription, monkeypatch, AT)
+    assert client.get(rest_url).json()["unknown_entries"] == []
+    assert "unknown here" not in client.get(page_url).content.decode()
+    unknown = UUID(int=0xFEED)
+    feed.tell({AT - HOUR: {P1: 60, unknown: 60}})
+    look_at(subscription, monkeypatch, AT + timedelta(minutes=10))
+    text = f"1 entry that it reports is unknown here, and its usage counts nowhere: {unknown}"
+    assert text_of(read(client.get(page_url)).item("unknown-entries")) == text
+    assert client.get(rest_url).json()["unknown_entries"] == [str(unknown)]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, ClassVar
+from uuid import UUID
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -16,6 +17,7 @@ from apps.federation import control
 from apps.federation.fetch_requests import AnyRemote, Kind
 from apps.federation.models import Fetch, Mount, Remote, Subscription
 from apps.federation.staleness import age_of
+from apps.federation.usage_feeds.usage_ingest import MOST_UNKNOWN, unknown_entries
 from apps.policies.tree.stored import load_tree
 from apps.web.rest.authentication import ADMIN, POLICIES_READ, POLICIES_WRITE, Scopes, actor_of
 from apps.web.rest.cursors import read_cursor
@@ -108,9 +110,16 @@ class SubscriptionSerializer(RemoteSerializer):
     )
     is_left_behind = serializers.BooleanField(help_text="More documents are waiting to be fetched")
     n_held_hours = serializers.SerializerMethodField(help_text="Number of hours held for usage above the capacity")
+    unknown_entries = serializers.SerializerMethodField(
+        help_text=f"uids that the site reports usage of and this policy doesn't have, at most {MOST_UNKNOWN:,}; "
+        "their usage counts nowhere until an entry with the uid appears"
+    )
 
     def get_n_held_hours(self, remote: Subscription) -> int:
         return remote.held_hours.count()
+
+    def get_unknown_entries(self, remote: Subscription) -> list[UUID]:
+        return unknown_entries(remote)
 
 
 class SettingsSerializer(serializers.Serializer[Any]):
