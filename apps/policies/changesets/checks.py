@@ -48,7 +48,7 @@ def list_checks(review: Review, *, sees: Mask, actor: Actor) -> list[Check]:
     found = [_shape(review), _base(review), _algorithm(review, sees), _sums(review, sees), _locks(review, actor, sees)]
     found += _confusable_names(review, sees)
     if review.is_open:
-        found += [_delegation(review), _accounts(review, actor), _size(review, actor)]
+        found += [_delegation(review), _accounts(review, actor), _size(review, actor, sees)]
     return found
 
 
@@ -215,9 +215,14 @@ def _is_own(review: Review, actor: Actor) -> bool:
     return actor.user is not None and actor.user.pk == review.change_set.author_id
 
 
-def _size(review: Review, actor: Actor) -> Check:
+def _size(review: Review, actor: Actor, sees: Mask) -> Check:
     size = review.size(actor)
-    furthest = _("The largest target change is %(n).1f points.") % {"n": size.points}
+    furthest = (
+        _("The largest target change is %(n).1f points.")
+        if sees.all()
+        else _("The largest target change of the entries in your view is %(n).1f points.")
+    )
+    furthest %= {"n": size.points}
     if not size.is_guarded:
         return Check("size", "ok", _("No second approval needed"), furthest)
     if not size.reasons:

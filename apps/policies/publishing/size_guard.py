@@ -64,8 +64,9 @@ def register_rank_count(count: RankCount) -> None:
 class Size:
     """Size of a change, in percentage points of targets, for one reader.
 
-    users: leaves that change rank, by the usage that the reader may see; None if not needed. shows_numbers: the reader
-    sees all entries that are counted; others learn only that the limit is exceeded.
+    points: of the entries that the reader sees. users: leaves that change rank, by the usage that the reader may see;
+    None if not needed. shows_numbers: the reader sees all entries that are counted; others learn only that the limit is
+    exceeded.
     """
 
     points: float
@@ -109,20 +110,21 @@ def measure(
     """Measure a change, including the later effects of its dates.
 
     A change is tried again and again by who may make one. So nothing that follows from hidden usage decides or shows
-    it: neither whether the limit of ranks is exceeded nor by how much.
+    it: neither whether the limit of ranks is exceeded nor by how much. Targets of hidden entries decide, or one person
+    could move what others don't see, but no figure or count of them is shown.
     """
     limits = settings.review
     found = [compare_targets(before, tree) for tree in (proposed.tree, *future_trees(proposed.tree, proposed.changes))]
     points = limits["points"]
     ranks = None if limits["users"] is None else _rank_moves(policy, proposed, found[0], actor, at)
-    sees_all = visible_entries(policy=policy, tree=before, actor=actor, at=at).all_visible
+    sees = visible_entries(policy=policy, tree=before, actor=actor, at=at)
     return Size(
-        points=max(moves.furthest for moves in found),
+        points=max(moves.furthest_seen(sees.mask) for moves in found),
         n_beyond=0 if points is None else max(moves.count_beyond(points) for moves in found),
         users=None if ranks is None else ranks.n,
         loosens=_loosens(limits, proposed.settings.review),
         limits=limits,
-        shows_numbers=sees_all and (ranks is None or ranks.is_exact),
+        shows_numbers=sees.all_visible and (ranks is None or ranks.is_exact),
     )
 
 

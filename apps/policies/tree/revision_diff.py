@@ -108,6 +108,17 @@ class TargetChanges:
         """Largest change of any entry, in percentage points, 0..100."""
         return 100.0 * max(float(self.distance.max(initial=0.0)), float(self.gone_distance.max(initial=0.0)))
 
+    def furthest_seen(self, sees: Mask) -> float:
+        """Largest change of an entry that a reader sees, in percentage points, 0..100.
+
+        sees: mask of the entries of `before`; an added entry is as visible as the group that it is added to.
+        """
+        shown = (self.place >= 0) & sees[self.place]
+        for i in np.flatnonzero(self.is_new & (self.after.parent >= 0)).tolist():  # parents come before children
+            shown[i] = shown[self.after.parent[i]]
+        gone = self.gone_distance[sees[self.gone]]
+        return 100.0 * max(float(self.distance[shown].max(initial=0.0)), float(gone.max(initial=0.0)))
+
     def count_beyond(self, points: float) -> int:
         """Number of entries that change by more than these percentage points."""
         least = points / 100.0 + _SAME

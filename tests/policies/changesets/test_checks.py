@@ -156,6 +156,41 @@ def test_a_large_change_is_blocked_until_a_second_person_approves(policy: Policy
     assert (found.state, "boss" in found.title) == ("ok", True)
 
 
+@pytest.mark.parametrize("hidden_shares", [5, 49, 500, 50_000])
+def test_the_size_of_changes_that_a_reader_does_not_see_is_not_shown(
+    policy: Policy, alice: Actor, bob: Actor, hidden_shares: int
+) -> None:
+    """Bob manages physics, and sees neither biology nor what is below it."""
+    for name, n in (("a", 1), ("b", 1)):
+        publish(alice, {"op": "add", "parent": "/biology/lab", "name": name, "kind": "user", "shares": n})
+    hidden = ("/biology", "/biology/lab", "/biology/lab/a", "/biology/lab/b", "/reserve")
+    draft = drafted(alice, shares("/physics/bob", 3.1), shares("/biology/lab/a", hidden_shares))
+    review = review_of(draft, at=AT)
+    assert review.size(bob).points == pytest.approx(100 * (3.1 / 4.1 - 3 / 4))
+    assert review.size(alice).points == pytest.approx(100 * (hidden_shares / (hidden_shares + 1) - 1 / 2))
+    found = checks(draft, bob, *hidden)["size"]
+    assert found.text == "The largest target change of the entries in your view is 0.6 points."
+    publish(alice, {"op": "set_policy", "settings": {"review": {"points": 5}}})
+    found = checks(draft, bob, *hidden)["size"]
+    assert (found.state, found.text) == ("block", "Entries move more than 5 points.")
+    assert checks(draft, alice)["size"].text == "2 entries move more than 5 points."
+
+
+def test_targets_of_entries_that_a_reader_does_not_see_are_left_out_when_added_or_archived(
+    policy: Policy, alice: Actor, bob: Actor
+) -> None:
+    publish(alice, {"op": "add", "parent": "/biology/lab", "name": "a", "kind": "user", "shares": 1})
+    draft = drafted(
+        alice,
+        {"op": "add", "parent": "/biology/lab", "name": "b", "kind": "user", "shares": 9},
+        {"op": "archive", "entry": "/biology/lab/a"},
+        {"op": "add", "parent": "/physics", "name": "carla", "kind": "user", "shares": 1},
+    )
+    review = review_of(draft, at=AT)
+    assert review.size(bob).points == pytest.approx(20), "carla's"
+    assert review.size(alice).points == pytest.approx(100)
+
+
 def test_a_conflict_with_a_later_revision_blocks(policy: Policy, alice: Actor) -> None:
     draft = drafted(alice, shares("/physics", 40))
     publish(alice, shares("/biology", 55))
