@@ -27,7 +27,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "`https://fairshare.example.org`",
         "FAIRSHARE_PLUGINS": "plug-ins of other packages by the names of their apps, comma-separated",
         "FAIRSHARE_PLUGINS_LEFT_OUT": "plug-ins of the product that this site doesn't use, such as "
-        "`apps.contrib.forecast`, comma-separated. Their rows are kept",
+        "`apps.contrib.forecast`, comma-separated; `all`: all of them. Their rows are kept",
         "FAIRSHARE_SMALLEST_GROUP": "minimum number of active members before a group's total is shown to people who may"
         " only see totals",
     },

@@ -92,6 +92,8 @@ PLUGINS = [
     "apps.contrib.search",
 ]
 FAIRSHARE_PLUGINS_LEFT_OUT = env_list("FAIRSHARE_PLUGINS_LEFT_OUT")
+if FAIRSHARE_PLUGINS_LEFT_OUT == ["all"]:
+    FAIRSHARE_PLUGINS_LEFT_OUT = PLUGINS
 if unknown := set(FAIRSHARE_PLUGINS_LEFT_OUT).difference(PLUGINS):
     raise ImproperlyConfigured(f"FAIRSHARE_PLUGINS_LEFT_OUT: there is no plug-in {', '.join(sorted(unknown))}.")
 FAIRSHARE_PLUGINS = env_list("FAIRSHARE_PLUGINS")

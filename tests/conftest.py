@@ -162,6 +162,20 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
+# They test the product with its plug-ins, as it is installed by default.
+WHOLE_PRODUCT = ("contrib",)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out tests of plug-ins that aren't installed, and of the whole product where one of its plug-ins isn't."""
+    if not settings.configured or not settings.FAIRSHARE_PLUGINS_LEFT_OUT:
+        return None
+    folder, _slash, rest = collection_path.relative_to(REPOSITORY / "tests").as_posix().partition("/")
+    if folder == "contrib" and (REPOSITORY / "apps" / "contrib" / rest.partition("/")[0] / "apps.py").exists():
+        return f"apps.contrib.{rest.partition('/')[0]}" in settings.FAIRSHARE_PLUGINS_LEFT_OUT or None
+    return (folder in WHOLE_PRODUCT and collection_path.suffix == ".py") or None
+
+
 DEEP_PATIENCE = 4  # many examples, beside a grid of nine instances
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import timedelta
+from functools import partial
 from io import BytesIO
 from typing import Any
-from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings
@@ -19,15 +19,6 @@ from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM, Actor
 from apps.accounts.models import Account, AuditEvent, Token, User
 from apps.accounts.services import NewToken, make_token, revoke_token
-from apps.contrib.notices.models import Notice
-from apps.contrib.notices.models import Rule as NoticeRule
-from apps.contrib.notices.places import Place
-from apps.contrib.notices.rules import set_rule
-from apps.contrib.notices.webhooks import make_webhook
-from apps.contrib.schedulers.models import Scheduler
-from apps.contrib.schedulers.orders import tag_of as tag_of_scheduler
-from apps.contrib.schedulers.passes import record_pass
-from apps.contrib.schedulers.services import connect_scheduler
 from apps.federation.fetch_schedule import request_fetch
 from apps.federation.models import Mount, Subscription
 from apps.federation.publishing import make_publication
@@ -40,27 +31,22 @@ from apps.mapping.models import Attachment, Claim
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.access.delegation import tag_of
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.capacities import tag_of as tag_of_capacity
-from apps.policies.allocations.services import AllocationTerms, change_dates, create_allocation
-from apps.policies.allocations.services import tag_of as tag_of_allocation
-from apps.policies.models import Allocation, Capacity, ChangeSet, Grant, Policy
+from apps.policies.models import ChangeSet, Grant
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.group_division import Division, MemberTerms, divide_group
 from apps.policies.requests.share_requests import RequestTerms, request_shares
 from apps.policies.services import make_change_set, propose_change_set, publish_change_set
-from apps.policies.tree.stored import load_tree
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record
 from apps.usage.services import NewImport, start_import
 from apps.web.shell.navigation import Shell
-from tests.contrib.schedulers.reports import report
 from tests.federation.other_side import KEY, P1, OtherFeed, OtherSide, projects, serving
 from tests.federation.worlds import mount_side
 from tests.grants import make_grant
 from tests.instants import AT
+from tests.plugin_parts import parts
 from tests.small_site import Site
 
 ISSUER = "vo-a.example"  # what the site is called where it publishes
@@ -75,6 +61,13 @@ BESIDES = (
 REFUSALS = (302, 401, 403, 404)  # 302: redirect to the sign-in form
 UIDS = {"physics": "/physics", "bob": "/physics/bob", "alice": "/physics/alice"}
 SHARES = {"op": "set_shares", "entry": "/physics/bob", "shares": 3}
+# Addresses and answers that rows of several features share.
+OPEN = "200 200 200 200 200 200 200 200 200 200 200"
+API = "api/v1/"
+POLICY = API + "policies/<slug:policy>"
+NODE = "policy/<slug:policy>/n/<uuid:uid>"
+EDIT = "changes/<int:change_set>/edit"
+HTMX = {"HX-Request": "true"}
 
 
 @dataclass
@@ -157,17 +150,15 @@ class World:
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published, "proposed": self._proposed,
-            "allocation": self._allocation, "capacity": self._capacity, "no_77": self._no_77,
-            "undated": self._undated,
             "attachment": self._attachment, "claim": self._claim, "mapping": self._mapping,
         }  # fmt: skip
         self.makers |= {"no_request": self._no_request, "request": self._request}
-        self.makers |= {"division": self._division, "a_number": self._a_number}
+        self.makers |= {"division": self._division, "a_number": self.a_number}
         self.makers |= {"mount": self._mount}
-        self.makers |= {"notice": self._notice, "notice_rule": self._notice_rule, "webhook": self._webhook}
-        self.makers |= {"scheduler": self._scheduler, "no_c2": self._no_c2}
         self._tell_others()
         self.makers |= {"subscription": self._subscription, "taken": self._taken, "publications": self._publications}
+        for part in parts("rights"):
+            self.makers |= {name: partial(make, self) for name, make in getattr(part, "MAKERS", {}).items()}
         for name, make in self.makers.items():
             self.objects[name] = make()
         people = {**self.people, **{name: getattr(site, name) for name in ("nobody", "alice", "pia", "ben", "admin")}}
@@ -224,42 +215,6 @@ class World:
         self.objects |= {"seen": f'"{tag_of(grant)}"', "plain_tag": tag_of(grant)}
         return grant.pk
 
-    def _allocation(self) -> UUID:
-        Allocation.objects.all().delete()
-        year = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
-        terms = AllocationTerms(core_h=10, reason="core-hours for him", **year)
-        pia = Actor(user=self.site.pia, via="page")
-        made = create_allocation(
-            policy_slug="grid", entry_uid=self.site.uid("/physics/bob"), terms=terms, at=AT, actor=pia
-        )
-        self.objects["allocation_tag"] = tag_of_allocation(made)
-        self.objects["of_allocation"] = f'"{tag_of_allocation(made)}"'
-        return made.uid
-
-    def _capacity(self) -> int:
-        Capacity.objects.all().delete()
-        made = add_capacity(
-            policy_slug="grid",
-            terms=CapacityTerms(cores=1, starts_on=date(2026, 1, 1), note="the old box", reason="x"),
-            at=AT,
-            actor=SYSTEM,
-        )
-        self.objects["capacity_tag"] = tag_of_capacity(made)
-        self.objects["of_capacity"] = f'"{tag_of_capacity(made)}"'
-        return made.pk
-
-    def _undated(self) -> int:
-        """The number of the head, in which no shares have an end."""
-        policy, bob = Policy.objects.get(slug="grid"), self.site.uid("/physics/bob")
-        if load_tree(policy).dates:
-            change_dates(policy_slug="grid", entry_uid=bob, dates=None, reason="x", at=AT, actor=SYSTEM)
-            policy.refresh_from_db()
-        return policy.head_number
-
-    def _no_77(self) -> None:
-        Allocation.objects.filter(core_h=77).delete()
-        Capacity.objects.filter(cores=77).delete()
-
     def _no_team(self) -> None:
         Grant.objects.filter(people="oidc:team").delete()
 
@@ -279,32 +234,11 @@ class World:
     def _request(self) -> int:
         """pia asks for more for physics; one at a time is open."""
         self._no_request()
-        shares = 60.0 + self._a_number()
+        shares = 60.0 + self.a_number()
         pia = Actor(user=self.site.pia, via="page")
         terms, reason = RequestTerms(shares=shares), "more for physics"
         physics = self.site.uid("/physics")
         return request_shares(policy_slug="grid", entry_uid=physics, terms=terms, reason=reason, at=AT, actor=pia).pk
-
-    def _notice(self) -> int:
-        """That core-hours of /physics/bob end, where the guest has a role."""
-        grant = Grant.objects.get(user=self.people["guest"])
-        facts = {"path": "/physics/bob", "ends_on": "2026-12-01", "core_h": 10.0, "is_over": False}
-        return Notice.objects.create(
-            kind="ending_allocations", key=str(self._a_number()), level="warn", facts=facts, policy=self.site.policy,
-            entry_uid=grant.entry_uid, opened_at=AT, news_at=AT, changed_at=AT,
-        ).pk  # fmt: skip
-
-    def _notice_rule(self) -> int:
-        policy, terms = self.site.policy, {"percent": 20}
-        NoticeRule.objects.filter(policy=policy).delete()
-        return set_rule(
-            kind="unmapped_usage", policy=policy, is_on=True, terms=terms, version=0, at=AT, actor=SYSTEM
-        ).pk
-
-    def _webhook(self) -> int:
-        place = Place(policy=self.site.policy, entry_uid=self.site.uid("/physics"))
-        url, pia = "https://hooks.example.org/in", Actor(user=self.site.pia, via="page")
-        return make_webhook(name="Chat of physics", url=url, place=place, kinds=[], at=AT, actor=pia)[0].pk
 
     def _mount(self) -> int:
         """In the other policy, which has nothing to do with the objects: version 1 is applied, version 2 is held."""
@@ -359,7 +293,7 @@ class World:
 
     def _division(self) -> int:
         """The revision in which pia divided physics."""
-        wanted = Division({self.site.uid("/physics/alice"): MemberTerms(200.0 + self._a_number())})
+        wanted = Division({self.site.uid("/physics/alice"): MemberTerms(200.0 + self.a_number())})
         done = divide_group(
             policy_slug="grid", entry_uid=self.site.uid("/physics"), division=wanted, reason="divided", at=AT,
             actor=Actor(user=self.site.pia, via="page"),
@@ -367,7 +301,7 @@ class World:
         assert done.revision is not None
         return done.revision.number
 
-    def _a_number(self) -> int:
+    def a_number(self) -> int:
         self.made += 1
         return self.made
 
@@ -434,19 +368,6 @@ class World:
         pia = Actor(user=self.site.pia, via="api")
         token, _ = make_token(NewToken(name="pia's own", scopes=["self:read"], user=self.site.pia), at=AT, actor=pia)
         return token.pk
-
-    def _scheduler(self) -> str:
-        """c1, with one pass of its agent and a job of each person."""
-        if not Scheduler.objects.filter(name="c1").exists():
-            given = {"mode": "on", "namespace": "a"}
-            connect_scheduler(policy_slug="grid", name="c1", given=given, at=AT, actor=SYSTEM)
-            came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
-            record_pass(name="c1", report=report(**came), body_sha256="", at=AT, actor=SYSTEM)
-        self.objects["of_c1"] = f'"{tag_of_scheduler(Scheduler.objects.get(name="c1"))}"'
-        return "c1"
-
-    def _no_c2(self) -> None:
-        Scheduler.objects.filter(name="c2").delete()
 
     def _tell_others(self) -> None:
         whole: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": SYSTEM}

@@ -23,12 +23,8 @@ from apps.accounts import account_ids
 from apps.accounts.token_cache import tokens
 from apps.cli.sample.grid import work_at
 from apps.cli.sample.loading import load_sample
-from apps.contrib.notices.evaluation import evaluate
-from apps.policies.models import Policy
 from apps.priorities.serving import store
 from apps.runs.models import Run
-from tests.contrib.notices.notices_site import make_notified
-from tests.contrib.notices.statements.hall import make_hall
 from tests.federation import worlds as federation_worlds
 from tests.federation.grid.grid_site import make_grid_site
 from tests.federation.other_side import OtherSide
@@ -37,6 +33,7 @@ from tests.federation.usage_feeds.restored_site import make_restored
 from tests.instants import AT
 from tests.pages.federation.mounted import make_mounted, make_placed
 from tests.pages.grid import Grid, make_grid
+from tests.plugin_parts import parts
 from tests.priority_site import Site as PrioritySite
 from tests.priority_site import make_month_of_days, make_two_projects
 from tests.privacy.known_site import build_known_world
@@ -48,6 +45,8 @@ __all__ = ["MAKERS", "SHARED", "forget_process", "fresh_process", "named_by"]
 MAKERS: dict[str, Callable[[], Any]] = {}
 SHARED: set[str] = set()
 _EXTENDED: dict[str, str] = {}
+_PARTS = tuple(parts("worlds"))
+_FORGET = [part.forget_process for part in _PARTS if hasattr(part, "forget_process")]
 
 
 def world(make: Callable[[], Any], *, extends: str = "", is_shared: bool = False) -> Callable[[], Any]:
@@ -85,8 +84,8 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget_state() -> None:
     tokens.clear()
-    if orders := sys.modules.get("apps.contrib.schedulers.agent_orders"):  # of a plug-in
-        orders.last_orders.clear()
+    for forget in _FORGET:
+        forget()
     store.forget()
     account_ids._cached.xmin = None  # another database may have as many accounts, with other numbers
 
@@ -127,18 +126,6 @@ def computed_site() -> Site:
     made = build_site(AT)
     made.recompute()
     return made
-
-
-@partial(world, extends="computed_site")
-def notices_site() -> Site:
-    """Two people have notices."""
-    return make_notified()
-
-
-@world
-def hall() -> Policy:
-    """Two months of jobs of two groups, and their series."""
-    return make_hall()
 
 
 @world
@@ -273,4 +260,11 @@ def start_sample(at: datetime) -> None:
     load_sample(at=at)
     for run in Run.objects.filter(state=Run.State.QUEUED).order_by("pk"):
         work_at(run.pk, at)
-    evaluate(at=at)
+    for part in _PARTS:
+        if hasattr(part, "finish_sample"):
+            part.finish_sample(at)
+
+
+for _part in _PARTS:
+    for _make, _extended in getattr(_part, "WORLDS", ()):
+        world(_make, extends=_extended)

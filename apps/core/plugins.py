@@ -179,6 +179,12 @@ class PluginConfig(AppConfig):
         """Routes answered before sessions: `EarlyAnswer` of `web.early_answers`, which reads them."""
         return ()
 
+    def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
+        """What it adds to the sample grid, by the step that it follows: policy, decisions or priorities. Each takes the
+        `SampleSite` of `cli.sample.site`. Read by `cli.sample.loading`.
+        """
+        return {}
+
     def schedule(self) -> Mapping[str, tuple[str, float]]:
         """Periodic tasks: the dotted name of the task and its interval in seconds, by the name of the entry. Read by
         the project's `beat`.

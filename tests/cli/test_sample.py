@@ -15,8 +15,7 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from apps.accounts.actor import COMMAND
-from apps.cli.sample.core_hours import PART
-from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
+from apps.cli.sample.grid import PART, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.core.errors import Conflict

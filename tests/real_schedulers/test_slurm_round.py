@@ -11,9 +11,9 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.actor import COMMAND
-from apps.contrib.onboarding.services import count_mapped
 from apps.contrib.schedulers.models import Scheduler
 from apps.core.clock import now
+from apps.mapping.name_rules import count_mapped
 from apps.policies.models import Policy
 from apps.policies.services import change_shares
 from apps.policies.tree.stored import load_tree

@@ -1,4 +1,4 @@
-"""Requests, drafts, tokens and webhooks of the sample grid."""
+"""Requests, drafts and tokens of the sample grid."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import NewToken, make_token
 from apps.cli.sample.grid import GUESTS, POLICY_SLUG
-from apps.contrib.notices.places import Place
-from apps.contrib.notices.webhooks import make_webhook, switch_webhook
 from apps.mapping.membership_plan import apply_membership_rules
 from apps.policies.changesets.drafts import add_operations, open_draft
 from apps.policies.changesets.lifecycle import comment_on, schedule_change_set
-from apps.policies.models import ChangeSet, Policy
+from apps.policies.models import ChangeSet
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.records import NewChangeSet
 from apps.policies.requests.share_requests import RequestTerms, request_shares
@@ -72,8 +70,8 @@ def refund(entry: UUID, core_h: int, *, at: datetime, note: str, reason: str, ac
     publish_operations(policy_slug=POLICY_SLUG, operations=[operation], reason=reason, at=at, actor=actor)
 
 
-def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime) -> None:
-    """Make a token for each person, and a disabled webhook, so that nothing is sent to other machines."""
+def make_tokens(people: Mapping[str, User], *, at: datetime) -> None:
+    """Make a token for each person."""
     scopes = {
         "admin": ("slurm on umea", Token.Scope.PRIORITIES_READ),
         "maria": ("spreadsheet", Token.Scope.POLICIES_READ),
@@ -83,19 +81,6 @@ def connect_programs(people: Mapping[str, User], uid_of: UidOf, *, at: datetime)
     admin = Actor(user=people["admin"], via="command")
     for username, (name, scope) in scopes.items():
         make_token(NewToken(name=name, scopes=[scope], user=people[username], policy_slug=""), at=at, actor=admin)
-    policy = Policy.all_objects.get(slug=POLICY_SLUG)
-    places = {"admin": Place(policy), "maria": Place(policy, uid_of("/climate"))}
-    for username, place in places.items():
-        owner = Actor(user=people[username], via="command")
-        made, _secret = make_webhook(
-            name="Chat of the operators" if username == "admin" else "Chat of the climate group",
-            url="https://chat.example/hooks/fairshare",
-            place=place,
-            kinds=["over_budget"],
-            at=at,
-            actor=owner,
-        )
-        switch_webhook(id=made.pk, version=made.version, is_on=False, at=at, actor=owner)
 
 
 def _admit_guests(uid_of: UidOf, *, at: datetime, manager: Actor) -> None:

@@ -22,6 +22,7 @@ POLICY_NAME = "Nordgrid"
 NAMESPACE = "nordgrid"
 MOUNTED = "neutrinos"  # this organisation publishes its projects itself; they are mounted here
 SEED = 20_050_120
+PART = 16  # one in PART cores of each site is available to the grid
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import Account, User
 from apps.accounts.services import make_user
 from apps.cli.sample import peers
-from apps.cli.sample.core_hours import allocate_core_hours
-from apps.cli.sample.decisions import connect_programs, create_decisions, on, refund
+from apps.cli.sample.decisions import create_decisions, make_tokens, on, refund
 from apps.cli.sample.grid import (
     NAMESPACE,
     POLICY_NAME,
@@ -29,10 +28,10 @@ from apps.cli.sample.grid import (
     work_at,
 )
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
-from apps.cli.sample.scheduler import connect_shadow
+from apps.cli.sample.site import SampleSite
 from apps.cli.stack.paths import password_for
-from apps.contrib.notices.evaluation import evaluate
 from apps.core.errors import Conflict
+from apps.core.plugins import plugins
 from apps.federation.models import Mount
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
@@ -92,20 +91,28 @@ def load_sample(*, at: datetime) -> None:
         mount = _publish_first(grid, at=at, admin=admin)
         _give_roles(at=at, admin=admin)
         _publish_since(grid, mount, at=at, admin=admin, manager=manager)
-        allocate_core_hours(grid, _uid, at=at, admin=admin)
+        site = SampleSite(grid, people, _uid, at)
+        _add_parts("policy", site)
         _send_usage(jobs(grid, end_at=at), at=at)
         Account.objects.filter(namespace=NAMESPACE, user_name="kimberg").update(person=people["kimberg"])
         import_backlog(at=at, admin=admin)
         attach_robots(_uid, at=at, admin=admin, manager=manager)
         peers.subscribe_to_site(at=at, begins=peers.begins_at(at), admin=admin)
         create_decisions(people, _uid, at=at)
-        connect_programs(people, _uid, at=at)
+        make_tokens(people, at=at)
+        _add_parts("decisions", site)
         peers.publish_own(at=at, admin=people["admin"])
         _snapshots_of_past_days(at)
     work_at(request_recompute(policy_slug=POLICY_SLUG, at=at, actor=COMMAND).pk, at)
-    connect_shadow(grid, at=at)
     enqueue_series_build(Policy.all_objects.get(slug=POLICY_SLUG), at=at)  # takes seconds: the workers' first task
-    evaluate(at=at)
+    _add_parts("priorities", site)
+
+
+def _add_parts(step: str, site: SampleSite) -> None:
+    """What plug-ins add to the sample after a step."""
+    for plugin in plugins():
+        if add := plugin.sample_parts().get(step):
+            add(site)
 
 
 def _snapshots_of_past_days(at: datetime) -> None:

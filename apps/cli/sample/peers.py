@@ -23,8 +23,7 @@ from django.conf import settings
 from apps.accounts.actor import Actor
 from apps.accounts.models import Token, User
 from apps.accounts.services import NewToken, make_token, verify_token
-from apps.cli.sample.core_hours import PART
-from apps.cli.sample.grid import MOUNTED, POLICY_SLUG, SEED, SITES, Grid
+from apps.cli.sample.grid import MOUNTED, PART, POLICY_SLUG, SEED, SITES, Grid
 from apps.cli.sample.jobs import DAYS
 from apps.core.errors import NotFound
 from apps.core.signing import SigningKey, digest_of, sign_document

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +60,11 @@ class AllocationsConfig(PluginConfig):
         from apps.contrib.allocations.pages.attention import ending_items
 
         return ending_items(view, actor)
+
+    def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
+        from apps.contrib.allocations.sample import allocate_core_hours
+
+        return {"policy": allocate_core_hours}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.allocations.guides import GUIDES

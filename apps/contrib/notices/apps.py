@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -102,6 +102,11 @@ class NoticesConfig(PluginConfig):
 
     def page_links(self) -> Mapping[str, Addition[PageLink]]:
         return {"statements": Addition(PageLink("entry.history", _("Statements"), names={"name": "group"}))}
+
+    def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
+        from apps.contrib.notices import sample
+
+        return {"decisions": sample.make_webhooks, "priorities": sample.find_notices}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.notices.guides import GUIDES

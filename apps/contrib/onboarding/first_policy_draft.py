@@ -15,18 +15,9 @@ from django.utils.translation import gettext as _
 from apps.accounts import audit_log as audit
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.models import FirstPolicyDraft
-from apps.contrib.onboarding.services import default_rules
-from apps.contrib.onboarding.slurm_config import CALC_PERIOD_S, CHARGES_RUNNING, SlurmConfig, read_slurm_config
-from apps.contrib.onboarding.slurm_outputs import (
-    SiteOutputs,
-    printed_at,
-    read_site_log,
-    read_site_outputs,
-    read_sshare,
-    split_outputs,
-)
-from apps.contrib.onboarding.slurm_qos import class_factors, read_usage_factors
+from apps.contrib.onboarding.slurm_outputs import printed_at, read_site_log, read_site_outputs, read_sshare
 from apps.core.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, Stale, TooLarge
+from apps.mapping.name_rules import default_rules
 from apps.mapping.rules.rule import Rule
 from apps.mapping.services import set_rules
 from apps.policies.files.exports import compress_text, decompress_text, store_import_file
@@ -36,6 +27,9 @@ from apps.policies.models import Policy
 from apps.policies.publishing.direct import create_policy_from_tree, tree_of_document
 from apps.policies.settings import PolicySettings, without_unknown_decay
 from apps.policies.tree.columns import TreeColumns, pack_tree, unpack_tree
+from apps.priorities.slurm_config import CALC_PERIOD_S, CHARGES_RUNNING, SlurmConfig, read_slurm_config
+from apps.priorities.slurm_outputs import SiteOutputs, split_outputs
+from apps.priorities.slurm_qos import class_factors, read_usage_factors
 from apps.runs.models import Run
 from apps.usage.models import Source
 from apps.usage.parsers.registry import AUTO

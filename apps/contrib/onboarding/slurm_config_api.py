@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.contrib.onboarding.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
+from apps.priorities.slurm_config import ConfigLine, SlurmConfig, read_slurm_config
 from apps.web.rest.authentication import POLICIES_WRITE, Scopes
 from apps.web.rest.inputs import read_body
 from apps.web.rest.records import record_serializer, serializer_of

@@ -1,12 +1,8 @@
-"""Outputs of Slurm's commands about a site: find them in one text, or run the commands on this host.
-
-One text may contain the outputs of several commands in any order, from a file or pasted.
-"""
+"""Outputs of Slurm's commands about this site: run them on this host, and read those of sshare and of the log."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +12,10 @@ from django.conf import settings
 
 from agent.adapters.slurm import parse_shares
 from agent.records import Unreadable
-from apps.contrib.onboarding.slurm_config import read_slurm_config
-from apps.contrib.onboarding.slurm_qos import COMMAND as QOS_COMMAND
-from apps.contrib.onboarding.slurm_qos import DUMPED as DUMPED_QOS
-from apps.contrib.onboarding.slurm_qos import is_qos_header
 from apps.contrib.schedulers.own_values import OwnValue, read_values
 from apps.core.errors import FieldProblem, Invalid, TooLarge, Unavailable
-from apps.policies.formats.escaped_lines import logical_lines
+from apps.priorities.slurm_config import read_slurm_config
+from apps.priorities.slurm_qos import COMMAND as QOS_COMMAND
 from apps.usage.parsers.sacct_header import COMMAND
 from apps.usage.sources.programs import allowed_program, run_program
 
@@ -31,61 +24,7 @@ MOST_BYTES = 64 * 2**20
 LOG_DAYS = 90
 _TIMEOUT_S = 30.0
 _LOG_TIMEOUT_S = 300.0
-_DUMP = re.compile(r"\s*(?:Cluster|Machine|Parent|Account|Project|User)\s*- ?\S", re.IGNORECASE)
-_SSHARE = re.compile(r"(?=.*\bRawShares\b)(?=.*\bFairShare\b)[^|]*Account[^|]*\|.*")
-_CONFIG = re.compile(r"Configuration data as of|\s*[A-Za-z]\w*\s*=|include\s", re.IGNORECASE)
-
 _PRINTED = re.compile(r"^Configuration data as of (\d{9,11})\s*$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class SiteOutputs:
-    """Outputs found in a text; empty if missing. config: includes `scontrol show partition`.
-
-    qos: the table of QOS, or their lines in a dump, which stay in it.
-    """
-
-    dump: str = ""
-    config: str = ""
-    sshare: str = ""
-    qos: str = ""
-
-
-def split_outputs(text: str) -> SiteOutputs:
-    """Split a text by the form of its lines: lines of a dump start with their kind, the table of sshare with its
-    header. Comments next to lines of a dump belong to it.
-    """
-    dump: list[str] = []
-    config: list[str] = []
-    sshare: list[str] = []
-    qos: list[str] = []
-    table: list[str] = []  # of sshare and qos, the one whose rows follow
-    comments: list[str] = []
-    last: list[str] = []
-    columns = 0
-    for _number, line in logical_lines("\n".join(text.splitlines())):
-        if line.startswith("#"):
-            comments.append(line)
-            continue
-        if _SSHARE.fullmatch(line):
-            table = sshare = [line]
-            columns = line.count("|")
-        elif "|" in line and is_qos_header(line):
-            table = qos = [line]
-            columns = line.count("|")
-        elif columns and line.count("|") == columns:
-            table.append(line)
-        elif DUMPED_QOS.match(line) or _DUMP.match(line):
-            dump += [*comments, line]
-            qos += [line] if DUMPED_QOS.match(line) else []
-            last = dump
-        elif _CONFIG.match(line):
-            last += comments if last is dump else []
-            config.append(line)
-            last = config
-        comments = comments if not line.strip() else []
-    dump += comments if last is dump else []
-    return SiteOutputs(*("".join(f"{line}\n" for line in lines) for lines in (dump, config, sshare, qos)))
 
 
 def can_read_here() -> bool:

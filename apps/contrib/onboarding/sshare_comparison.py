@@ -18,7 +18,6 @@ from apps.accounts.account_ids import load_account_index
 from apps.accounts.actor import Actor
 from apps.contrib.onboarding.first_policy_draft import proposed_settings, require_setup, rules_of, tree_of
 from apps.contrib.onboarding.models import FirstPolicyDraft
-from apps.contrib.onboarding.slurm_config import CHARGES_RUNNING
 from apps.contrib.onboarding.slurm_outputs import read_sshare
 from apps.contrib.onboarding.usage_differences import Cause, UsageComparison, UsagePair, compare_usage
 from apps.contrib.schedulers.own_values import OwnValue
@@ -40,6 +39,7 @@ from apps.priorities.metering import (
     window_of,
 )
 from apps.priorities.own_times import load_ended
+from apps.priorities.slurm_config import CHARGES_RUNNING
 from apps.usage.arrays import load_open_records, load_usage
 from apps.usage.models import JobClass, Source
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -83,6 +83,11 @@ class SchedulersConfig(PluginConfig):
         from apps.contrib.schedulers.my_jobs import load_queue_facts
 
         return {"queue": load_queue_facts(priority, actor=actor, at=at)}
+
+    def sample_parts(self) -> Mapping[str, Callable[[Any], None]]:
+        from apps.contrib.schedulers.sample import connect_shadow
+
+        return {"priorities": connect_shadow}
 
     def guides(self) -> Mapping[str, Addition[Any]]:
         from apps.contrib.schedulers.guides import GUIDES

@@ -25,13 +25,13 @@ from apps.contrib.onboarding.first_policy_draft import (
 )
 from apps.contrib.onboarding.models import FirstPolicyDraft
 from apps.contrib.onboarding.shadow_setup import FirstPolicy, publish_first_policy
-from apps.contrib.onboarding.slurm_outputs import split_outputs
 from apps.contrib.onboarding.sshare_comparison import SshareComparison, compare_with_sshare
 from apps.contrib.schedulers.models import Scheduler
 from apps.contrib.schedulers.own_values import load_values
 from apps.core import clock
 from apps.core.errors import Invalid
 from apps.policies.models import Policy
+from apps.priorities.slurm_outputs import split_outputs
 from apps.runs.services import work_run_now
 from apps.usage.models import Import
 from tests.pages.page import read

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from apps.accounts.account_ids import AccountKey
-from apps.contrib.onboarding.services import default_rules
 from apps.contrib.onboarding.tree_vs_usage import compare_with_usage, top_entries
+from apps.mapping.name_rules import default_rules
 from apps.mapping.rules.resolver import Resolver
 from apps.policies.formats.registry import get_format, read_file
 from apps.policies.publishing.direct import tree_of_document

@@ -10,7 +10,7 @@ import pytest
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.contrib.onboarding.services import count_mapped, default_rules
+from apps.mapping.name_rules import count_mapped, default_rules
 from apps.mapping.rules.problems import problem_text, problems_of
 from apps.mapping.rules.resolver import AccountPlaces, Resolver
 from apps.mapping.rules.rule import Rule

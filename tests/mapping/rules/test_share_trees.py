@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.accounts.account_ids import AccountKey
-from apps.contrib.onboarding.services import default_rules
+from apps.mapping.name_rules import default_rules
 from apps.mapping.rules.problems import problems_of
 from apps.mapping.rules.resolver import AccountPlaces, Resolver
 from apps.mapping.rules.rule import Rule, rule_problems

@@ -11,13 +11,11 @@ from typing import Any
 from django.db import transaction
 
 from apps.accounts.actor import COMMAND
-from apps.contrib.onboarding.services import count_mapped, map_by_names
-from apps.contrib.onboarding.slurm_config import SlurmConfig, read_slurm_config
-from apps.contrib.onboarding.slurm_outputs import split_outputs
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
 from apps.core.operator_commands import OperatorCommand
+from apps.mapping.name_rules import count_mapped, map_by_names
 from apps.mapping.rules.problems import other_case_text, problem_text
 from apps.policies.files.import_export import FileImport, ImportPlan, PolicyImport, import_policy, plan_import
 from apps.policies.formats.registry import FORMATS, get_format, maps_by, read_file, text_of
@@ -27,6 +25,8 @@ from apps.policies.services import make_policy
 from apps.policies.tree.difference import EntryChange
 from apps.policies.tree.stored import load_tree
 from apps.priorities.selectors.class_factors import factor_name, unmatched_class_factors
+from apps.priorities.slurm_config import SlurmConfig, read_slurm_config
+from apps.priorities.slurm_outputs import split_outputs
 
 DIFFERS = 3  # exit status of --exit-code if the file differs: not an error like 1 (refused) and 2 (bad input)
 _MOST_LINES = 50

@@ -15,7 +15,6 @@ from django.core.management.base import CommandError
 
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import COMMAND
-from apps.contrib.onboarding.slurm_config import read_slurm_config
 from apps.core.clock import now
 from apps.core.counts import counted
 from apps.core.errors import FieldProblem, Invalid
@@ -28,6 +27,7 @@ from apps.priorities.selectors import (
     list_other_case_of_import,
 )
 from apps.priorities.serving.lookup import names_of
+from apps.priorities.slurm_config import read_slurm_config
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.import_notes import lost_lines

@@ -18,7 +18,6 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.actor import COMMAND, SYSTEM
 from apps.accounts.models import AuditEvent, User
 from apps.contrib.onboarding.models import FirstPolicyDraft
-from apps.contrib.onboarding.slurm_config import read_slurm_config
 from apps.core import clock
 from apps.mapping.models import MappingRule
 from apps.policies.files.exports import export_policy
@@ -29,6 +28,7 @@ from apps.priorities.recompute.staleness import request_recompute
 from apps.priorities.selectors import open_view
 from apps.priorities.selectors.overview import overview_of
 from apps.priorities.serving import store
+from apps.priorities.slurm_config import read_slurm_config
 from apps.runs.models import Run
 from apps.runs.services import work_run_now
 from apps.usage.models import Record, Source

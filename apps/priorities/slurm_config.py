@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from django.utils.translation import gettext as _
 
-from apps.contrib.onboarding.slurm_qos import COMMAND as QOS_COMMAND
-from apps.contrib.onboarding.slurm_qos import class_factors, is_cut_off, read_usage_factors
 from apps.core.errors import FieldProblem, Invalid
 from apps.policies.formats.escaped_lines import logical_lines, plain_line
+from apps.priorities.slurm_qos import COMMAND as QOS_COMMAND
+from apps.priorities.slurm_qos import class_factors, is_cut_off, read_usage_factors
 from apps.usage.parsers.slurm_billing import MAX_TRES, MAX_TRES_GRES, BillingWeights, read_weights
 
 MOST_BYTES = 4 * 2**20

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from apps.contrib.onboarding.slurm_config import SlurmConfig, read_slurm_config
 from apps.core.errors import Invalid
 from apps.policies.settings import PolicySettings
+from apps.priorities.slurm_config import SlurmConfig, read_slurm_config
 
 BASE = "PriorityType = priority/multifactor\n"
 

@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from apps.accounts.actor import COMMAND
-from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, SEED, Grid, Member
+from apps.cli.sample.grid import NAMESPACE, POLICY_SLUG, SEED, Member
+from apps.cli.sample.site import SampleSite
 from apps.contrib.schedulers.passes import record_pass
 from apps.contrib.schedulers.services import connect_scheduler
 from apps.priorities.models import Snapshot
@@ -34,16 +35,17 @@ _CHECKS = [
 ]
 
 
-def connect_shadow(grid: Grid, *, at: datetime) -> None:
+def connect_shadow(site: SampleSite) -> None:
     """Connect a scheduler in shadow mode with passes of one week, the last a few seconds ago.
 
     Slurm's values approach ours from pass to pass, as while its mapping of accounts is being corrected.
     """
     settings = {"mode": "shadow", "namespace": NAMESPACE, "every_s": 3600}
+    at = site.at
     begun_at = at - _PASSES * _BETWEEN
     connect_scheduler(policy_slug=POLICY_SLUG, name=NAME, given=settings, at=begun_at, actor=COMMAND)
     rng = random.Random(SEED + 7)
-    factors = _factors(grid.members)
+    factors = _factors(site.grid.members)
     for n_left in reversed(range(_PASSES)):
         passed_at = at - n_left * _BETWEEN
         queue, values = _queue(rng, factors, passed_at), _values(rng, factors, _NOISE * (1 + n_left / 4))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from uuid import UUID
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
-from apps.accounts.actor import Actor
-from apps.cli.sample.grid import POLICY_SLUG, SITES, Grid
+from apps.cli.sample.grid import PART, POLICY_SLUG, SITES
 from apps.cli.sample.jobs import DAYS
+from apps.cli.sample.site import SampleSite
 from apps.policies.allocations.capacities import CapacityTerms, add_capacity
 from apps.policies.allocations.records import DAY, Period, day_of
 from apps.policies.allocations.services import AllocationTerms, create_allocation
 
-PART = 16  # one in PART cores of each site is available to the grid
 _NOTE = "A sixteenth of the machine belongs to the grid."
 _ROUND = "Autumn round of the allocation committee."
 _ALLOCATED_TO = ("climate", "lattice-qcd", "genomics", "radio-sky", "materials", "fusion")
@@ -29,8 +26,9 @@ _WITHIN = {
 }
 
 
-def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: datetime, admin: Actor) -> None:
+def allocate_core_hours(sample: SampleSite) -> None:
     """State the capacity of each site, and allocate core-hours for half a year in proportion to shares."""
+    at, admin = sample.at, sample.actor("admin")
     zone = ZoneInfo(settings.TIME_ZONE)
     first, today = day_of(at - timedelta(days=DAYS), zone), day_of(at, zone)
     for site in SITES:
@@ -44,12 +42,12 @@ def allocate_core_hours(grid: Grid, uid_of: Callable[[str], UUID], *, at: dateti
         )
     half_year = Period(first, first + 182 * DAY)
     whole_core_h = sum(site.cores for site in SITES) / PART * half_year.hours(zone)
-    shares = grid.vo_shares
+    shares = sample.grid.vo_shares
 
     def allocate(path: str, core_h: float, period: Period) -> None:
         create_allocation(
             policy_slug=POLICY_SLUG,
-            entry_uid=uid_of(f"/{path}"),
+            entry_uid=sample.uid_of(f"/{path}"),
             terms=AllocationTerms(
                 starts_on=period.starts_on, ends_on=period.ends_on, core_h=round(core_h, -3), reason=_ROUND
             ),
