@@ -162,18 +162,21 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-# They test the product with its plug-ins, as it is installed by default.
-WHOLE_PRODUCT = ("contrib",)
+# Rules of alerts and pages of the documentation are about everything that is installed by default; agents of real
+# schedulers need the plug-in of schedulers.
+WHOLE_PRODUCT = ("docsite", "monitoring", "real_schedulers")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out tests of plug-ins that aren't installed, and of the whole product where one of its plug-ins isn't."""
-    if not settings.configured or not settings.FAIRSHARE_PLUGINS_LEFT_OUT:
+    left_out = settings.FAIRSHARE_PLUGINS_LEFT_OUT if settings.configured else ()
+    if not left_out:
         return None
-    folder, _slash, rest = collection_path.relative_to(REPOSITORY / "tests").as_posix().partition("/")
-    if folder == "contrib" and (REPOSITORY / "apps" / "contrib" / rest.partition("/")[0] / "apps.py").exists():
-        return f"apps.contrib.{rest.partition('/')[0]}" in settings.FAIRSHARE_PLUGINS_LEFT_OUT or None
-    return (folder in WHOLE_PRODUCT and collection_path.suffix == ".py") or None
+    folder, *below = collection_path.relative_to(REPOSITORY / "tests").parts or ("",)
+    if folder == "contrib" and below:
+        plugin = f"apps.contrib.{below[0]}"
+        return (plugin in left_out or (collection_path.suffix == ".py" and len(below) == 1)) or None
+    return folder in WHOLE_PRODUCT or None
 
 
 DEEP_PATIENCE = 4  # many examples, beside a grid of nine instances
@@ -183,6 +186,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Marks by folder; what takes longest first, so that no worker ends long before the other (`--dist worksteal`)."""
     if not config.getoption("deep"):
         left_out = {item for item in items if item.get_closest_marker("deep")}
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+    if settings.configured and settings.FAIRSHARE_PLUGINS_LEFT_OUT:
+        left_out = {item for item in items if item.get_closest_marker("product")}
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     for item in items:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from apps.cli.stack.paths import REPOSITORY
 from apps.core.plugins import plugins
 
 
@@ -22,3 +24,16 @@ def parts(name: str) -> Iterator[ModuleType]:
 def added(module: str, table: str) -> list[Any]:
     """The rows that they add to a table, in the order of INSTALLED_APPS."""
     return [row for part in parts(module) for row in getattr(part, table, ())]
+
+
+def installed_modules(*rooms: str) -> list[Path]:
+    """Modules of our apps, or of some of their rooms, without those of plug-ins that aren't installed."""
+    apps, names = REPOSITORY / "apps", {plugin.name for plugin in plugins()}
+    return [
+        path
+        for room in rooms or (".",)
+        for path in sorted((apps / room).rglob("*.py"))
+        if (parts := path.relative_to(apps).parts)[0] != "contrib"
+        or len(parts) < 3
+        or f"apps.contrib.{parts[1]}" in names
+    ]

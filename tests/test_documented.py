@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from django.core.management import get_commands, load_command_class
 from django.urls import Resolver404, resolve
 
@@ -19,6 +20,7 @@ from apps.policies.operations.apply import KINDS
 from apps.usage.parsers.records_json import parse_records
 from apps.web.rest.priority_fields import PrioritySerializer
 
+pytestmark = pytest.mark.product
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _COMMAND = re.compile(r"manage\.py ([a-z_]+)((?: +(?:\"[^\"]*\"|[^\s`|;&>\"]+))*)")
 _ADDRESS = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE)\s+(?:https?://[^/\s]+)?(/api/v1/[^\s`?,;)]*)")

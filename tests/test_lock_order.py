@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import transaction
 
-from apps.contrib.schedulers.models import Scheduler
+from apps.accounts.models import User
 from apps.policies.models import ChangeSet, Policy
 from apps.runs.models import Run
 from apps.usage.models import Source
@@ -48,11 +48,11 @@ def test_locks_against_the_declared_order_are_noticed() -> None:
 
 def test_two_orders_of_tables_without_a_declared_one_are_noticed() -> None:
     with watched_locks() as watch:
-        lock(Source, Scheduler)
+        lock(Source, User)
         assert watch.wrong == []
-        lock(Scheduler, Source)
+        lock(User, Source)
     (wrong,) = watch.wrong
-    assert wrong.startswith(f"{Source._meta.db_table} is locked after schedulers_scheduler")
+    assert wrong.startswith(f"{Source._meta.db_table} is locked after {User._meta.db_table}")
 
 
 def test_each_table_has_one_place() -> None:

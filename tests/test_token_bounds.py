@@ -16,7 +16,6 @@ import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from apps.accounts.actor import SYSTEM, Actor
-from apps.contrib.jobs.gateway.services import Rules, set_rules
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
 from apps.usage.services import NewSource, make_source
@@ -275,17 +274,6 @@ def test_a_token_of_a_subtree_neither_reads_nor_touches_own_change_sets_about_ot
         assert call(world, text, method, path, {"text": "x"}).status_code == 404, step
     inside = call(world, text, "post", f"policies/grid/changesets/{made['inside']}/comments", {"text": "here"})
     assert inside.status_code == 201
-
-
-def test_a_token_of_a_subtree_spends_nobody_s_share_by_sam(world: World) -> None:
-    site, rules = world.site, Rules()
-    set_rules(policy_slug="grid", rules=rules, received=None, at=AT, actor=SYSTEM)
-    for scope in ("admin", "schedulers"):
-        text = site.token(scope, policy_slug="grid", subtree_uid=site.uid("/biology"))
-        for group in ("physics", "biology"):
-            answer = call(world, text, "post", "policies/grid/sam/decide", {"job": "1", "group": group, "benefit": 1})
-            assert answer.status_code == 403
-        assert call(world, text, "get", "policies/grid/sam").status_code == 404
 
 
 def test_a_token_bound_to_a_policy_and_a_source_reaches_these_two(world: World) -> None:

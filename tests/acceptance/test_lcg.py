@@ -18,7 +18,7 @@ from django.test import Client
 from apps.accounts.actor import COMMAND
 from apps.accounts.services import make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.product, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 JOBS = 188_041
 # As printed beside the log.
 GROUP_SHARES = {"4": 0.6719, "1": 0.0912, "16": 0.0743, "2": 0.0500, "11": 0.0255, "21": 0.0199}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -12,7 +12,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from apps.accounts.account_ids import AccountKey
-from apps.contrib.forecast.selectors import at_target_messages
 from apps.engine.algorithms import compute, get_algorithm, read_algorithm
 from apps.explain.contrasts import Comparison, _compare
 from apps.explain.messages import AccountMessages, messages_of
@@ -132,9 +131,6 @@ class SentenceWorld:
         return _compare(
             VisibleSnapshot(Policy(slug="grid"), self.snapshot, everybody, None), self.at(one), self.at(other)
         )
-
-    def at_target(self, leaf: str, level: str) -> Sequence[Any]:
-        return at_target_messages(self.snapshot, self.at(leaf), self.at(level))
 
 
 @st.composite

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -462,36 +461,6 @@ def _check_contrast(
     else:
         facts = ("contrast.whole_path", "contrast.one_number", "contrast.own_order")
         assert result.key.startswith(("turn.", "contrast.one.")) or result.key in facts, f"{result.key} isn't checked"
-
-
-@pytest.mark.parametrize("name", ["slurm-classic", "slurm-depth-oblivious"])
-@examples(20, fixed=4)
-@given(world=worlds())
-def test_the_factor_at_target_equals_a_recompute(name: str, world: Any) -> None:
-    root, usage = world
-    snapshot = snapshot_of(root, usage, {"name": name})
-    assert snapshot is not None
-    found = SentenceWorld(snapshot)
-    for leaf in found.leaves:
-        for step in found.mine(leaf).walk:
-            for result in found.at_target(leaf, step.path):
-                own, whole = _usage_in_group(found, step.path)
-                assert step.target is not None
-                wanted = step.target * (whole - own) / (1 - step.target)
-                below = {
-                    path: used * wanted / own for path, used in usage.items() if f"{path}/".startswith(f"{step.path}/")
-                }
-                again = snapshot_of(root, {**usage, **below}, {"name": name})
-                assert again is not None
-                assert result.values["other_factor"] == found.factor(leaf)
-                assert result.values["factor"] == pytest.approx(SentenceWorld(again).factor(leaf), rel=1e-9)
-
-
-def _usage_in_group(found: SentenceWorld, path: str) -> tuple[float, float]:
-    values = found.snapshot.values
-    others = [found.at(each) for each in found.competitors(path)]
-    own = float(values.usage[found.at(path)])
-    return own, own + float(np.sum(values.usage[others]))
 
 
 def test_every_algorithm_is_checked() -> None:

@@ -150,6 +150,7 @@ def bring_database_back(stack: Stack) -> None:
     (stack.var / "pg.away").rename(stack.var / "pg")
 
 
+@pytest.mark.product
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("end", "begin"),

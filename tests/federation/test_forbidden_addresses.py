@@ -10,7 +10,7 @@ import ast
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -25,10 +25,6 @@ from rest_framework import serializers
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.contrib.notices.models import Delivery, Webhook
-from apps.contrib.notices.places import Place
-from apps.contrib.notices.webhook_calls import call_due
-from apps.contrib.notices.webhooks import change_webhook, make_webhook
 from apps.core import outbound
 from apps.core.addresses import Refused
 from apps.core.errors import DomainError
@@ -46,6 +42,7 @@ from tests.core.outbound_servers import Serve, answering, redirect
 from tests.federation.fetches import everything, look_at
 from tests.federation.other_side import KEY, OtherSide
 from tests.instants import AT
+from tests.plugin_parts import installed_modules, parts
 
 APPS = Path(outbound.__file__).parent.parent
 _CALL = re.compile(r"\bfetch\s*\(")
@@ -58,7 +55,6 @@ _STORED = "test_a_private_address_in_the_database_is_not_fetched"
 _TYPED = "test_typed_private_addresses_are_rejected_and_not_stored"
 CALLERS = {
     "federation/fetch_requests.py: ask": (_STORED, _TYPED),
-    "contrib/notices/webhook_calls.py: ask": ("test_a_webhook_with_a_private_address_is_not_called",),
     "usage/sources/slurm_rest.py: _fetch": ("test_a_source_with_a_private_address_is_not_fetched",),
 }
 # Fields for an address, and the function that fetches it. An empty word: it is shown, and never asked.
@@ -67,17 +63,14 @@ FIELDS = {
     "federation.models: Remote.url": "fetch_log.ask",
     "federation.models: Mount.url": "fetch_log.ask",
     "federation.models: Subscription.url": "fetch_log.ask",
-    "contrib.notices.models: Webhook.url": "webhook_calls._call",
-    "contrib.notices.pages.forms: url": "make_webhook, change_webhook",
     "pages.federation.forms: url": "preview, make_mount, preview_feed, subscribe",
     "pages.audit.api: address": "",
     "web.rest.shapes: moment_url": "",  # an address of our own pages, in an answer
-    "contrib.notices.api: url": "",
     "pages.federation.api.remotes: url": "",  # in an answer
     "pages.federation.api.mounts: url": "preview, make_mount",
     "pages.federation.api.subscriptions: url": "preview_feed, subscribe",
-    "contrib.allocations.pack_api: url": "",  # of a new link to a pack, in an answer
 }
+PART = "test_forbidden_addresses"  # of plug-ins: rows of these tables, and tests
 _NAMES_OF_ADDRESSES = ("url", "uri", "address", "endpoint", "link", "webhook", "callback")
 
 
@@ -125,20 +118,22 @@ def _is_name(url: str) -> bool:
 
 
 def _stored() -> tuple[Any, ...]:
-    return tuple(table._default_manager.count() for table in (Mount, Subscription, Webhook, Source))
+    return tuple(table._default_manager.count() for table in (Mount, Subscription, Source))
 
 
 def test_every_caller_of_outbound_has_a_row() -> None:
     found = set()
-    for path in APPS.rglob("*.py"):
+    for path in installed_modules():
         text = path.read_text(encoding="utf-8")
         if not _CALL.search(text):
             continue  # there is no call to find: most files are parsed for nothing
         for function in ast.walk(ast.parse(text)):
             if isinstance(function, ast.FunctionDef) and any(map(_asks, ast.walk(function))):
                 found.add(f"{path.relative_to(APPS).as_posix()}: {function.name}")
-    assert found == set(CALLERS)
-    assert set(chain.from_iterable(CALLERS.values())) <= set(globals())
+    tables = [(CALLERS, globals()), *((part.CALLERS, vars(part)) for part in parts(PART) if hasattr(part, "CALLERS"))]
+    assert found == {caller for callers, _module in tables for caller in callers}
+    for callers, module in tables:
+        assert set(chain.from_iterable(callers.values())) <= set(module)
 
 
 def _asks(node: ast.AST) -> bool:
@@ -159,19 +154,15 @@ def test_every_address_field_has_a_row() -> None:
         if isinstance(field, models.CharField | models.TextField | models.GenericIPAddressField)
         and _is_address(field.name)
     }
-    for path in [each for room in ("web", "pages", "contrib") for each in (APPS / room).rglob("*.py")]:
+    for path in installed_modules("web", "pages", "contrib"):
         import_module(".".join(("apps", *path.relative_to(APPS).with_suffix("").parts)).removesuffix(".__init__"))
     for base, kept in ((forms.BaseForm, "base_fields"), (serializers.Serializer, "_declared_fields")):
         for kind in _below(base):
             if kind.__module__.startswith("apps."):
                 where = kind.__module__.removeprefix("apps.")
                 found |= {f"{where}: {name}" for name in getattr(kind, kept, {}) if _is_address(name)}
-    assert found - set(FIELDS) == set()
-    assert {
-        "federation.models: Mount.url",
-        "contrib.notices.models: Webhook.url",
-        "contrib.notices.pages.forms: url",
-    } <= found
+    assert found - set(FIELDS).union(*(part.FIELDS for part in parts(PART))) == set()
+    assert {"federation.models: Mount.url", "pages.federation.forms: url"} <= found
 
 
 def _is_address(name: str) -> bool:
@@ -188,30 +179,8 @@ def _slurm(url: str) -> dict[str, Any]:
     return {"name": "S", "kind": "slurm-rest", "collecting": {"address": url}}
 
 
-def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subscription, connects: list[Any]) -> None:
-    person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
-    webhook, _ = make_webhook(name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person)
-    source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
-    common: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}
-    mount: dict[str, Any] = {
-        "issuer": "vo-b.example",
-        "publication": "b",
-        "fingerprint": KEY.public.fingerprint,
-        "reason": "r",
-    }
-    feed: dict[str, Any] = {"issuer": "c.example", "feed": "c", "fingerprint": mount["fingerprint"], "reason": "r"}
-    webhook_terms: dict[str, Any] = {"name": "W", "kinds": [], "at": AT, "actor": person}
-    asks: list[tuple[bool, Callable[[str], object]]] = [  # whether a name is resolved at once
-        (True, lambda url: preview(url=url, **common)),
-        (True, lambda url: preview_feed(url=url, entry="/vo-a-here", **common)),
-        (False, lambda url: make_mount(url=url, entry="/VO-B", **mount, **common)),
-        (False, lambda url: subscribe(url=url, entry="/vo-a-here", capacity_cores=1, **feed, **common)),
-        (False, lambda url: make_webhook(url=url, place=Place(), **webhook_terms)),
-        (False, lambda url: change_webhook(id=webhook.pk, version=webhook.version, url=url, **webhook_terms)),
-        (False, lambda url: set_up_source(slug="other", given=_slurm(url), at=AT, actor=person)),
-        (False, lambda url: change_source(slug="slurm", tag=tag_of(source), given=_slurm(url), at=AT, actor=person)),
-    ]
-    before = _stored()
+def check_refusals(asks: Sequence[tuple[bool, Callable[[str], object]]]) -> None:
+    """Each refuses every chosen address with a message; those that don't resolve a name at once are asked no names."""
     for url in CHOSEN:
         for looks_up, ask in asks:
             if _is_name(url) and not looks_up:
@@ -224,11 +193,33 @@ def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subsc
                 url,
                 collected,
             )
+
+
+def test_typed_private_addresses_are_rejected_and_not_stored(subscription: Subscription, connects: list[Any]) -> None:
+    person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
+    source = set_up_source(slug="slurm", given=_slurm("https://slurm.example.org"), at=AT, actor=person)
+    common: dict[str, Any] = {"policy_slug": "grid", "at": AT, "actor": COMMAND}
+    mount: dict[str, Any] = {
+        "issuer": "vo-b.example",
+        "publication": "b",
+        "fingerprint": KEY.public.fingerprint,
+        "reason": "r",
+    }
+    feed: dict[str, Any] = {"issuer": "c.example", "feed": "c", "fingerprint": mount["fingerprint"], "reason": "r"}
+    asks: list[tuple[bool, Callable[[str], object]]] = [  # whether a name is resolved at once
+        (True, lambda url: preview(url=url, **common)),
+        (True, lambda url: preview_feed(url=url, entry="/vo-a-here", **common)),
+        (False, lambda url: make_mount(url=url, entry="/VO-B", **mount, **common)),
+        (False, lambda url: subscribe(url=url, entry="/vo-a-here", capacity_cores=1, **feed, **common)),
+        (False, lambda url: set_up_source(slug="other", given=_slurm(url), at=AT, actor=person)),
+        (False, lambda url: change_source(slug="slurm", tag=tag_of(source), given=_slurm(url), at=AT, actor=person)),
+    ]
+    before = _stored()
+    check_refusals(asks)
     assert connects == []
     assert _stored() == before
-    webhook.refresh_from_db()
     source.refresh_from_db()
-    assert (webhook.url, source.collecting["address"]) == ("https://hooks.example.org/", "https://slurm.example.org")
+    assert source.collecting["address"] == "https://slurm.example.org"
 
 
 def test_a_private_address_in_the_database_is_not_fetched(
@@ -302,22 +293,6 @@ def test_redirects_to_private_addresses_are_not_followed(
         with pytest.raises(Refused):
             ask(url=url, policy_slug="grid", at=AT, actor=COMMAND, **more)
     assert set(connects) == {("127.0.0.1", port)}
-
-
-def test_a_webhook_with_a_private_address_is_not_called(db: None, connects: list[Any]) -> None:
-    person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
-    webhook, _ = make_webhook(name="W", url="https://hooks.example.org/", place=Place(), kinds=[], at=AT, actor=person)
-    for url in CHOSEN:
-        if len(url) > 2048:
-            continue
-        Webhook.objects.update(url=url)
-        Delivery.objects.all().delete()
-        delivery = Delivery.objects.create(webhook=webhook, event="test", news_at=AT, due_at=AT, created_at=AT)
-        call_due(at=AT)
-        delivery.refresh_from_db()
-        assert delivery.state == "failed", url
-        assert delivery.error.endswith("."), url
-    assert connects == []
 
 
 def test_a_source_with_a_private_address_is_not_fetched(

@@ -11,11 +11,8 @@ from django.core.management import call_command
 from django.utils.html import escape
 
 from apps.accounts import audit_log
-from apps.accounts.actor import COMMAND, Actor
+from apps.accounts.actor import COMMAND
 from apps.accounts.models import AuditEvent
-from apps.contrib.notices.evaluation import evaluate
-from apps.contrib.notices.models import Notice
-from apps.contrib.notices.selectors import list_open_notices
 from apps.core.errors import Archived
 from apps.mapping import removal
 from apps.policies.changesets.lifecycle import publish_due
@@ -81,18 +78,13 @@ def test_the_history_of_an_archived_policy_is_readable(site: Site, admin: Caller
     assert (old.status_code, "archived on 2026-11-20" in old.content.decode()) == (410, True)
 
 
-def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site) -> None:
+def test_nothing_is_computed_or_changed_in_an_archived_policy(site: Site) -> None:
     add = {"op": "add", "parent": "/physics", "name": "dora", "kind": "user", "shares": 1}
     waiting = make_change_set(
         policy_slug="grid", new=NewChangeSet(base_revision=2, operations=[add]), at=AT, actor=COMMAND
     )
     asked = recompute_stale(at=AT.replace(hour=15))
     assert Run.objects.filter(pk__in=asked, subject="policy:grid").exists()
-    facts = {"policy": "Grid", "error": "no such column"}
-    when = {"opened_at": AT, "news_at": AT, "changed_at": AT}
-    Notice.objects.create(kind="recompute_failed", key="grid", level="bad", policy=site.policy, facts=facts, **when)
-    reader = Actor(user=site.admin, via="page")
-    assert len(list_open_notices(reader, AT)) == 1
     removal.archive_policy(slug="grid", **WHY)
     assert not Run.objects.filter(subject="policy:grid", state=Run.State.QUEUED).exists()
     assert not Run.objects.filter(pk__in=recompute_stale(at=AT.replace(hour=16)), subject="policy:grid").exists()
@@ -102,9 +94,6 @@ def test_nothing_is_computed_changed_or_watched_in_an_archived_policy(site: Site
     author = Caller(user=site.admin)
     answer = author.post(f"policies/grid/changesets/{waiting.pk}/publish", {"reason": "x"}, If_Match='"1"')
     assert refused(answer)[:2] == (410, "archived")
-    assert list_open_notices(reader, AT) == []
-    evaluate(at=AT)
-    assert not Notice.objects.filter(policy=site.policy, closed_at=None).exists()
 
 
 def test_a_scheduled_change_waits_until_the_policy_is_restored(site: Site) -> None:

@@ -15,8 +15,6 @@ from django.db import connection
 
 from apps.accounts.actor import COMMAND, Actor
 from apps.accounts.models import User
-from apps.contrib.notices.places import Place
-from apps.contrib.notices.webhooks import make_webhook
 from apps.core import clock
 from apps.usage.sources.services import set_up_source
 from tests.core.outbound_servers import make_certificate
@@ -54,9 +52,13 @@ PLAN = [
 ]
 
 
+@pytest.mark.product
 def test_dns_rebinding_reaches_no_private_address(
     db: None, tmp_path: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from apps.contrib.notices.places import Place
+    from apps.contrib.notices.webhooks import make_webhook
+
     public, _private = make_certificate(tmp_path, HOST)
     person = Actor(user=User.objects.create_user("ada", is_superuser=True), via="page")
     make_webhook(name="W", url=f"https://{HOST}/in", place=Place(), kinds=[], at=AT, actor=person)

@@ -9,7 +9,6 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import SYSTEM
-from apps.contrib.notices.evaluation import evaluate
 from apps.federation.models import Mount, Remote
 from apps.pages.overview import presenters
 from apps.policies.publishing.direct import publish_operations
@@ -257,17 +256,6 @@ def test_viewers_are_linked_to_the_entry_instead_of_the_mount(mount: Mount, plac
     card = signed_in(place.alice).get(ATTENTION, headers=HTMX).content.decode()
     assert page_of(place, "/vo-a") in card
     assert path_of(mount) not in card
-
-
-def test_a_blocked_peer_is_listed_for_users_who_decide(mount: Mount, place: Site) -> None:  # noqa: F811
-    presenters.last_good.clear()
-    Mount.objects.filter(pk=mount.pk).update(state=Remote.State.BLOCKED, error_code="forked")
-    evaluate(at=AT)
-    page = read(signed_in(place.admin).get(ATTENTION, headers=HTMX))
-    item = page.one('[data-testid=attention-item][data-key="notice.stale_peer"]')
-    assert text_of(item).count("vo-a.example, vo-a") == 2, "and as the name of its button"
-    assert path_of(mount) in page.values("href", '[data-key="notice.stale_peer"]')
-    assert "notice.stale_peer" not in attention_keys(signed_in(place.pia).get(ATTENTION, headers=HTMX))
 
 
 def test_the_age_of_a_mount_is_shown_with_its_days_and_group(

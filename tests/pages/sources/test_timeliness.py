@@ -11,8 +11,6 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND, Actor
-from apps.contrib.notices.evaluation import evaluate
-from apps.contrib.notices.models import Notice
 from apps.pages.sources.quality.presenters import findings_of
 from apps.priorities.selectors import freshness
 from apps.priorities.serving import store
@@ -71,9 +69,7 @@ def test_grace_is_added_to_the_allowed_intervals() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("is_late", [False, True])
-def test_pages_readiness_metrics_notices_and_rest_agree(
-    computed: Site, monkeypatch: pytest.MonkeyPatch, is_late: bool
-) -> None:
+def test_pages_readiness_metrics_and_rest_agree(computed: Site, monkeypatch: pytest.MonkeyPatch, is_late: bool) -> None:
     """A collector that works beside an idle cluster; and one that stopped a day ago."""
     monkeypatch.setenv("FAIRSHARE_CLOCK", AT.isoformat())
     contact_at = AT - DAY if is_late else AT
@@ -86,7 +82,6 @@ def test_pages_readiness_metrics_notices_and_rest_agree(
         collected_at=contact_at,
     )
     store.forget()
-    evaluate(at=AT)
     (line,) = lines_of(COMMAND)
     degraded = {found["code"] for found in Client().get("/readyz").json()["degraded"]}
     metrics = Client().get("/metrics").content.decode()
@@ -99,7 +94,6 @@ def test_pages_readiness_metrics_notices_and_rest_agree(
         "freshness": "source_late" in freshness(actor=Actor(computed.admin, "page")).keys,
         "readyz": "late_source" in degraded,
         "metric": 'fairshare_source_late{source="cluster-a"} 1.0' in metrics,
-        "notice": Notice.objects.filter(kind="late_source", closed_at=None).exists(),
         "rest": row["state"] == "late",
     }
     assert shown == dict.fromkeys(shown, is_late)

@@ -14,8 +14,6 @@ from django.urls import URLPattern, get_resolver
 
 from apps.accounts.actor import COMMAND
 from apps.accounts.models import User
-from apps.contrib.notices.findings import failed_recomputes
-from apps.contrib.notices.kind import PolicyPlace
 from apps.core.errors import Invalid
 from apps.engine.arrays import FloatArray
 from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
@@ -77,9 +75,6 @@ def test_the_last_priorities_stay_until_another_function_is_chosen(left: Site) -
     store.poll()
     assert Snapshot.objects.filter(is_live=True).latest("pk") == snapshot
     assert store.newest("grid").lookup(["alice"]) == before
-    place = PolicyPlace(left.policy, load_tree(left.policy), {}, AS_OF, AS_OF.date())
-    (finding,) = failed_recomputes(place)
-    assert finding.facts["error"] == run.error
     change_settings(policy_slug="grid", settings={"window": {"aging": "none"}}, reason="x", at=AS_OF, actor=COMMAND)
     assert work_run_now(queue_recompute(left.policy, at=AS_OF).pk).state == "succeeded"
 

@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +19,6 @@ from rest_framework import serializers
 
 import apps
 from apps.accounts import services as accounts
-from apps.contrib.jobs import api as jobs
-from apps.contrib.jobs.pages import pasted_jobs
-from apps.contrib.schedulers.api.views import MOST_UNPACKED
 from apps.core.errors import TooLarge
 from apps.engine import codecs
 from apps.federation.models import Mount
@@ -37,6 +34,7 @@ from apps.web.rest.body_limits import DEFAULT, KB, MB, MOST_ACCOUNTS, limit_of, 
 from apps.web.rest.bounded_fields import MOST_ERRORS, MOST_NAMES, BoundedDictField, BoundedListField
 from apps.web.rest.errors import Refusal
 from tests.material import REPOSITORY
+from tests.plugin_parts import added, installed_modules
 from tests.rest_site import Caller, refused
 from tests.small_site import Site
 
@@ -93,7 +91,7 @@ def test_no_operation_parses_a_body_with_more_values_than_its_cap(
     found = {}
     named = operations()
     monkeypatch.setattr(parsing, "_decoder", parse)
-    for module in (answers, jobs, records_json):
+    for module in (answers, records_json, *added("rest_operations", "PARSING_MODULES")):
         monkeypatch.setattr(module, "orjson", SimpleNamespace(loads=parse, JSONDecodeError=ValueError))
     for name, method, path in named:
         limit = limit_of(f"/api/v1/{path}")
@@ -118,16 +116,13 @@ def test_the_body_of_an_operation_without_a_declared_cap_has_at_most_a_thousand_
         "replace_mapping_rules",
         "add_mapping_rule",
         "assign_accounts",
-        "explain_jobs",
         "look_up_priorities",
         "make_change_set",
-        "order_scheduler_shares",
         "push_records",
         "rebase_change_set",
-        "report_scheduler_pass",
-        "take_over_scheduler_shares",
         "try_mapping",
         "update_change_set",
+        *added("rest_operations", "LARGE_BODIES"),
     }
 
 
@@ -147,22 +142,17 @@ def test_a_push_of_too_many_values_or_lines_is_refused_before_they_are_parsed(
     assert refused(admin.post("usage/records?source=cluster", body, kind))[:2] == (413, "too_many_records")
 
 
-def test_a_document_and_a_pasted_case_of_too_many_values_are_refused_before_they_are_parsed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_document_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_document, "MOST_VALUES", 1_000)
     monkeypatch.setattr(json_document, "parse", parse)
-    monkeypatch.setattr(pasted_jobs, "read_cases", parse)
-    read_case = partial(pasted_jobs.read_table, weights={}, variants=())
-    for read, n_items in ((json_document.read, 1_001), (read_case, 80_001)):
-        with pytest.raises(TooLarge):
-            read('{"jobs":[' + "{}," * n_items + "{}]}")
+    with pytest.raises(TooLarge):
+        json_document.read('{"root":[' + "{}," * 1_001 + "{}]}")
 
 
 def request_serializers() -> Iterator[type[serializers.Serializer[Any]]]:
     """Each class that a view names as its `request` or reads a body with."""
     folder = Path(apps.__path__[0])
-    for path in sorted([*folder.glob("pages/**/*.py"), *folder.glob("contrib/**/*.py")]):
+    for path in installed_modules("pages", "contrib"):
         module = importlib.import_module(
             ".".join(("apps", *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
         )
@@ -261,11 +251,14 @@ def rows(page: str, heading: str) -> dict[str, list[str]]:
     return {first: rest for first, *rest in cells}
 
 
+@pytest.mark.product
 def test_documented_limits_of_bodies_are_enforced() -> None:
     found = rows("security.md", "Values are all")
     assert (found.pop("all others")) == [DEFAULT.size, f"{DEFAULT.n_values:,}"]
     assert found.keys() == DOCUMENTED.keys()
     assert sorted(name for names in DOCUMENTED.values() for name in names) == sorted(limits_by_route())
+    from apps.contrib.jobs.pages import pasted_jobs
+
     pasted = {"jobs pasted into a page": pasted_jobs.MOST_VALUES}
     for label, (size, n_values) in found.items():
         for name in DOCUMENTED[label]:
@@ -274,6 +267,7 @@ def test_documented_limits_of_bodies_are_enforced() -> None:
                 assert n_values == f"{pasted.get(label, limits_by_route()[name].n_values):,}", label
 
 
+@pytest.mark.product
 def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None:
     found = rows("limits.md", "## Numbers")
     assert found == {
@@ -300,6 +294,8 @@ def test_documented_limits_are_those_of_the_code(settings: LazySettings) -> None
         "newest priorities": [f"every `FAIRSHARE_TICK_S` ({settings.FAIRSHARE_TICK_S} s)"],
         "life of a token": [f"{accounts.DAYS} days by default"],
     }
+    from apps.contrib.schedulers.api.views import MOST_UNPACKED
+
     fetched = Mount._meta.get_field("most_bytes").default
     for page, sentence in [
         ("rest.md", f"({limits_by_route()['api:document-against'].size} at most)"),

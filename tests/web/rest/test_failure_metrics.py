@@ -1,4 +1,4 @@
-"""Failures that readiness, metrics and notices name at once, and no longer when they are over."""
+"""Failures that readiness and metrics name at once, and no longer when they are over."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from apps.contrib.notices.evaluation import evaluate
-from apps.contrib.notices.models import Mail, Notice
 from apps.policies.recompute_runs import KIND, queue_recompute
 from apps.priorities.serving import store
 from apps.runs import kinds, services, workers
@@ -78,13 +76,10 @@ def test_a_failed_recompute(
     assert seen("recompute_failed", metric) == FINE
     run = recompute_that(monkeypatch, computed, fails=True, is_replaced=is_replaced)
     assert run.state == (Run.State.CANCELLED if is_replaced else Run.State.FAILED)
-    evaluate(at=AT)
     assert seen("recompute_failed", metric) == BROKEN
-    assert "no such column" in Notice.objects.get(kind="recompute_failed").facts["error"]
     assert "no such column" not in Client().get("/readyz").content.decode(), "errors may name people and machines"
     Run.objects.filter(state=Run.State.QUEUED).delete()
     assert recompute_that(monkeypatch, computed, fails=False).state == Run.State.SUCCEEDED
-    evaluate(at=AT)
     assert seen("recompute_failed", metric) == FINE
 
 
@@ -109,25 +104,6 @@ def test_a_run_of_a_command_is_not_a_sign_of_a_worker(
 ) -> None:
     recompute_that(monkeypatch, computed, fails=False)
     assert workers.last_contact_at() is None
-
-
-@pytest.mark.django_db
-def test_refused_mail(computed: Site, clock_at: Callable[[Any], None], settings: Any) -> None:
-    metric = "fairshare_mail_failing"
-    settings.FAIRSHARE_EMAIL = "smtp"
-    given = {"user": computed.admin, "period": "2026-11-20", "due_at": AT, "created_at": AT}
-    mail = Mail.objects.create(**given)
-    assert seen("mail_failing", metric) == FINE, "not tried yet"
-    for state in (Mail.State.WAITING, Mail.State.FAILED):
-        Mail.objects.filter(pk=mail.pk).update(attempts=1, state=state, error="SMTPServerDisconnected")
-        assert seen("mail_failing", metric) == BROKEN, state
-    assert 'fairshare_mails{state="failed"} 1.0' in Client().get("/metrics").content.decode()
-    sent = {**given, "user": computed.pia, "state": Mail.State.SENT, "sent_at": AT + MINUTE}
-    Mail.objects.create(**sent)
-    assert seen("mail_failing", metric) == FINE, "the server answers again"
-    Mail.objects.filter(pk=mail.pk).update(state=Mail.State.WAITING)
-    settings.FAIRSHARE_EMAIL = "off"
-    assert seen("mail_failing", metric) == FINE, "nothing is sent on purpose"
 
 
 @pytest.mark.django_db

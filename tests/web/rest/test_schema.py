@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,14 +25,10 @@ from schemathesis.checks import CHECKS, load_all_checks
 from apps.accounts.account_ids import AccountKey
 from apps.accounts.actor import SYSTEM
 from apps.accounts.models import User
-from apps.contrib.notices.models import Rule as NoticeRule
-from apps.contrib.schedulers.services import connect_scheduler
 from apps.federation.publishing import make_publication
 from apps.federation.usage_feeds.feeds import make_feed
 from apps.federation.usage_feeds.subscriptions import subscribe
 from apps.mapping.attachments import attach_account
-from apps.policies.allocations.capacities import CapacityTerms, add_capacity
-from apps.policies.allocations.services import AllocationTerms, create_allocation
 from apps.policies.models import ChangeSet, Grant, Policy
 from apps.policies.records import NewChangeSet
 from apps.policies.services import make_change_set
@@ -43,6 +38,7 @@ from apps.web.rest.removed import REMOVED_ROUTES
 from apps.web.rest.transport import WriteThrottle
 from fairshare_web.wsgi import application
 from tests.examples import FIXED, examples, show_values
+from tests.plugin_parts import added, parts
 from tests.small_site import Site
 
 show_values()
@@ -66,13 +62,6 @@ FORM_TOKEN = "a" * 32
 NEEDS_SENSE = {
     "GET /api/v1/federation/grid",
     "POST /api/v1/policies",
-    "POST /api/v1/slurm-config",
-    "POST /api/v1/policies/{policy}/pack/links/{link}/revoke",
-    "POST /api/v1/setup",
-    "POST /api/v1/setup/policy",
-    "POST /api/v1/schedulers/{scheduler}/on",
-    "DELETE /api/v1/setup",
-    "GET /api/v1/setup",
     "DELETE /api/v1/policies/{policy}",
     "PUT /api/v1/policies/{policy}/document",
     "POST /api/v1/policies/{policy}/document/against",
@@ -87,28 +76,6 @@ NEEDS_SENSE = {
     "POST /api/v1/policies/{policy}/changesets/{change_set}/publish",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/withdraw",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/revert",
-    "POST /api/v1/policies/{policy}/allocations",
-    "PATCH /api/v1/policies/{policy}/allocations/{allocation}",
-    "DELETE /api/v1/policies/{policy}/allocations/{allocation}",
-    "GET /api/v1/policies/{policy}/allocations/shares",
-    "GET /api/v1/policies/{policy}/what-if",
-    "GET /api/v1/policies/{policy}/goal",
-    "GET /api/v1/policies/{policy}/sam",
-    "PUT /api/v1/policies/{policy}/sam",
-    "POST /api/v1/policies/{policy}/sam/decide",
-    "POST /api/v1/policies/{policy}/sam/started",
-    "POST /api/v1/policies/{policy}/sam/finished",
-    "POST /api/v1/policies/{policy}/sam/cancelled",
-    "GET /api/v1/policies/{policy}/statements",
-    "GET /api/v1/notices/{notice}",
-    "PATCH /api/v1/notices/{notice}",
-    "POST /api/v1/notices/rules",
-    "PATCH /api/v1/notices/rules/{rule}",
-    "DELETE /api/v1/notices/rules/{rule}",
-    "POST /api/v1/policies/{policy}/allocations/shares",
-    "POST /api/v1/policies/{policy}/capacities",
-    "PATCH /api/v1/policies/{policy}/capacities/{capacity}",
-    "DELETE /api/v1/policies/{policy}/capacities/{capacity}",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/approve",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/request-changes",
     "POST /api/v1/policies/{policy}/changesets/{change_set}/rebase",
@@ -126,7 +93,6 @@ NEEDS_SENSE = {
     "DELETE /api/v1/policies/{policy}/mappings/{mapping}",
     "GET /api/v1/policies/{policy}/compare",
     "GET /api/v1/policies/{policy}/convergence",
-    "POST /api/v1/jobs/explain",
     "POST /api/v1/federation/publications",
     "DELETE /api/v1/federation/publications/{name}",
     "DELETE /api/v1/federation/feeds/{name}",
@@ -159,17 +125,9 @@ NEEDS_SENSE = {
     "GET /api/v1/federation/subscriptions/{subscription}/held-hours",
     "GET /api/v1/federation/subscriptions/{subscription}",
     "PATCH /api/v1/federation/subscriptions/{subscription}",
-    "POST /api/v1/schedulers",
-    "PATCH /api/v1/schedulers/{scheduler}",
-    "DELETE /api/v1/schedulers/{scheduler}",
-    "POST /api/v1/schedulers/{scheduler}/passes",
-    "GET /api/v1/schedulers/{scheduler}/why",
-    "POST /api/v1/schedulers/{scheduler}/shares/orders",
-    "DELETE /api/v1/schedulers/{scheduler}/shares/orders/{order}",
-    "POST /api/v1/schedulers/{scheduler}/shares/take-over",
-    "GET /api/v1/policies/{policy}/why",
     "POST /api/v1/tokens/{token}/rotate",
     "POST /api/v1/tokens/{token}/revoke",
+    *added("rest_operations", "NEEDS_SENSE"),
 }
 
 
@@ -197,15 +155,6 @@ def change_set(computed: Site) -> ChangeSet:
         at=computed.at,
         actor=SYSTEM,
     )
-
-
-def allocated(site: Site) -> tuple[str, int]:
-    """An allocation and a capacity, to ask for."""
-    days: Any = {"starts_on": date(2026, 1, 1), "ends_on": date(2026, 12, 31)}
-    whole: Any = {"policy_slug": "grid", "at": site.at, "actor": SYSTEM}
-    allocation = AllocationTerms(core_h=5, reason="try", **days)
-    uid = create_allocation(entry_uid=site.uid("/physics"), terms=allocation, **whole).uid
-    return str(uid), add_capacity(terms=CapacityTerms(cores=1, reason="try", **days), **whole).pk
 
 
 def attached(site: Site) -> int:
@@ -256,12 +205,12 @@ def _real_names(computed: Site, change_set: ChangeSet) -> dict[str, Any]:
     real["run"] = Run.objects.latest("id").pk
     real["grant"] = Grant.objects.latest("id").pk
     real |= {"entry": str(computed.uid("/physics/bob")), "revision": 2}
-    real["allocation"], real["capacity"] = allocated(computed)
     real["mapping"] = attached(computed)
     real |= {"position": 1, "version": 1}
     real |= {"name": published_subtree(computed), "subscription": subscribed(computed), "mount": 1}
-    real |= {"rule": NoticeRule.objects.earliest("pk").pk, "notice": 1}
-    real["scheduler"] = connect_scheduler(policy_slug="grid", name="c1", given={}, at=computed.at, actor=SYSTEM).name
+    for part in parts("rest_operations"):
+        if hasattr(part, "real_names"):
+            real |= part.real_names(computed)
     return real
 
 

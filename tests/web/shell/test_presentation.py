@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from apps.contrib.notices.sentences import ending_allocations, unmapped_usage
 from apps.pages.federation import presenters as federation
 from apps.pages.sources.imports import reports
 from apps.policies.models import ChangeSet
@@ -109,9 +108,6 @@ def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> 
     assert presentation.shares_short(None) == presentation.shares(None)
 
 
-ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over": False}
-
-
 @pytest.mark.parametrize(
     ("text", "part"),
     [
@@ -124,8 +120,6 @@ ALLOCATED = {"path": "/a", "ends_on": "2026-12-31", "core_h": 1_239.9, "is_over"
         (reports.size(12_960_000), "13\u00a0MB"),
         (reports.size(1_299_000), "1.3\u00a0MB"),
         (federation.took(0.0599), "60\u00a0ms"),
-        (unmapped_usage({"fraction": 0.1296, "n": 1, "policy": "a"}).text, "13.0 %"),
-        (ending_allocations(ALLOCATED).text, "1,240 core-hours"),
     ],
 )
 def test_numbers_are_rounded_not_truncated(text: str, part: str) -> None:

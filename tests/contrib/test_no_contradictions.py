@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from apps.explain.my_priority import MyPriority
 from apps.policies.settings import PolicySettings
 from apps.priorities.sentences.numbers import MINUS
+from tests.contrib.my_priority_surfaces import DrawnDays, Surfaces, days, queues
 from tests.examples import examples
 from tests.explain.sentence_world import SentenceWorld, snapshot_of, worlds
 from tests.explain.test_true_sentences import ALGORITHMS, IDS
-from tests.pages.my_priority.surfaces import DrawnDays, Surfaces, days, queues
 from tests.pages.page import text_of
 
 Json = dict[str, Any]

@@ -40,7 +40,7 @@ from apps.web.account_explanation import build_account_explanation
 from tests.explain.sentence_world import AS_OF, SentenceWorld
 from tests.pages.page import Page
 
-_FILE = Path(__file__).parents[3] / "terminal" / "fairshare.py"
+_FILE = Path(__file__).parents[2] / "terminal" / "fairshare.py"
 _SPEC = importlib.util.spec_from_file_location("fairshare_terminal", _FILE)
 assert _SPEC is not None
 assert _SPEC.loader is not None
