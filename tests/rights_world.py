@@ -150,15 +150,15 @@ class World:
         self.makers: dict[str, Callable[[], Any]] = {
             "change_set": self._change_set, "token": self._token, "import_id": self._import, "grant": self._guest,
             "no_team": self._no_team, "published": self._published, "proposed": self._proposed,
-            "attachment": self._attachment, "claim": self._claim, "mapping": self._mapping,
         }  # fmt: skip
+        for part in parts("rights"):
+            self.makers |= {name: partial(make, self) for name, make in getattr(part, "MAKERS", {}).items()}
+        self.makers |= {"attachment": self._attachment, "claim": self._claim, "mapping": self._mapping}
         self.makers |= {"no_request": self._no_request, "request": self._request}
         self.makers |= {"division": self._division, "a_number": self.a_number}
         self.makers |= {"mount": self._mount}
         self._tell_others()
         self.makers |= {"subscription": self._subscription, "taken": self._taken, "publications": self._publications}
-        for part in parts("rights"):
-            self.makers |= {name: partial(make, self) for name, make in getattr(part, "MAKERS", {}).items()}
         for name, make in self.makers.items():
             self.objects[name] = make()
         people = {**self.people, **{name: getattr(site, name) for name in ("nobody", "alice", "pia", "ben", "admin")}}

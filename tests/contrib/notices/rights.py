@@ -98,7 +98,8 @@ ROWS = [
     # Mail: its links
     Row("notices/unsubscribe/<str:token>/", "/notices/unsubscribe/MQ:x:y/",
         "404 404 404 404 404 404 404 404 404 404 404"),
-    Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302"),
+    Row("notices/<int:notice>/", "/notices/{notice}/", "302 404 404 303 404 303 302 302 302 302 302",
+        besides="dora 303"),
 ]  # fmt: skip
 
 
