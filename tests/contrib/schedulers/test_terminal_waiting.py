@@ -10,10 +10,13 @@ from apps.contrib.schedulers.passes import record_pass
 from apps.contrib.schedulers.services import connect_scheduler
 from tests.contrib.schedulers.reports import job, report
 from tests.instants import AT
-from tests.terminal.conftest import Terminal
+from tests.terminal.conftest import Terminal, alice, terminal  # noqa: F401 - fixtures
 
 
-def test_why_explains_own_waiting_jobs_and_hides_others(terminal: Terminal, alice: str) -> None:
+def test_why_explains_own_waiting_jobs_and_hides_others(
+    terminal: Terminal,  # noqa: F811
+    alice: str,  # noqa: F811
+) -> None:
     connect_scheduler(policy_slug="grid", name="c1", given={"mode": "on", "namespace": "a"}, at=AT, actor=SYSTEM)
     queue = [job("101", site=10), job("102", "bob", site=1_000_000)]
     came = {"started_at": AT, "ended_at": AT, "pass": uuid4()}
