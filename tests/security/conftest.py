@@ -25,7 +25,7 @@ from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.priorities.recompute.staleness import request_recompute
 from apps.mapping.rules.rule import Rule
-from apps.contrib.onboarding.services import set_rules
+from apps.mapping.services import set_rules
 from apps.runs.services import work_run_now
 from apps.usage.models import Source
 

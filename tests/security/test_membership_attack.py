@@ -26,7 +26,7 @@ from apps.policies.models import Policy
 from apps.policies.services import make_policy, publish_document
 from apps.policies.tree.stored import load_tree
 from apps.mapping.rules.rule import Rule
-from apps.contrib.onboarding.services import set_rules
+from apps.mapping.services import set_rules
 
 at = now() - timedelta(seconds=1)
 make_policy(slug="parts", name="Parts", at=at, actor=COMMAND)
