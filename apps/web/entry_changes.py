@@ -69,7 +69,7 @@ def effect(row: EntryDifference) -> str:
     before, after = row.target_before, row.target_after
     if before is None and after is None:
         return ""
-    return _("%(n)s points") % {"n": presentation.change(before or 0.0, after or 0.0)}
+    return _("%(n)s points") % {"n": presentation.change(before, after)}
 
 
 def field_key(field: str, before: Any, after: Any) -> str:
@@ -144,7 +144,8 @@ def _fields(row: EntryDifference) -> list[tuple[str, str, str]]:
     if row.change == "moved":
         changes.append((field_labels.entry_field(PLACE), _above(row.path_before), _above(row.path)))
     if row.change == "kept":
-        return [(_("target"), presentation.percent(row.target_before), presentation.percent(row.target_after))]
+        shares = presentation.change_shares(row.target_before, row.target_after)
+        return [(_("target"), shares.before, shares.after)]
     for field, before, after in row.fields:
         changes.append((field_labels.entry_field(field), value_text(field, before), value_text(field, after)))
     return changes

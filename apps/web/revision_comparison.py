@@ -24,12 +24,13 @@ def compared_context(compared: RevisionDiff) -> dict[str, Any]:
     kept = [
         {
             "row": row,
-            "before": presentation.percent(row.target_before),
+            "before": shares.before,
             "effect": effect(row),
-            "after": presentation.percent(row.target_after),
+            "after": shares.after,
             "url": lines.entry_url(compared.policy.slug, row.uid, row.name, moment),
         }
         for row in compared.kept
+        for shares in [presentation.change_shares(row.target_before, row.target_after)]
     ]
     return {
         "diff": compared,

@@ -74,6 +74,7 @@ def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) ->
         width=bars.TREE_WIDTH,
         tolerance=USUAL_TOLERANCE,
     )
+    shares = presentation.change_shares(row.target_before, row.target_after)
     return EffectLine(
         name=row.name,
         url=lines.entry_url(policy_slug, row.uid, row.name),
@@ -81,18 +82,12 @@ def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) ->
         is_changed=row.is_changed,
         shares_before=presentation.shares(row.shares_before),
         shares_after=presentation.shares(row.shares_after),
-        target_before=presentation.percent(row.target_before),
-        target_after=presentation.percent(row.target_after),
-        change=_change(row),
+        target_before=shares.before,
+        target_after=shares.after,
+        change="" if row.target_before is None or row.target_after is None else shares.change,
         ranks="" if is_group else _ranks(row),
         bar=bar,
     )
-
-
-def _change(row: PreviewRow) -> str:
-    if row.target_before is None or row.target_after is None:
-        return ""
-    return presentation.change(row.target_before, row.target_after)
 
 
 def _ranks(row: PreviewRow) -> str:

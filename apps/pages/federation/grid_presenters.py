@@ -81,11 +81,10 @@ def headline(grid: Grid) -> str:
     n = len(grid.sites)
     over = ngettext("%(n)s site", "%(n)s sites", n) % {"n": presentation.count(n)}
     row, words = grid.own.entry, {"name": grid.name, "sites": over}
+    words["points"] = presentation.compare_shares(row.actual, row.target).points_phrase
     if row.state == "over" and row.deviation_points is not None:
-        words["points"] = presentation.points_phrase(row.deviation_points / 100)
         return _("%(name)s has used %(points)s more than its share") % words
     if row.state == "under" and row.deviation_points is not None:
-        words["points"] = presentation.points_phrase(row.deviation_points / 100)
         return _("%(name)s has used %(points)s less than its share") % words
     if row.state == "on" and grid.own.entry.parent_uid is not None:
         return _("%(name)s has used its share") % words
@@ -174,8 +173,9 @@ def _largest_deviations(grid: Grid) -> Iterator[KeyedText]:
         rows = [row for row in known if row.state == state]
         if rows:
             worst = max(rows, key=lambda row: abs(row.deviation_points or 0.0))
-            shares = {"actual": presentation.percent(worst.actual), "target": presentation.percent(worst.target)}
-            yield KeyedText(f"furthest_{state}", f"{words % {'name': worst.name, **shares}}.")
+            shares = presentation.compare_shares(worst.actual, worst.target)
+            text = words % {"name": worst.name, "actual": shares.actual, "target": shares.target}
+            yield KeyedText(f"furthest_{state}", f"{text}.")
 
 
 def _largest_site(grid: Grid) -> Iterator[KeyedText]:

@@ -72,12 +72,8 @@ def headline(found: WithoutSources, site: str) -> KeyedText:
     if abs(first.change) < 5e-4:
         text = _("Without %(site)s shares would be the same, but some ranks would differ") % {"site": site}
         return KeyedText("ranks", text)
-    words = {
-        "site": site,
-        "name": first.name,
-        "before": presentation.percent(first.before.actual),
-        "after": presentation.percent(first.after.actual),
-    }
+    shares = presentation.change_shares(first.before.actual, first.after.actual)
+    words = {"site": site, "name": first.name, "before": shares.before, "after": shares.after}
     return KeyedText("shares", _("Without %(site)s, %(name)s would have %(after)s instead of %(before)s") % words)
 
 
@@ -89,14 +85,16 @@ def _moved(found: WithoutSources) -> str:
 
 
 def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
+    actual, target = (row.before.actual, row.after.actual), row.target
+    shares = presentation.change_shares(*actual, decimals=presentation.decimals_beside(*actual, target))
     return DifferenceLine(
         one=row,
         url=lines.entry_url(found.policy_slug, row.uid, row.name),
         above=row.path.rpartition("/")[0] or "/",
-        target=presentation.percent(row.target),
-        before=presentation.percent(row.before.actual),
-        after=presentation.percent(row.after.actual),
-        change=_change(row),
+        target=presentation.percent(target, shares.decimals),
+        before=shares.before,
+        after=shares.after,
+        change=shares.change,
         priority_before=presentation.signed(row.before.priority),
         priority_after=presentation.signed(row.after.priority),
         rank_before=_rank(row.before.rank),
@@ -105,7 +103,7 @@ def _line(found: WithoutSources, row: Difference) -> DifferenceLine:
 
 
 def _change(row: Difference) -> str:
-    return presentation.change(row.before.actual or 0.0, row.after.actual or 0.0)
+    return presentation.change(row.before.actual, row.after.actual)
 
 
 def _rank(rank: int | None) -> str:

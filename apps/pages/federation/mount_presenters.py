@@ -102,12 +102,13 @@ def _stated(row: ComparedEntry, slug: str) -> StatedLine:
         mark = _("not in our tree yet")
     elif not row.in_document:
         mark = _("no longer in the document")
+    decimals = presentation.decimals_beside(row.asked, row.here)
     return StatedLine(
         row=row,
         url=lines.entry_url(slug, row.uid, row.name) if row.in_tree else "",
         stated=presentation.shares_short(row.shares_stated) if row.in_document else presentation.UNKNOWN,
         inside=presentation.percent(row.inside),
-        asked=presentation.percent(row.asked),
-        here=presentation.percent(row.here),
+        asked=presentation.percent(row.asked, decimals),
+        here=presentation.percent(row.here, decimals),
         mark=mark,
     )

@@ -101,6 +101,31 @@ def compare_shares(actual: float | None, target: float | None, *, decimals: int 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedShares:
+    """A share in percent before and after, and its signed change in points, as they are shown beside each other.
+
+    change: +7.4, −3.3, ±0: that of the two numbers as shown; what is unknown counts as 0.
+    """
+
+    before: str
+    after: str
+    change: str
+    decimals: int
+
+
+def change_shares(before: float | None, after: float | None, *, decimals: int | None = None) -> ChangedShares:
+    """Round a share before and after for each other: what has changed looks changed, and by the number beside it.
+
+    decimals: of the column in which they are shown; by default what these two need.
+    """
+    decimals = decimals or decimals_beside(before, after)
+    was, is_now = (round((one or 0.0) * 100, decimals) for one in (before, after))
+    sign = "±" if was == is_now else "+" if is_now > was else MINUS
+    size = "0" if was == is_now else number(abs(is_now - was), decimals)
+    return ChangedShares(percent(before, decimals), percent(after, decimals), f"{sign}{size}", decimals)
+
+
 def points(fraction: float, decimals: int = 1) -> str:
     """The size of a difference of shares, without sign and unit: 8.2."""
     return number(abs(fraction) * 100, decimals)

@@ -93,9 +93,10 @@ def draw_trends(view: PolicyView, rows: Sequence[EntryRow], *, of: str) -> dict[
 
 def _words(trend: Trend) -> str:
     known = [value for value in trend.actual if isfinite(value)]
+    shares = presentation.change_shares(known[0], known[-1])
     return _("%(before)s to %(after)s in %(n)s days") % {
-        "before": presentation.percent(known[0]),
-        "after": presentation.percent(known[-1]),
+        "before": shares.before,
+        "after": shares.after,
         "n": len(trend.actual),
     }
 

@@ -20,8 +20,10 @@ from apps.priorities.sentences.numbers import MINUS as MINUS
 from apps.priorities.sentences.numbers import NBSP as NBSP
 from apps.priorities.sentences.numbers import UNKNOWN as UNKNOWN
 from apps.priorities.sentences.numbers import as_typed as as_typed
+from apps.priorities.sentences.numbers import change_shares as change_shares
 from apps.priorities.sentences.numbers import compare_shares as compare_shares
 from apps.priorities.sentences.numbers import count as count
+from apps.priorities.sentences.numbers import decimals_beside as decimals_beside
 from apps.priorities.sentences.numbers import decimals_of_column as decimals_of_column
 from apps.priorities.sentences.numbers import factor as factor
 from apps.priorities.sentences.numbers import number as number
@@ -86,12 +88,9 @@ def hour_unit(metric: Mapping[str, Any]) -> str:
     return _("core-h") if unit_of_usage(metric) == CORE_S else unit_of_metric(metric["weights"])
 
 
-def change(before: float, after: float) -> str:
-    """Signed change of shares in points: +7.4, −3.3, ±0."""
-    difference = round((after - before) * 100, 1)
-    if difference == 0:
-        return "±0"
-    return f"{'+' if difference > 0 else MINUS}{number(abs(difference), 1)}"
+def change(before: float | None, after: float | None) -> str:
+    """Signed change of shares in points, where neither share is shown: +7.4, −3.3, ±0."""
+    return change_shares(before, after).change
 
 
 def shares(value: float | None) -> str:

@@ -6,7 +6,9 @@ import csv
 import re
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -14,6 +16,7 @@ from selectolax.lexbor import LexborNode
 
 from apps.accounts.models import User
 from apps.federation.models import Subscription
+from apps.pages.federation import grid_presenters, grid_views
 from apps.policies.models import Policy
 from apps.priorities.models import Fallback
 from apps.usage.models import Source
@@ -172,6 +175,22 @@ def test_shares_without_a_peer_use_the_other_sites(world: Site, client: Client) 
     with_it, without = 43 / 64, 32 / 47
     differences = [text_of(each) for each in page.items("difference")]
     assert any(each.startswith(f"p1 /vo 50.0 % {with_it * 100:.1f} % {without * 100:.1f} %") for each in differences)
+
+
+def test_shares_beside_each_other_are_rounded_for_each_other() -> None:
+    """Rounded alone, an entry that is off its target, or would have another share, had equal numbers."""
+    entry: Any = SimpleNamespace(name="p1", state="over", actual=0.1254, target=0.1246, deviation_points=0.08)
+    grid: Any = SimpleNamespace(children=[SimpleNamespace(entry=entry)])
+    (sentence,) = grid_presenters._largest_deviations(grid)
+    assert sentence.text.replace("\xa0", " ") == "p1: actual 12.54 %, target 12.46 %."
+    own: Any = SimpleNamespace(own=SimpleNamespace(entry=entry), name="vo", sites=[1, 2])
+    assert grid_presenters.headline(own) == "vo has used 0.08 points more than its share"
+    before, after = (SimpleNamespace(actual=actual, priority=0.1, rank=1) for actual in (0.1254, 0.1251))
+    row: Any = SimpleNamespace(uid=UUID(int=1), name="p1", path="/vo/p1", target=0.1246, before=before, after=after)
+    found: Any = SimpleNamespace(policy_slug="grid", rows=[row])
+    line = grid_views._line(found, row)
+    shown = [text.replace("\xa0", " ") for text in (line.target, line.before, line.after, line.change)]
+    assert shown == ["12.46 %", "12.54 %", "12.51 %", "\u22120.03"]
 
 
 def test_the_page_without_a_peer_needs_the_right_to_manage_it(world: Site) -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.priorities.sentences.catalogue import build_message
-from apps.priorities.sentences.numbers import NBSP, compare_shares, decimals_of_column
+from apps.priorities.sentences.numbers import NBSP, ChangedShares, change_shares, compare_shares, decimals_of_column
 from apps.web.figures.used_and_target import short_balance, used_words_of
 from apps.web.shell import presentation
 from apps.web.svg.bars import State, Tolerance
@@ -48,6 +48,39 @@ def test_the_difference_shown_is_that_of_the_shares_shown(actual: float, target:
     if abs(actual - target) >= 1e-5:
         assert shares.actual != shares.target
         assert read(shares.points) > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (0.0684, 0.0675, ("6.84", "6.75", "\u22120.09")),  # 6.8 to 6.8, and −0.1
+        (0.3006, 0.3364, ("30.1", "33.6", "+3.5")),
+        (0.25, 0.25, ("25.0", "25.0", "±0")),
+        (0.25, 0.0, ("25.0", "0.0", "\u221225.0")),
+    ],
+)
+def test_a_share_before_and_after_and_its_change_have_the_decimals_that_they_need(
+    before: float, after: float, shown: tuple[str, str, str]
+) -> None:
+    shares = change_shares(before, after)
+    assert (shares.before, shares.after, shares.change) == (f"{shown[0]}{NBSP}%", f"{shown[1]}{NBSP}%", shown[2])
+
+
+def test_a_share_that_is_unknown_before_or_after_counts_as_0() -> None:
+    assert change_shares(None, 0.2) == ChangedShares("\u2013", f"20.0{NBSP}%", "+20.0", 1)
+    assert change_shares(0.2, None) == ChangedShares(f"20.0{NBSP}%", "\u2013", "\u221220.0", 1)
+
+
+@given(before=SHARES, after=SHARES)
+@example(before=0.0684, after=0.0675)
+def test_the_change_shown_is_that_of_the_shares_shown(before: float, after: float) -> None:
+    shares = change_shares(before, after)
+    change = Decimal(shares.change.replace("\u2212", "-").replace("±", ""))
+    if not shares.before.startswith("<") and not shares.after.startswith("<"):
+        assert read(shares.after) - read(shares.before) == change
+    if abs(before - after) >= 1e-5:
+        assert shares.before != shares.after
+        assert (change > 0) == (after > before)
 
 
 @given(actual=SHARES, target=SHARES)

@@ -212,8 +212,10 @@ def _line(
             tolerance=tolerance,
             before=row.target_before if moved else None,
         )
-    shares = presentation.compare_shares(row.actual, row.target, decimals=1)
-    before = presentation.percent(row.target_before) if row.target_before is not None else _("none")
+    beside = (row.target_before, row.target) if moved else ()
+    shares = presentation.compare_shares(row.actual, row.target, decimals=presentation.decimals_beside(*beside))
+    changed = presentation.change_shares(row.target_before, row.target, decimals=shares.decimals)
+    before = changed.before if row.target_before is not None else _("none")
     return DraftLine(
         row=row,
         index=index,
@@ -221,9 +223,7 @@ def _line(
         exact=presentation.shares(row.node.shares),
         target=presentation.percent(1.0) if is_root else shares.target,
         target_before=before.replace("\u00a0%", "") if moved else "",
-        change=presentation.change(row.target_before, row.target)
-        if moved and row.target_before is not None and row.target is not None
-        else "",
+        change=changed.change if moved and row.target_before is not None and row.target is not None else "",
         actual=shares.actual,
         bar=bar,
         is_zero=row.node.shares == 0,

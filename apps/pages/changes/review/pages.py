@@ -329,11 +329,12 @@ def _discussion(page: ReviewPage, *, show_all: bool, on: str) -> dict[str, Any]:
 def _target(page: ReviewPage, line: TargetLine) -> dict[str, Any]:
     status = {"new": _("new"), "gone": _("archived"), "moved": _("moved"), "": ""}[line.status]
     is_here = line.status in ("", "moved") and page.review.policy.head_number >= page.review.number
+    shares = presentation.change_shares(line.old, line.new)
     return {
         "line": line,
         "url": lines.entry_url(page.review.policy.slug, line.uid, line.name) if is_here else "",
-        "old": _("none") if line.old is None else presentation.percent(line.old),
-        "new": _("none") if line.new is None else presentation.percent(line.new),
+        "old": _("none") if line.old is None else shares.before,
+        "new": _("none") if line.new is None else shares.after,
         "change": _change(line),
         "status": status,
     }
@@ -383,7 +384,7 @@ def _rank(rank: int | None) -> str:
 
 
 def _change(line: TargetLine) -> str:
-    return _("%(n)s points") % {"n": presentation.change(line.old or 0.0, line.new or 0.0)}
+    return _("%(n)s points") % {"n": presentation.change(line.old, line.new)}
 
 
 def _short(line: TargetLine) -> str:

@@ -133,6 +133,22 @@ def test_a_comparison_lists_each_change_and_the_affected_entries(grid: Grid, eva
     assert f"/n/{grid.uid('/atlas')}/atlas/?at=2" in then.content.decode()
 
 
+def test_targets_before_and_after_are_rounded_for_each_other(grid: Grid, eva: Client) -> None:
+    """Rounded alone they were equal, beside a change of their own."""
+    tree = load_tree(Policy.objects.get())
+    shares = {tree.name[i]: float(tree.shares[i]) for i in tree.children(0)}
+    total = sum(shares.values())
+    before = 100 * shares["biomed"] / total
+    publish(grid, edit("/atlas", shares["atlas"] + total / 5_000))
+    after = before / 1.0002
+    row = text_of(read(eva.get(f"{HISTORY}diff/")).one(f"#kept [data-entry='{grid.uid('/biomed')}']"))
+    assert [part in row for part in (f"{before:.2f}", f"{after:.2f}", f"\u2212{before - round(after, 2):.2f}")] == [
+        True,
+        True,
+        True,
+    ], row
+
+
 def test_a_comparison_of_equal_revisions_is_empty(eva: Client) -> None:
     assert Page(text(eva, f"{HISTORY}diff/", **{"from": 2, "to": 2})).has("[data-testid=no-difference]")
     assert not Page(text(eva, f"{HISTORY}diff/", **{"from": 1, "to": 2})).has("[data-testid=no-difference]")
