@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -52,6 +52,15 @@ class ChargedJob:
     def path(self) -> str:
         """Of its entry by the current rules, which are loaded on first use; "" if unmapped."""
         return self._reader.path_of(self.account)
+
+    @property
+    def entry_path(self) -> str | None:
+        """The path; None if unmapped."""
+        return self.path or None
+
+    @property
+    def policy_slug(self) -> str:
+        return self._reader.policy.slug
 
     @property
     def counted_local(self) -> float | None:
@@ -407,60 +416,3 @@ def _held(record: Record) -> list[tuple[float, float]]:
 
 def _microseconds(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def charge_rows(jobs: Iterable[ChargedJob]) -> list[Sequence[str | int | float]]:
-    """Rows of the table with `HEADER`: numbers unrounded, times in UTC."""
-    return [
-        [
-            job.source.slug,
-            job.record.cluster,
-            job.record.job,
-            job.record.array_task,
-            job.account.user_name or job.account.dn,
-            job.account.group_name,
-            job.path,
-            job.record.state,
-            job.record.site,
-            _instant(job.record.start_at),
-            _instant(job.record.end_at),
-            job.charge.run_s,
-            job.charge.class_factor,
-            job.charge.site_factor,
-            job.charge.charged,
-            job.charge.historical,
-            job.charge.active,
-            job.charge.predictive,
-            "" if job.counted_local is None else job.counted_local,
-            job.counted_global,
-        ]
-        for job in jobs
-    ]
-
-
-HEADER = (
-    "source",
-    "cluster",
-    "job",
-    "array_task",
-    "user",
-    "group",
-    "entry",
-    "state",
-    "site",
-    "start_at",
-    "end_at",
-    "run_s",
-    "class_factor",
-    "site_factor",
-    "charged",
-    "historical",
-    "active",
-    "predictive",
-    "counts_local",
-    "counts_global",
-)
-
-
-def _instant(at: datetime | None) -> str:
-    return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

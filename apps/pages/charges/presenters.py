@@ -13,7 +13,7 @@ from apps.priorities.charges import ChargedJob, ChargesPage
 from apps.priorities.job_charge import HourLine
 from apps.priorities.sentences import unit_of as unit_of_resource
 from apps.web import value_texts
-from apps.web.charge_lines import hours, line_of, unit_of
+from apps.web.charge_listing import hours, state_text, unit_of, usage_of, who_of
 from apps.web.shell import presentation
 
 _SHOWN_HOURS = 48
@@ -46,7 +46,9 @@ def draw(job: ChargedJob, page: ChargesPage) -> dict[str, Any]:
     shown = list(reversed(charge.hours))[:_SHOWN_HOURS]
     older = charge.hours[: -_SHOWN_HOURS or None] if len(charge.hours) > _SHOWN_HOURS else ()
     return {
-        "line": line_of(page.policy.slug, job),
+        "who": who_of(job),
+        "state": state_text(job),
+        "usage": hours(usage_of(job)),
         "unit": unit_of(page.settings),
         "resources": [
             ResourceRow(

@@ -13,10 +13,12 @@ from django.views.decorators.http import require_safe
 
 from apps.core.typed_numbers import read_whole
 from apps.pages.charges.presenters import draw
-from apps.priorities.charges import HEADER, ChargesPage, charge_rows, get_charge, list_charges
-from apps.web.charge_lines import lines_of, number_of, unit_of
+from apps.priorities.charges import ChargesPage, get_charge, list_charges
+from apps.web.charge_listing import CHARGES, number_of, unit_of
+from apps.web.listing import csv_rows, table_of
 from apps.web.shell.requests import actor_of, csv_response, fragment, private
 
+PAGE = 50
 _MOST_CSV = 1_000
 
 
@@ -41,7 +43,7 @@ def rows(request: HttpRequest, policy: str) -> HttpResponse:
 def table(request: HttpRequest, policy: str) -> HttpResponseBase:
     """The list as CSV with unrounded numbers."""
     page = _found(request, policy, limit=_MOST_CSV)
-    return csv_response(f"{policy}-charges.csv", HEADER, charge_rows(page.jobs))
+    return csv_response(f"{policy}-charges.csv", CHARGES.names("csv"), csv_rows(CHARGES.on("csv"), page.jobs))
 
 
 @require_safe
@@ -51,19 +53,19 @@ def charge(request: HttpRequest, policy: str, record: int) -> HttpResponse:
     number = number_of(job)
     crumbs = [*_crumbs(page), {"label": _("Job %(number)s") % {"number": number}}]
     crumbs[-2]["url"] = page_url(policy)
-    context = {"job": job, "policy": policy, "crumbs": crumbs, **draw(job, page)}
+    context = {"job": job, "number": number, "policy": policy, "crumbs": crumbs, **draw(job, page)}
     return private(render(request, "pages/charges/charge.html", context))
 
 
 def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
-    page = _found(request, policy)
+    page = _found(request, policy, limit=PAGE)
     requested = {name: _asked(request, name) for name in ("job", "account", "source")}
     query = request.GET.copy()
     query.pop("before", None)
     return {
         "page": page,
         "policy": policy,
-        "lines": lines_of(page),
+        "jobs": table_of(CHARGES, page.jobs),
         "asked": requested,
         "is_search": any(requested.values()),
         "unit": unit_of(page.settings),
@@ -72,7 +74,7 @@ def _listed(request: HttpRequest, policy: str) -> dict[str, Any]:
     }
 
 
-def _found(request: HttpRequest, policy: str, limit: int = 50) -> ChargesPage:
+def _found(request: HttpRequest, policy: str, limit: int) -> ChargesPage:
     text = _asked(request, "before")
     before = read_whole(text)
     requested = {name: _asked(request, name) for name in ("job", "account", "source")}

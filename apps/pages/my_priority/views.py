@@ -30,10 +30,10 @@ from apps.pages.my_priority.facts import facts_about
 from apps.pages.my_priority.presenters import trend_of
 from apps.priorities.charges import list_newest_charges
 from apps.priorities.sentences import text_of
-from apps.web import charge_lines
 from apps.web.account_explanation import WIDTH, balance_of, build_account_explanation, tolerance_of
-from apps.web.charge_lines import ChargeLine
+from apps.web.charge_listing import CHARGES, unit_of
 from apps.web.claim_form import ClaimForm
+from apps.web.listing import table_of
 from apps.web.shell import lines, time_travel
 from apps.web.shell.figure_frames import answer_figure
 from apps.web.shell.presentation import Balance
@@ -194,9 +194,8 @@ def _charges(request: HttpRequest, mine: MyPriority) -> dict[str, Any]:
     try:
         page = list_newest_charges(policy_slug=mine.policy_slug, limit=_NEWEST_CHARGES, actor=actor_of(request))
     except DomainError:
-        return {"lines": []}
-    found: list[ChargeLine] = charge_lines.lines_of(page)
-    return {"lines": found, "unit": charge_lines.unit_of(page.settings)}
+        return {"jobs": None}
+    return {"jobs": table_of(CHARGES, page.jobs, "card"), "unit": unit_of(page.settings)}
 
 
 def page_url(**_kwargs: Any) -> str:

@@ -59,14 +59,18 @@ def record_serializer(
     names = list(only) or [
         answer_names.get(each.name, each.name) for each in fields(record) if each.name not in exclude
     ]
-    members: dict[str, AnyField] = {}
-    for each in [*names, *(extra for extra in declared if extra not in names)]:
-        member = declared.get(each) or _generated(record, each, renamed.get(each, each), texts)
-        vars(member)["_creation_counter"] = len(members)  # order of the fields in the answer
-        members[each] = member
-    return type(
-        f"{component or record.__name__}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members}
-    )
+    members = {
+        each: declared.get(each) or _generated(record, each, renamed.get(each, each), texts)
+        for each in [*names, *(extra for extra in declared if extra not in names)]
+    }
+    return serializer_class(component or record.__name__, members, doc=doc)
+
+
+def serializer_class(component: str, members: Mapping[str, AnyField], *, doc: str = "") -> type[AnySerializer]:
+    """A serializer class with these fields in this order. component: its name in OpenAPI; doc: its description."""
+    for place, member in enumerate(members.values()):
+        vars(member)["_creation_counter"] = place  # order of the fields in the answer
+    return type(f"{component}Serializer", (serializers.Serializer,), {"__doc__": doc or None, **members})
 
 
 @cache
@@ -79,7 +83,7 @@ def _generated(record: type, name: str, attribute: str, texts: Mapping[str, str]
     more: dict[str, Any] = {} if attribute == name else {"source": attribute}
     if name in texts:
         more["help_text"] = texts[name]
-    return _field(_hint(record, attribute), **more)
+    return field_of(_hint(record, attribute), **more)
 
 
 def _hint(record: type, path: str) -> Any:
@@ -93,21 +97,23 @@ def _hint(record: type, path: str) -> Any:
     return _hint(hint, rest) if rest else hint
 
 
-def _field(hint: Any, **more: Any) -> AnyField:
+def field_of(hint: Any, **more: Any) -> AnyField:
+    """The field for values of a type. more: arguments of the field."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _field(args[0], **{"help_text": args[1], **more})
+        return field_of(args[0], **{"help_text": args[1], **more})
     if origin in (Union, UnionType) and NoneType in args:
         (inner,) = (each for each in args if each is not NoneType)
-        return _field(inner, **more, allow_null=True)
+        return field_of(inner, **more, allow_null=True)
     if origin is Literal:
         return serializers.ChoiceField(args, **more)
     if isinstance(origin, type) and issubclass(origin, Sequence):
         if isinstance(args[0], type) and is_dataclass(args[0]):
             return serializer_of(args[0])(many=True, **more)
-        return serializers.ListField(child=_field(args[0]), **more)
+        return serializers.ListField(child=field_of(args[0]), **more)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return serializers.DictField(**more) if args[1] is Any else serializers.DictField(child=_field(args[1]), **more)
+        more = more if args[1] is Any else {"child": field_of(args[1]), **more}
+        return serializers.DictField(**more)
     kinds = args if origin in (Union, UnionType) else (hint,)
     if all(isinstance(kind, type) and issubclass(kind, Enum) for kind in kinds):
         return serializers.ChoiceField([each.value for kind in kinds for each in kind], **more)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.priorities.charges import HEADER
 from apps.usage.models import Record, Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
-from apps.web.charge_lines import hours
+from apps.web.charge_listing import CHARGES, hours
 from tests.instants import AT
 from tests.pages.grid import Grid
 from tests.pages.page import read
@@ -60,7 +59,7 @@ def test_an_administrator_filters_by_source_and_downloads_a_table(admin_client: 
     assert f"{LIST}?source={source.slug}" in admin_client.get(f"/usage/sources/{source.slug}/").content.decode()
     text = b"".join(admin_client.get(f"{LIST}table.csv?source={source.slug}")).decode()
     rows = list(csv.reader(StringIO(text)))
-    assert rows[0] == list(HEADER)
+    assert rows[0] == CHARGES.names("csv")
     assert len(rows) == 1 + Record.objects.count()
 
 
@@ -69,6 +68,18 @@ def test_the_list_is_a_fragment(admin_client: Client, grid: Grid) -> None:
     part = admin_client.get(f"{LIST}_rows?account=carol", headers={"HX-Request": "true"}).content.decode()
     assert part.lstrip().startswith('<section class="card" id="charge_rows"')
     assert "carol" in part
+
+
+def test_older_jobs_follow_on_the_next_page(admin_client: Client, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.pages.charges.views.PAGE", 1)
+    source = Record.objects.order_by("pk")[0].source
+    address, numbers = f"{LIST}?source={source.slug}", list[str]()
+    for _ in range(Record.objects.count()):
+        page = read(admin_client.get(address))
+        numbers += page.texts("#charge_rows tbody th a")
+        address = next(iter(page.each("#charge_rows footer a", "href")), "")
+    assert address == ""
+    assert numbers == [record.job for record in Record.objects.order_by("-pk")]
 
 
 HOUR = timedelta(hours=1)
@@ -105,9 +116,9 @@ def test_each_state_of_a_job_has_its_own_words(admin_client: Client, grid: Grid)
     words = []
     for changed in ({}, {"state": "finished"}, {"note": "vanished"}, {"is_charge": True}):
         Record.objects.filter(pk=record.pk).update(end_at=AT if changed else None, **changed)
-        line = admin_client.get(f"{LIST}{record.pk}/").context["line"]
-        words.append(line.state)
-        assert line.number == "extra[7]"
+        context = admin_client.get(f"{LIST}{record.pk}/").context
+        words.append(context["state"])
+        assert context["number"] == "extra[7]"
     assert len(set(words)) == 4
 
 

@@ -11,7 +11,7 @@ import pytest
 from apps.pages.federation import presenters as federation
 from apps.pages.sources.imports import reports
 from apps.policies.models import ChangeSet
-from apps.web import charge_lines
+from apps.web import charge_listing
 from apps.web.shell import presentation
 from apps.web.svg.bars import State
 from apps.web.templatetags.marks import hour_unit
@@ -115,8 +115,8 @@ def test_a_column_of_shares_keeps_six_digits(value: float | None, text: str) -> 
         (presentation.number(12.96, 1), "13.0"),
         (presentation.number(1_239.996, 2), "1,240.00"),
         (presentation.duration(90.7), "91\u00a0s"),
-        (charge_lines.hours(123.9 * 3600), "124"),
-        (charge_lines.hours(1.999 * 3600), "2.00"),
+        (charge_listing.hours(123.9 * 3600), "124"),
+        (charge_listing.hours(1.999 * 3600), "2.00"),
         (reports.size(12_960_000), "13\u00a0MB"),
         (reports.size(1_299_000), "1.3\u00a0MB"),
         (federation.took(0.0599), "60\u00a0ms"),
