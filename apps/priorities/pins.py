@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from apps.accounts.actor import Actor
+from apps.accounts.models import User
+from apps.accounts.request_cache import once_per_request
 from apps.core.errors import Conflict, DomainError, NotAllowed
 from apps.policies.models import Pin
 from apps.priorities.selectors.rows import EntryRow, PolicyView, open_view
@@ -20,7 +23,7 @@ def list_pinned(*, actor: Actor) -> list[tuple[PolicyView, EntryRow]]:
         return []
     views: dict[str, PolicyView | None] = {}
     found = []
-    for pin in Pin.objects.filter(user=actor.user).select_related("policy").order_by("pk"):
+    for pin in _pins_of(actor.user):
         slug = pin.policy.slug
         if slug not in views:
             views[slug] = _view_or_none(slug, actor)
@@ -35,8 +38,13 @@ def pinned_among(*, policy_slug: str, uids: Sequence[UUID], actor: Actor) -> set
     """Which of these entries the actor has pinned."""
     if actor.user is None:
         return set()
-    found = Pin.objects.filter(user=actor.user, policy__slug=policy_slug, entry_uid__in=uids)
-    return set(found.values_list("entry_uid", flat=True))
+    return {pin.entry_uid for pin in _pins_of(actor.user) if pin.policy.slug == policy_slug} & set(uids)
+
+
+def _pins_of(user: User) -> Sequence[Pin]:
+    """At most MOST_PINS, oldest first; read once per request."""
+    rows = Pin.objects.filter(user=user).select_related("policy").order_by("pk")
+    return once_per_request(("pins", user.pk), partial(list, rows))
 
 
 def pin_entry(*, policy_slug: str, uid: UUID, at: datetime, actor: Actor) -> None:

@@ -16,9 +16,10 @@ from apps.accounts.models import User
 from apps.core.errors import NotAllowed
 from apps.policies.access.scope import (
     WRITE,
+    HeldGrant,
     Rights,
     Verb,
-    grants_of,
+    held_by,
     locked_by,
     require_policy,
     require_scope,
@@ -76,7 +77,7 @@ FOREVER = datetime.max.replace(tzinfo=UTC)
 _DEEPEST = 64
 
 
-def until_of(grant: Grant) -> datetime:
+def until_of(grant: Grant | HeldGrant) -> datetime:
     return grant.expires_at or FOREVER
 
 
@@ -118,7 +119,7 @@ class Lineages:
 class HeldRights:
     """Verbs that a user holds in one policy at one instant, by entry, with their expiry."""
 
-    def __init__(self, grants: Iterable[Grant], *, rules: bool = False, bound: UUID | None = None) -> None:
+    def __init__(self, grants: Iterable[Grant | HeldGrant], *, rules: bool = False, bound: UUID | None = None) -> None:
         self._rules, self._bound = rules, bound
         self._until: dict[tuple[str, UUID], datetime] = {}
         for grant in grants:
@@ -129,7 +130,8 @@ class HeldRights:
     @classmethod
     def of_actor(cls, policy: Policy, actor: Actor, at: datetime) -> HeldRights:
         """Load the actor's grants; a token restricts them to the subtree that it is bound to."""
-        grants = () if actor.user is None else grants_of(policy, actor.user, at)
+        held = () if actor.user is None else held_by(actor.user, at)
+        grants = [grant for grant in held if grant.policy_id == policy.pk]
         return cls(grants, rules=rules_within(actor), bound=actor.top_uid)
 
     def until(self, verb: str, lineage: Sequence[UUID]) -> datetime | None:

@@ -185,7 +185,11 @@ class DraftTree:
 
     @cached_property
     def _unchanged(self) -> DraftTree:
-        return self if not self.changes else DraftTree(self.base, {})
+        if not self.changes:
+            return self
+        unchanged = DraftTree(self.base, {})
+        unchanged._nodes = self._nodes  # both are of the revision
+        return unchanged
 
     def sum_of(self, uid: UUID) -> Sum:
         """Sum the shares of the children themselves, without those of entries that compete with them."""

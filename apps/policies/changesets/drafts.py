@@ -108,10 +108,11 @@ def require_editor(policy: Policy, actor: Actor, at: datetime) -> None:
 
 
 class WrittenDraft(NamedTuple):
-    """A draft after an edit, with its outcome, so that it isn't computed twice."""
+    """A draft after an edit, with its outcome, so that it isn't computed twice. before: its operations until then."""
 
     draft: ChangeSet
     outcome: Outcome
+    before: Sequence[Mapping[str, Any]]
 
 
 def add_operations(
@@ -127,17 +128,17 @@ def write_operations(
     """Append operations to the draft; return it with its outcome, for display."""
     with transaction.atomic():
         draft = _draft_for_write(id, version, actor, at)
-        whole = [*draft.operations, *operations]
+        before, whole = draft.operations, [*draft.operations, *operations]
         if not operations:
             raise Invalid("There is no edit in this.", fields=[FieldProblem("operations", "is empty")])
         try:
             outcome = check(draft, whole, actor, at)
         except DomainError as error:
-            _number_as_asked(error, len(draft.operations))
+            _number_as_asked(error, len(before))
             raise
         require_room_for_operations(actor, len(outcome.operations), instead_of=draft)
         draft.operations, draft.undone = outcome.operations, []
-        return WrittenDraft(_moved_on(draft, actor, at), outcome)
+        return WrittenDraft(_moved_on(draft, actor, at), outcome, before)
 
 
 def undo(*, id: int, version: int, n: int = 1, at: datetime, actor: Actor) -> ChangeSet:

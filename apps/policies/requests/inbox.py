@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -286,12 +287,17 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
     """Collect the inbox over all policies that the actor may know of."""
     found = Inbox()
     deciders: dict[int, Decider] = {}
-    for policy in list_policies(actor=actor):
+    policies = list_policies(actor=actor)
+    undecided, scheduled, with_ending_grants = _policies_with_matters(at) if policies else ((), (), ())
+    for policy in policies:
         decider = deciders[policy.pk] = Decider(policy, actor, at)
-        for change_set in _waiting(policy, decider, actor):
-            (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
-        found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
-        found.grants += _ending_grants(policy, actor, at)
+        if policy.pk in undecided:
+            for change_set in _waiting(policy, decider, actor):
+                (found.requests if change_set.origin == REQUEST else found.reviews).append(change_set)
+        if policy.pk in scheduled:
+            found.scheduled += [each for each in _open(policy, scheduled=True)[:MOST] if decider.access.may_see(each)]
+        if policy.pk in with_ending_grants:
+            found.grants += _ending_grants(policy, actor, at)
         found.shares += _ending_shares(policy, decider, actor, at)
     found.drafts, sent = _own(actor)
     if actor.is_bound:
@@ -307,6 +313,24 @@ def get_inbox(*, at: datetime, actor: Actor) -> Inbox:
 # Ids of policies with undecided change sets, as `_open` finds them.
 UNDECIDED_POLICY_IDS = """SELECT DISTINCT policy_id FROM policies_changeset
     WHERE state = 'proposed' OR (state = 'approved' AND effective_at IS NULL)"""
+
+
+_MATTERS = f"""
+SELECT ARRAY({UNDECIDED_POLICY_IDS}),
+    ARRAY(SELECT DISTINCT policy_id FROM policies_changeset WHERE state = 'approved' AND effective_at IS NOT NULL),
+    ARRAY(SELECT DISTINCT policy_id FROM policies_grant WHERE expires_at <= %s)
+"""  # noqa: S608 - constants only
+
+
+def _policies_with_matters(at: datetime) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """Ids of policies with undecided change sets, with scheduled ones, and with grants that end soon or have ended.
+
+    Most policies have none of them, and need no query of their own.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_MATTERS, [at + SOON])
+        undecided, scheduled, with_ending_grants = cursor.fetchone()
+    return undecided, scheduled, with_ending_grants
 
 
 def count_waiting(*, at: datetime, actor: Actor, policy_ids: Iterable[int] | None = None) -> int:

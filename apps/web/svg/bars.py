@@ -109,19 +109,15 @@ def draw(
     if target is not None:
         slack = tolerance.around(target)
         left, right = x(target - slack), x(target + slack)
-        band_x, band_width = _tenth(left), _tenth(max(right - left, _MIN_BAND))
-        band_x = min(band_x, _tenth(width - 1 - band_width))
-        tick_x = _tenth(x(target) - 1)
+        band_width = round(max(right - left, _MIN_BAND), 1)
+        band_x = min(round(left, 1), round(width - 1 - band_width, 1))
+        tick_x = round(x(target) - 1, 1)
     if actual is not None and state is not State.NO_DATA:
-        bar_width = _tenth(max(x(actual) - 1, _MIN_BAR))
+        bar_width = round(max(x(actual) - 1, _MIN_BAR), 1)
         if actual > maximum * (1 + 1e-9):
             over_path = f"M{width - 6} 2L{width} 8L{width - 6} 14Z"
-    was_x = _tenth(x(before) - 1) if before is not None else None
+    was_x = round(x(before) - 1, 1) if before is not None else None
     return Bullet(state, width, width - 2, band_x, band_width, bar_width, over_path, was_x, tick_x)
-
-
-def _tenth(value: float) -> float:
-    return round(value, 1)
 
 
 WIDTH = 64

@@ -159,8 +159,8 @@ def _written(
     if request.method != "POST":
         return SeeOther(draft_url(change_set))
     version, editor = version_of(request), EditorState.of(request.POST)
-    draft = pages.draft_of(request, change_set)  # raises NotFound before anything else is checked
     if version is None:
+        pages.draft_of(request, change_set)  # raises NotFound, as every write below does first
         return unconditional(request)
     try:
         written = write(version)
@@ -168,14 +168,13 @@ def _written(
         view = pages.open_view(request, change_set)
         context = _refusal(request, view, editor, error)
         return render(request, "pages/changes/drafts/_refused.html", context, status=status_of(error))
-    if isinstance(written, drafts.WrittenDraft):
-        view = DraftView(written.draft, actor_of(request), clock.now(), written.outcome)
-    else:
-        view = pages.open_view(request, change_set)
-    # Whether the draft lets the entry inherit its shares.
+    if not isinstance(written, drafts.WrittenDraft):
+        return _parts(request, pages.open_view(request, change_set), editor, inherited=False)
+    view = DraftView(written.draft, actor_of(request), clock.now(), written.outcome)
+    # Whether the draft let the entry inherit its shares.
     edits = [
         each["shares"]
-        for each in draft.operations
+        for each in written.before
         if (each["op"], each.get("entry")) == ("set_shares", request.POST.get("entry", ""))
     ]
     return _parts(request, view, editor, inherited=edits[-1:] == [PARENT])
