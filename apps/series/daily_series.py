@@ -191,7 +191,6 @@ class DayValues:
 
 
 BLOCK = 256
-_UUID_OID = 2950
 
 Month = dict[str, npt.NDArray[Any]]
 
@@ -258,7 +257,7 @@ class Slots:
             cells = np.frombuffer(b"".join(self._new), np.uint8).reshape(n, 16)
             slots = np.arange(len(self) - n, len(self), dtype=np.int64)
             policy = pgbinary.constant_int8(self._policy.pk, n)
-            pgbinary.copy_in(_COPY_SLOTS, [policy, pgbinary.Column(_UUID_OID, cells), pgbinary.int4(slots)])
+            pgbinary.copy_in(_COPY_SLOTS, [policy, pgbinary.uuid(cells), pgbinary.int4(slots)])
             self._new = []
 
 

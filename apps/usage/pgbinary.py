@@ -68,6 +68,11 @@ def timestamptz(us: I8) -> Column:
     return _numbers(_TIMESTAMPTZ, np.where(is_null, 0, us - _EPOCH_US), ">i8", is_null)
 
 
+def uuid(values: U1) -> Column:
+    """values: (n, 16), the bytes of each."""
+    return _numbers(2950, np.ascontiguousarray(values).view("V16").reshape(len(values)), "V16")
+
+
 def text(values: Bytes) -> Column:
     lengths = np.char.str_len(values).astype(np.int64)
     width = int(lengths.max(initial=0))

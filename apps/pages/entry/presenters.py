@@ -64,7 +64,7 @@ def _moved_by(row: PreviewRow) -> float:
 
 
 def _line(row: PreviewRow, scale: float, policy_slug: str, *, is_group: bool) -> EffectLine:
-    state = presentation.balance(row.actual, row.target_after, has_usage=(row.actual or 0.0) > 0).state
+    state = presentation.balance_state(row.actual, row.target_after, has_usage=(row.actual or 0.0) > 0)
     bar = bars.draw(
         actual=row.actual,
         target=row.target_after,

@@ -91,7 +91,9 @@ def _count_unmapped(unmapped: list[AccountKey]) -> int:
     trees = load_current_trees() if unmapped else []
     stored = load_rules_of([policy for policy, _ in trees])
     for with_attached in (False, True):
-        for policy, tree in trees if unmapped else ():
+        for policy, tree in trees:
+            if not unmapped or not (with_attached or stored[policy.pk] or tree.members):
+                continue
             rule_set = build_rule_set(policy, tree, stored[policy.pk], with_attached=with_attached)
             resolver = rule_set.on(tree)
             unmapped = [key for key in unmapped if resolver.resolve(key).entry == UNMAPPED]

@@ -7,7 +7,7 @@ that are received again later are recorded, so that undoing the import doesn't l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -26,7 +26,6 @@ from apps.usage.parsers.base import (
     PENDING,
     RUNNING,
     Bytes,
-    Flags,
     JobClassKey,
     RecordBatch,
     RecordRow,
@@ -103,7 +102,10 @@ class _Incoming:
     job_class_id: I8
     stored: StoredVersions
 
-    def take(self, chosen: I8 | Flags) -> _Incoming:
+    def take(self, chosen: I8) -> _Incoming:
+        """chosen: rows in ascending order, each once."""
+        if len(chosen) == len(self.batch):
+            return self
         rows = (self.account_id[chosen], self.job_class_id[chosen])
         return _Incoming(self.batch.take(chosen), *rows, self.stored.take(chosen))
 
@@ -179,10 +181,7 @@ def _nameless_rejection(batch: RecordBatch, row: int) -> Rejection:
 
 def fill_defaults(batch: RecordBatch, source: Source) -> RecordBatch:
     """Set cluster and site from the source where a record has none."""
-    changed = batch.take(np.arange(len(batch)))
-    changed.cluster = _filled(batch.cluster, source.cluster)
-    changed.site = _filled(batch.site, source.site)
-    return changed
+    return replace(batch, cluster=_filled(batch.cluster, source.cluster), site=_filled(batch.site, source.site))
 
 
 def _import_piece(
@@ -264,11 +263,11 @@ def _split_off_too_late(
     late = retention.is_too_late(incoming.batch, incoming.stored, limits.sealed_us)
     if not late.any():
         return incoming
-    chosen = incoming.take(late)
+    chosen = incoming.take(np.flatnonzero(late))
     retention.store_too_late(source_id, chosen.batch, chosen.stored, chosen.account_id, run=run, at=at)
     counts.too_late = len(chosen.batch)
     counts.account_ids |= set(np.unique(chosen.account_id).tolist())
-    return incoming.take(~late)
+    return incoming.take(np.flatnonzero(~late))
 
 
 def _store(

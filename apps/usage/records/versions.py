@@ -116,9 +116,7 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
     end_us = comparable_end(batch.end_us, batch.state)
     comparison = _compare(batch, end_us, stored)
     is_new = stored.id == 0
-    # Which records share their key hash with another record of the batch.
-    _, group, size = np.unique(key_hash(batch), return_inverse=True, return_counts=True)
-    repeats = size[group] > 1
+    repeats = _may_repeat(batch)
     once = ~repeats
     counts = Counts(
         new=int((once & is_new).sum()),
@@ -132,6 +130,15 @@ def classify(batch: RecordBatch, stored: StoredVersions) -> Classification:
         winners = np.sort(np.concatenate([winners, more]))
     not_newer = np.flatnonzero(~is_new & (comparison <= 0))
     return Classification(winners=winners, replaced=stored.id[winners], not_newer=not_newer, counts=counts)
+
+
+def _may_repeat(batch: RecordBatch) -> Flags:
+    """Which records share their key hash with another record of the batch."""
+    if len(batch) == 1:
+        return np.zeros(1, np.bool_)
+    _, group, size = np.unique(key_hash(batch), return_inverse=True, return_counts=True)
+    repeats: Flags = size[group] > 1
+    return repeats
 
 
 def lock_source(source_id: int) -> None:

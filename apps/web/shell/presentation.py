@@ -228,14 +228,28 @@ def balance(
 
     decimals: of the column of shares beside it; by default what its two shares need.
     """
+    state = balance_state(actual, target, has_usage=has_usage, tolerance=tolerance)
     if actual is None or target is None:
-        return Balance(State.NO_DATA, "", _("no data"))
+        return Balance(state, "", _("no data"))
+    if state is State.IDLE:
+        return Balance(state, "", _("no demand"))
+    if state is State.ON:
+        return Balance(state, "", _("on target"))
+    return off_target("over" if state is State.OVER else "under", actual, target, decimals=decimals)
+
+
+def balance_state(
+    actual: float | None, target: float | None, *, has_usage: bool = True, tolerance: Tolerance = USUAL_TOLERANCE
+) -> State:
+    """The state of a `balance`, without its words."""
+    if actual is None or target is None:
+        return State.NO_DATA
     if not has_usage and target > 0:
-        return Balance(State.IDLE, "", _("no demand"))
+        return State.IDLE
     difference = actual - target
     if abs(difference) <= tolerance.around(target) * (1 + 1e-9):
-        return Balance(State.ON, "", _("on target"))
-    return off_target("over" if difference > 0 else "under", actual, target, decimals=decimals)
+        return State.ON
+    return State.OVER if difference > 0 else State.UNDER
 
 
 def off_target(

@@ -202,7 +202,7 @@ def _line(
     moved = not is_root and _differs(row)
     bar = None
     if not is_root and row.target is not None:
-        state = presentation.balance(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance).state
+        state = presentation.balance_state(row.actual, row.target, has_usage=row.has_usage, tolerance=tolerance)
         bar = bars.draw(
             actual=row.actual,
             target=row.target,
