@@ -45,11 +45,11 @@ class Road:
 BUDGETS = {
     "frame": Road(24, 114, 21, 3),
     "my priority": Road(117, 6141, 30, 18),
-    "tree": Road(66, 1326, 23, 13),
-    "overview": Road(88, 1450, 26, 37),
+    "tree": Road(67, 1309, 23, 13),
+    "overview": Road(86, 1201, 26, 28),
     "convergence": Road(60, 607, 25, 11),
-    "set_shares": Road(56, 922, 28, 15),
-    "usage record": Road(45, 516, 22, 16),
+    "set_shares": Road(54, 806, 28, 14),
+    "usage record": Road(45, 473, 22, 16),
     "look-up": Road(17, 71, 14, 4),
 }
 
