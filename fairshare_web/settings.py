@@ -89,6 +89,7 @@ PLUGINS = [
     "apps.contrib.allocations",
     "apps.contrib.notices",
     "apps.contrib.forecast",
+    "apps.contrib.lab",
     "apps.contrib.search",
 ]
 FAIRSHARE_PLUGINS_LEFT_OUT = env_list("FAIRSHARE_PLUGINS_LEFT_OUT")

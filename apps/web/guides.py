@@ -83,12 +83,6 @@ _OF_THE_CORE = (
         ("GET algorithms", "GET policies/{policy}/compare"),
     ),
     Guide(
-        "Operators",
-        "operators",
-        (("operators and resolution", "policy-settings.md#operators-and-resolution"), ("analysis", "analysis.md")),
-        ("GET policies/{policy}/operators",),
-    ),
-    Guide(
         "Usage window",
         "decay",
         (("how usage decays", "policy-settings.md#how-usage-decays"), ("curves", "algorithms.md#decay-functions")),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps.pages.algorithm.operators.selectors import FIGURES
+from apps.contrib.lab.operators.selectors import FIGURES
 from tests.browser.conftest import Open, in_windows
 from tests.pages.grid import SLUG, Grid
 

@@ -19,14 +19,13 @@ from apps.cli.sample.grid import PART, POLICY_SLUG, SITES, Grid
 from apps.cli.sample.jobs import DAYS, SampleJob, jobs
 from apps.cli.sample.loading import load_sample
 from apps.core.errors import Conflict
-from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.selectors import check_tree
 from apps.policies.allocations.records import Period
 from apps.policies.models import Policy, Revision
 from apps.priorities.models import Snapshot
 from apps.priorities.selectors.allocations import get_allocation_table
 from apps.priorities.selectors.tree import get_tree_page
 from apps.priorities.serving import store
+from apps.priorities.tried_settings import TriedVector, check_tree
 from apps.usage.models import Record, Source
 from apps.usage.timeliness import Timeliness, timeliness
 from tests.instants import AT
@@ -93,8 +92,7 @@ def _check_resolution_in_exact_fractions() -> None:
     for operator in ("relative", "absolute"):
         vectors = oracles_analysis.exact_vectors(tree.parent.tolist(), shares, usage, operator)
         for resolution in (256, 10_000):
-            query = FigureQuery(operator=operator, resolution=resolution)
-            found = check_tree(policy_slug=POLICY_SLUG, query=query, actor=COMMAND)
+            found = check_tree(policy_slug=POLICY_SLUG, tried=TriedVector(operator, resolution), actor=COMMAND)
             recounted = oracles_analysis.rounding_losses([vectors[leaf] for leaf in leaves], resolution)
             assert {name: getattr(found, name) for name in recounted} == recounted, (operator, resolution)
 

@@ -25,6 +25,7 @@ ALONE = {
     "allocations": ("allocations",),
     "forecast": ("forecast",),
     "jobs": ("jobs", "schedulers", "onboarding", "search"),
+    "lab": ("lab",),
     "notices": ("notices", "allocations"),
     "onboarding": ("onboarding",),
     "schedulers": ("schedulers", "onboarding", "search"),
@@ -34,7 +35,7 @@ LEFT_OUT = {
     "forecast": ("forecast",),
     "schedulers": ("schedulers", "onboarding", "search"),
     "notices": ("notices", "allocations"),
-    "all": ("onboarding", "jobs", "schedulers", "allocations", "notices", "forecast", "search"),
+    "all": ("onboarding", "jobs", "schedulers", "allocations", "notices", "forecast", "lab", "search"),
 }
 OTHERS = ("/", f"/policy/{SLUG}/", f"/policy/{SLUG}/convergence/", "/api/v1/me/explain", "/readyz", "/metrics")
 OF_PLUGINS = {
@@ -85,6 +86,18 @@ def _module_of(address: str) -> str:
     """Where the view of an address is defined."""
     view: Any = resolve(address.partition("?")[0]).func
     return str((getattr(view, "cls", None) or getattr(view, "view_class", None) or view).__module__)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_check_of_a_resolution_leads_to_the_lab_where_there_is_one(grid: Grid, client: Client) -> None:
+    address, link = f"/policy/{SLUG}/algorithm/", f'a[href^="/policy/{SLUG}/operators/?operator=relative&resolution="]'
+    whole = Page(sign_in(client, grid.admin).get(address).content.decode()).item("resolution-check")
+    [(status, body)] = answers_without(("lab",), grid.admin.username, (address,)).values()
+    assert status == 200
+    assert whole.css(link) != []
+    alone = Page(body).item("resolution-check")
+    assert alone.css("a") == []
+    assert alone.text().strip() in whole.text()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,1 +1,1 @@
-"""Pages of algorithms, operators and resolution."""
+"""Pages of a policy's algorithm and usage window."""

@@ -1,4 +1,4 @@
-"""Registries of algorithms, operators and decay functions; and the effect of operator and resolution on a tree."""
+"""Registries of algorithms, operators and decay functions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from apps.engine.algorithms import Algorithm, Parameter, algorithms_of_packages,
 from apps.engine.analysis.properties import Measured, measured_algorithms, measured_operators
 from apps.engine.decay_functions import DECAY_FUNCTIONS, DecayFunction
 from apps.engine.operators import Operator, Properties, all_operators, operators_of_packages
-from apps.pages.algorithm.operators.records import BOUNDS, OperatorChoice, TreeCheck, read_query
-from apps.pages.algorithm.operators.selectors import get_operators_page
-from apps.web.rest import inputs
-from apps.web.rest.authentication import ANY, POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.web.rest.authentication import ANY, Scopes
 from apps.web.rest.records import record_serializer, serializer_of
 from apps.web.rest.shapes import list_response, list_schema
 from apps.web.rest.views import APIView
@@ -166,48 +163,3 @@ def operator_json(operator: Operator) -> dict[str, Any]:
 
 def _parameter_json(parameter: Parameter) -> dict[str, Any]:
     return {name: getattr(parameter, name) for name in _PARAMETER_FIELDS}
-
-
-READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
-_LONGEST = 4_096
-_TEXTS = {
-    "operator": "Name of an operator as in settings; default: the policy's own",
-    "resolution": "{range}; default: the policy's own",
-    "k": "{range}; for `combined`; default: the policy's own",
-    "job_h": "{range}; default 2,000, as in the paper",
-}
-
-
-class OperatorQuerySerializer(serializers.Serializer[Any]):
-    """Plain texts: the shared parser of pages, REST and the command validates them."""
-
-    def get_fields(self) -> dict[str, Any]:
-        ranges = {name: f"{low:g} to {high:g}" for name, (low, high) in BOUNDS.items()}
-        return {
-            name: serializers.CharField(
-                required=False, allow_blank=True, max_length=_LONGEST, help_text=text.format(range=ranges.get(name))
-            )
-            for name, text in _TEXTS.items()
-        }
-
-
-class OperatorsPageSerializer(serializers.Serializer[Any]):
-    verdict = serializers.CharField(help_text="Conclusion of the paper on operators")
-    ranks_by_vectors = serializers.BooleanField(
-        help_text="The policy ranks by vectors; false: the check shows what `aequus` would do"
-    )
-    check = serializer_of(TreeCheck)()
-    operators = serializer_of(OperatorChoice)(many=True)
-
-
-class OperatorsView(APIView):
-    scopes: ClassVar[Scopes] = READ_TREE
-
-    @extend_schema(
-        operation_id="get_policy_operators", parameters=[OperatorQuerySerializer], responses=OperatorsPageSerializer
-    )
-    def get(self, request: Request, policy: str) -> Response:
-        """Effect of operator and resolution on this tree, and all operators."""
-        query = read_query(inputs.read_query(OperatorQuerySerializer, request))
-        found = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
-        return Response(OperatorsPageSerializer(found.json()).data)

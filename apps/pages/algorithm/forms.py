@@ -12,8 +12,7 @@ from apps.core.errors import problem_sentence
 from apps.core.typed_numbers import read_number
 from apps.engine.algorithms import Algorithm, Parameter, read_algorithm
 from apps.engine.errors import BadParameter
-from apps.pages.algorithm.operators.records import OperatorChoice
-from apps.pages.algorithm.operators.selectors import choices_for
+from apps.web.operator_choices import OperatorChoice, list_operator_choices
 from apps.web.setting_texts import typed
 
 _LONGEST = 64
@@ -115,7 +114,7 @@ def _field(parameter: Parameter, value: str, error: str = "") -> ParameterField:
         suggestions=() if closed else tuple(choice for choice in parameter.choices if _is_readable(parameter, choice)),
         is_number=_is_number(parameter),
         error=problem_sentence(error),
-        operators=choices_for({"operator": ""}) if parameter.name == "operator" else (),
+        operators=list_operator_choices({"operator": ""}) if parameter.name == "operator" else (),
     )
 
 

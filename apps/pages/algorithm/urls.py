@@ -8,15 +8,9 @@ from apps.pages.algorithm import api as algorithms
 from apps.pages.algorithm import views as algorithm
 from apps.pages.algorithm.decay import views as decay
 
-_POLICY = "policies/<slug:policy>"
-
-
 urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/algorithm/", algorithm.algorithm, name="algorithm"),
     path("policy/<slug:policy>/algorithm/compare/", algorithm.compare, name="compare"),
-    path("policy/<slug:policy>/operators/", algorithm.operators, name="operators"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>", algorithm.figure, name="operators-figure"),
-    path("policy/<slug:policy>/operators/figures/<slug:figure>.<str:form>", algorithm.figure),
     path("policy/<slug:policy>/decay/", decay.decay, name="decay"),
     path("policy/<slug:policy>/algorithm/figures/operator", algorithm.profile, name="algorithm-operator"),
     path("policy/<slug:policy>/algorithm/figures/operator.<str:form>", algorithm.profile),
@@ -24,7 +18,6 @@ urlpatterns: list[URLPattern] = [
     path("policy/<slug:policy>/decay/figures/decay.<str:form>", decay.figure),
 ]
 rest: list[URLPattern] = [
-    path(f"{_POLICY}/operators", algorithms.OperatorsView.as_view(), name="policy-operators"),
     path("algorithms", algorithms.AlgorithmListView.as_view(), name="algorithms"),
     path("operators", algorithms.OperatorListView.as_view(), name="operators"),
     path("decay-functions", algorithms.DecayFunctionListView.as_view(), name="decay-functions"),

@@ -250,7 +250,6 @@ class Shell:
             (_("History"), "git-commit", "history", *of_history),
             (_("Convergence"), "chart-line", "convergence", "entry-convergence"),
             (_("Algorithm"), "adjustments-horizontal", "algorithm", "compare"),
-            (_("Operators"), "chart-line", "operators"),
             (_("Usage window"), "history", "decay"),
             (_("Access"), "shield-lock", "access", "access-*", "grant"),
         ]

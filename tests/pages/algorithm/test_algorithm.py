@@ -13,12 +13,11 @@ from apps.accounts.actor import COMMAND
 from apps.core import clock
 from apps.engine.algorithms import all_algorithms
 from apps.engine.operators import all_operators
-from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.selectors import check_tree
 from apps.policies.models import Policy, Revision
 from apps.policies.publishing.direct import publish_operations
 from apps.policies.services import change_settings, change_shares
 from apps.priorities.serving import store
+from apps.priorities.tried_settings import TriedVector, check_tree
 from tests.pages.grid import SLUG, Grid, make_grid
 from tests.pages.page import read, text_of
 from tests.sign_in import sign_in
@@ -304,10 +303,10 @@ def test_the_form_describes_each_operator_and_the_effect_of_the_resolution(admin
     assert names == [operator.name for operator in all_operators()]
     assert shown.each('input[type="radio"][checked]', "value") == ["relative"]
     assert all(text_of(node) for node in shown.all(".operators-pick small"))
-    check = check_tree(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND)
+    check = check_tree(policy_slug=SLUG, tried=TriedVector(), actor=COMMAND)
     assert check.sentence in shown.text('[data-testid="resolution-check"]')
     previewed = read(send(admin, algorithm="aequus", operator="absolute", resolution="2", step="preview"))
-    coarse = check_tree(policy_slug=SLUG, query=FigureQuery(operator="absolute", resolution=2), actor=COMMAND)
+    coarse = check_tree(policy_slug=SLUG, tried=TriedVector("absolute", 2), actor=COMMAND)
     assert coarse.n_misplaced > 0
     assert previewed.item("resolution-check").attributes["data-value"] == str(coarse.n_misplaced)
     assert previewed.has('[data-testid="moves"]'), "the operator's part and that of rounding"

@@ -12,11 +12,11 @@ from apps.accounts.actor import Actor
 from apps.accounts.models import Account, User
 from apps.core import clock
 from apps.explain.my_priority import get_my_priority
-from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.selectors import get_figure
 from apps.policies.models import Grant
 from apps.priorities.recompute.totals import compute_from_totals
+from apps.priorities.selectors.rows import open_view
 from apps.priorities.serving import store
+from apps.priorities.tried_settings import TriedPolicy, TriedVector
 from apps.usage.models import Source
 from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
@@ -250,9 +250,11 @@ def test_without_own_usage_the_smallest_job_follows_from_the_groups_above(closed
     Account.objects.filter(user_name="erin").update(person=erin)
     (mine,) = get_my_priority(actor=Actor(user=erin, via="page"))
     assert mine.smallest_job is not None
-    found = get_figure(policy_slug=SLUG, figure="leaf-jobs", query=FigureQuery(), actor=Actor(user=erin, via="page"))
-    (row,) = found.rows
+    view = open_view(policy_slug=SLUG, actor=Actor(user=erin, via="page"))
+    checked = TriedPolicy(view, TriedVector()).checked()
+    assert checked is not None
+    (any_level_h,), (every_level_h,) = checked.jobs()
     assert (mine.smallest_job.any_level_h, mine.smallest_job.every_level_h) == pytest.approx(
-        (row.any_level_h, row.every_level_h)  # type: ignore[union-attr]
+        (any_level_h, every_level_h)
     )
     assert mine.smallest_job.any_level_h == 0, "nobody of /cms used anything, so that the first job has everything"

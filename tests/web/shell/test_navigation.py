@@ -76,8 +76,7 @@ def test_without_plug_ins_their_items_counts_and_queries_are_gone(computed_site:
         assert shell.live is not None
     assert shown == {
         "": "Overview, My priority, Inbox",
-        "Policy": "Policy tree, Changes, History, Convergence, Algorithm, Operators, Usage window, "
-        "Access, Import and export",
+        "Policy": "Policy tree, Changes, History, Convergence, Algorithm, Usage window, Access, Import and export",
         "Data": "Usage sources, Data quality, Accounts, Federation",
         "Operate": "Audit",
     }

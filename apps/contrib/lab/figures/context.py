@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from apps.pages.algorithm.operators.figure_numbers import NamedTarget
-from apps.pages.algorithm.operators.records import COUNTS, REGIONS, FigureQuery, FigureTable, Layout, Row
+from apps.contrib.lab.operators.figure_numbers import NamedTarget
+from apps.contrib.lab.operators.records import COUNTS, REGIONS, FigureQuery, FigureTable, Layout, Row
 from apps.priorities.sentences.numbers import UNKNOWN, count, job_hours, percent, signed
 from apps.priorities.sentences.operators import resolution_text
 from apps.web.figures.figure import Choice, Column, Control, Figure, Table, Trace, with_changes

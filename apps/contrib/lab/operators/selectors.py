@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from django.utils.functional import Promise
@@ -12,13 +11,9 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
 
 from apps.accounts.actor import Actor
-from apps.core.errors import NotFound
-from apps.engine.analysis import job_size
-from apps.engine.analysis.properties import compare_orders
-from apps.engine.operators import Operator, all_operators, get_operator
-from apps.pages.algorithm.operators import figure_numbers, sentences
-from apps.pages.algorithm.operators.figure_numbers import NamedTarget, OperatorQuery
-from apps.pages.algorithm.operators.records import (
+from apps.contrib.lab.operators import figure_numbers, sentences
+from apps.contrib.lab.operators.figure_numbers import NamedTarget, OperatorQuery
+from apps.contrib.lab.operators.records import (
     REGIONS,
     BitsNeeded,
     ExponentPoint,
@@ -29,16 +24,18 @@ from apps.pages.algorithm.operators.records import (
     Layout,
     LeafJob,
     LocalDensity,
-    OperatorChoice,
     ProfilePoint,
     ResolutionEffect,
     Row,
     Step,
-    TreeCheck,
     as_json,
 )
+from apps.core.errors import NotFound
+from apps.engine.analysis import job_size
 from apps.policies.settings import PolicySettings
 from apps.priorities.selectors.rows import open_view
+from apps.priorities.tree_check import TreeCheck
+from apps.web.operator_choices import OperatorChoice, list_operator_choices, operators_conclusion
 
 R = TypeVar("R")
 
@@ -295,9 +292,9 @@ def build_page(query: OperatorQuery) -> OperatorsPage:
         revision=view.revision,
         settings=view.settings,
         is_aequus=view.settings.algorithm.get("name") == "aequus",
-        verdict=sentences.verdict(),
-        check=figure_numbers.check_tree(query),
-        choices=choices_for(view.settings.algorithm),
+        verdict=operators_conclusion(),
+        check=query.check(parameters.job_h),
+        choices=list_operator_choices(view.settings.algorithm),
         targets=tuple(query.targets),
         query=parameters,
         target=query.target,
@@ -312,37 +309,4 @@ def get_figure(*, policy_slug: str, figure: str, query: FigureQuery, actor: Acto
 
 def open_query(*, policy_slug: str, query: FigureQuery, actor: Actor) -> OperatorQuery:
     """Open the policy for a query, for callers that compute several figures of it."""
-    return OperatorQuery(open_view(policy_slug=policy_slug, actor=actor), query)
-
-
-def check_tree(*, policy_slug: str, query: FigureQuery, actor: Actor) -> TreeCheck:
-    """Check the queried operator and resolution on the tree of a policy."""
-    return figure_numbers.check_tree(open_query(policy_slug=policy_slug, query=query, actor=actor))
-
-
-def choices_for(algorithm: Mapping[str, Any]) -> tuple[OperatorChoice, ...]:
-    """List all operators, and the policy's own if it is another power of one of them."""
-    current = str(algorithm.get("operator", ""))
-    listed = list(all_operators())
-    if current and current not in [operator.name for operator in listed]:
-        listed.append(get_operator(current))
-    return tuple(_choice(operator, current) for operator in listed)
-
-
-def _choice(operator: Operator, current: str) -> OperatorChoice:
-    return OperatorChoice(
-        name=operator.name,
-        label=operator.label,
-        formula=operator.formula,
-        sentence=sentences.chooser_sentence(operator),
-        is_proportional=operator.properties.proportional_redistribution,
-        is_fixed_at_ends=operator.properties.boundaries,
-        orders_like_relative=_orders_like_relative(operator.name),
-        schedulers=operator.schedulers,
-        is_current=operator.name == current,
-    )
-
-
-@cache
-def _orders_like_relative(name: str) -> bool:
-    return compare_orders(get_operator(name), get_operator("relative")).is_full
+    return OperatorQuery(open_view(policy_slug=policy_slug, actor=actor), query.tried, query)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from apps.pages.algorithm.figures import curves, heatmaps
-from apps.pages.algorithm.figures.context import FigureContext
+from apps.contrib.lab.figures import curves, heatmaps
+from apps.contrib.lab.figures.context import FigureContext
 from apps.web.figures.figure import Figure
 
 __all__ = ["DRAWN", "FigureContext"]

@@ -9,19 +9,12 @@ from typing import Any
 import orjson
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.lab.operators.records import BOUNDS, NAMES, FigureTable, as_json, columns_of, read_query
+from apps.contrib.lab.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
 from apps.core import tables
 from apps.core.operator_commands import OperatorCommand
-from apps.pages.algorithm.operators.records import (
-    BOUNDS,
-    NAMES,
-    FigureTable,
-    OperatorChoice,
-    as_json,
-    columns_of,
-    read_query,
-)
-from apps.pages.algorithm.operators.selectors import FIGURES, OperatorsPage, get_figure, get_operators_page
 from apps.priorities.serving import store
+from apps.web.operator_choices import OperatorChoice
 
 
 class Command(OperatorCommand):

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.cli.scenario_files import SHIPPED, shipped_scenarios
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from apps.contrib.lab.scenario_files import SHIPPED, shipped_scenarios
+from tests.conftest import REPOSITORY
 
 
 def scenario(**changes: Any) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.actor import COMMAND
+from apps.contrib.lab.operators.records import FigureQuery
+from apps.contrib.lab.operators.selectors import FIGURES, get_figure, get_operators_page
 from apps.core import clock
 from apps.engine.operators import all_operators
-from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, get_figure
 from apps.policies.services import change_settings
 from tests.pages.grid import SLUG, Grid
 from tests.pages.page import Page, read
@@ -34,7 +34,7 @@ def page(client: Client, query: str = "", status: int = 200) -> Page:
 
 def test_the_page_has_the_check_every_operator_and_every_figure_with_a_sentence(admin: Client) -> None:
     shown = page(admin)
-    check = check_tree(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND)
+    check = get_operators_page(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND).check
     assert check.sentence in shown.item("check").text()
     assert shown.values("data-key", "table.operators") == [operator.name for operator in all_operators()]
     assert [node.attributes["data-key"] for node in shown.items("operator") if "data-state" in node.attributes] == [
@@ -49,7 +49,7 @@ def test_the_page_has_the_check_every_operator_and_every_figure_with_a_sentence(
 def test_parameters_are_in_the_address_and_in_the_links(admin: Client) -> None:
     shown = page(admin, "?operator=absolute&resolution=10&nodes=1%20000&target=0,5")
     asked = FigureQuery(operator="absolute", resolution=10, nodes=1000, target=0.5)
-    check = check_tree(policy_slug=SLUG, query=asked, actor=COMMAND)
+    check = get_operators_page(policy_slug=SLUG, query=asked, actor=COMMAND).check
     assert shown.item("check").attributes["data-value"] == str(check.n_misplaced)
     csv_link = shown.one("#fig-profiles [data-figure-csv]").attributes["href"] or ""
     assert csv_link.startswith(f"{PAGE}figures/profiles.csv?operator=absolute&resolution=10")

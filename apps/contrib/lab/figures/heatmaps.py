@@ -9,9 +9,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from apps.pages.algorithm.figures.context import FigureContext, region_label
-from apps.pages.algorithm.operators.figure_numbers import SEVEN
-from apps.pages.algorithm.operators.records import (
+from apps.contrib.lab.figures.context import FigureContext, region_label
+from apps.contrib.lab.operators.figure_numbers import SEVEN
+from apps.contrib.lab.operators.records import (
     BitsNeeded,
     InputDensity,
     JobSize,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -15,6 +14,7 @@ from apps.core.typed_numbers import read_number
 from apps.engine.analysis import job_size
 from apps.engine.errors import BadParameter
 from apps.engine.operators import get_operator
+from apps.priorities.tried_settings import TriedVector
 
 _MAX_CHARACTERS = 4_096
 BOUNDS: Mapping[str, tuple[float, float]] = {
@@ -64,6 +64,10 @@ class FigureQuery:
         """Capacity of the nodes in the window, in node-hours."""
         return self.nodes * self.window_days * 24.0
 
+    @property
+    def tried(self) -> TriedVector:
+        return TriedVector(self.operator, self.resolution, self.k)
+
 
 NAMES = tuple(each.name for each in fields(FigureQuery))
 
@@ -112,21 +116,6 @@ def _word(name: str, text: str) -> str:
     if len(text) > _MAX_CHARACTERS:
         raise ValueError(_("must have at most %(n)s characters") % {"n": _MAX_CHARACTERS})
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorChoice:
-    """One operator that a policy may use, with a one-sentence description."""
-
-    name: Annotated[str, "Name in settings"]
-    label: Annotated[str, "Name on pages"]
-    formula: Annotated[str, "F(t, s) of target t and actual s"]
-    sentence: Annotated[str, "Who gets idle share, where it is precise, which schedulers order alike"]
-    is_proportional: Annotated[bool, "Idle share goes to active siblings in proportion to their shares"]
-    is_fixed_at_ends: Annotated[bool, "Zero shares give −1 and zero usage gives 1"]
-    orders_like_relative: Annotated[bool, "It orders entries as relative does and differs by rounding only"]
-    schedulers: Annotated[str, "Which schedulers compute alike, and by which source"]
-    is_current: Annotated[bool, "The policy's own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,44 +211,6 @@ class ExponentPoint:
     entry: Annotated[str | None, "Path of the entry; empty for the curve"]
     local_ratio: Annotated[float | None, "r_l of the entry: its usage over its share, within its group"]
     effective_ratio: Annotated[float | None, "R of the entry"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeCheck:
-    """Effect of an operator at a resolution on one tree, at its newest usage. Counts are of leaves that the reader may
-    see.
-    """
-
-    policy: Annotated[str, "Slug of the policy"]
-    revision: Annotated[int, "Revision of the tree"]
-    as_of: Annotated[datetime | None, "Instant of the usage; empty if there is none yet"]
-    operator: Annotated[str, "Operator"]
-    k: Annotated[float | None, "Weight of absolute in combined; empty for other operators"]
-    resolution: Annotated[int, "Values of one component"]
-    is_current: Annotated[bool, "The policy ranks by this operator at this resolution"]
-    n_leaves: Annotated[int, "Ranked leaves"] = 0
-    n_misplaced: Annotated[int, "Leaves with another rank than by exact numbers"] = 0
-    n_lost: Annotated[int, "Leaves that share a vector with one whose exact numbers differ"] = 0
-    n_tied_pairs: Annotated[int, "Pairs of leaves that tie only by rounding"] = 0
-    n_turned_pairs: Annotated[int, "Pairs of leaves whose order is reversed by rounding"] = 0
-    distinct_bits: Annotated[int | None, "Fewest bits that lose no distinction; empty if 31 are not enough"] = None
-    same_ranks_bits: Annotated[
-        int | None, "Bits from which on every leaf has its exact rank; empty: 31 are not enough"
-    ] = None
-    job_h: Annotated[float, "The queried job, in hours of the metric"]
-    job_bits: Annotated[int | None, "Fewest bits at which this job is visible on every level; empty: never"] = None
-    n_unseen: Annotated[int, "Entries at which this job is visible at no number of bits"] = 0
-    n_fixed: Annotated[int, "Of these, entries without shares, or with all usage of their group"] = 0
-    smallest_job_h: Annotated[float | None, "A larger job than this is visible for some leaf; empty: none is"] = None
-    median_job_h: Annotated[
-        float | None, "A larger job than this is visible for half of the leaves; empty: none is"
-    ] = None
-    unit: Annotated[str, "Unit of the jobs: core-hours if the metric counts cores only"]
-    sentence: Annotated[str, "The finding in words"] = ""
-
-    @property
-    def n_pairs(self) -> int:
-        return self.n_tied_pairs + self.n_turned_pairs
 
 
 Row = (

@@ -7,92 +7,10 @@ from collections.abc import Mapping, Sequence
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.engine.operators import Operator
-from apps.pages.algorithm.operators.records import ExponentPoint, FigureQuery, TreeCheck
+from apps.contrib.lab.operators.records import ExponentPoint, FigureQuery
 from apps.priorities.sentences.numbers import count, job_hours, number, percent, ratio, signed
-from apps.priorities.sentences.operators import misplaced_text, operator_text, resolution_text, safe_bits_text
-
-
-def chooser_sentence(operator: Operator) -> str:
-    """Describe who gets idle share, where the operator is precise, and which schedulers compute alike."""
-    idle = (
-        _("Idle share goes to active siblings in proportion to their shares.")
-        if operator.properties.proportional_redistribution
-        else _("Idle share goes to active siblings in equal points.")
-        if operator.name == "absolute"
-        else _("Idle share does not go to active siblings in proportion to their shares.")
-    )
-    return " ".join(part for part in (idle, operator.resolves, operator.schedulers) if part)
-
-
-def verdict() -> str:
-    """Return the conclusion of the operators paper."""
-    return _(
-        "Sigmoid-2 distinguishes entries best around balance and over target, relative-2 under target. Absolute and "
-        "combined do not divide idle share in proportion, and their lowest and highest priorities depend on the "
-        "target. Relative, sigmoid, their powers and slurm order alike: they differ by rounding only."
-    )
-
-
-def check_sentence(check: TreeCheck) -> str:
-    """Describe how many leaves change rank by rounding, which resolution is lossless, and which job is visible."""
-    if check.as_of is None or not check.n_leaves:
-        return ranks_sentence(check)
-    return " ".join([ranks_sentence(check), _bits_needed_sentence(check), _job_sentence(check)])
-
-
-def ranks_sentence(check: TreeCheck) -> str:
-    """Describe how many leaves change rank by rounding."""
-    if check.as_of is None:
-        return _("No usage yet: numbers appear with the first recompute.")
-    if not check.n_leaves:
-        return _("No ranked leaf of this tree is visible to you.")
-    values = {
-        "resolution": resolution_text(check.resolution),
-        "operator": operator_text(check.operator, check.k),
-        "n": count(check.n_misplaced),
-        "all": count(check.n_leaves),
-        "pairs": count(check.n_pairs),
-    }
-    text = misplaced_text(check.n_misplaced) % values
-    if not check.n_misplaced:
-        return f"{text}."
-    pairs = ngettext("%(pairs)s pair is ordered differently", "%(pairs)s pairs are ordered differently", check.n_pairs)
-    return f"{text}; {pairs % values}."
-
-
-def _bits_needed_sentence(check: TreeCheck) -> str:
-    if check.same_ranks_bits is None or check.distinct_bits is None:
-        return safe_bits_text(check.same_ranks_bits)
-    values = {"distinct": check.distinct_bits, "bits": check.same_ranks_bits}
-    return _("2^%(distinct)s keeps all users distinct; 2^%(bits)s keeps all exact ranks.") % values
-
-
-def _job_sentence(check: TreeCheck) -> str:
-    job = {"job": job_hours(check.job_h), "unit": check.unit, "bits": check.job_bits}
-    if check.job_bits is None:
-        return _("A job of %(job)s %(unit)s is visible on no level.") % job
-    texts = [
-        _("A job of %(job)s %(unit)s is visible from %(bits)s bits on every level where it is visible at all.") % job
-        if check.n_unseen
-        else _("A job of %(job)s %(unit)s is visible on every level from %(bits)s bits.") % job
-    ]
-    n_too_fine = check.n_unseen - check.n_fixed
-    if check.n_fixed:
-        text = ngettext(
-            "No job of this size is visible for %(n)s entry: it has no shares, or all the usage.",
-            "No job of this size is visible for %(n)s entries: they have no shares, or all the usage.",
-            check.n_fixed,
-        )
-        texts.append(text % {"n": count(check.n_fixed)})
-    if n_too_fine:
-        text = ngettext(
-            "For %(n)s entry with shares the operator changes the priority too little for any resolution.",
-            "For %(n)s entries with shares the operator changes the priority too little for any resolution.",
-            n_too_fine,
-        )
-        texts.append(text % {"n": count(n_too_fine)})
-    return " ".join(texts)
+from apps.priorities.sentences.operators import resolution_text
+from apps.priorities.tree_check import TreeCheck, ranks_sentence
 
 
 def profile_sentence(operator: str, target: float, density: Sequence[float]) -> str:

@@ -8,10 +8,10 @@ import pytest
 from django.http import QueryDict
 
 from apps.accounts.actor import COMMAND
-from apps.pages.algorithm.figures import DRAWN
-from apps.pages.algorithm.operators.records import NAMES, read_query
-from apps.pages.algorithm.operators.selectors import FIGURES, get_figure, open_query
-from apps.pages.algorithm.views import drawn
+from apps.contrib.lab.figures import DRAWN
+from apps.contrib.lab.operators.records import NAMES, read_query
+from apps.contrib.lab.operators.selectors import FIGURES, get_figure, open_query
+from apps.contrib.lab.views import drawn
 from apps.web.figures import Figure
 from tests.pages.grid import SLUG, Grid
 from tests.web.figures.schema import check_schema

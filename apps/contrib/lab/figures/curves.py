@@ -6,8 +6,8 @@ from math import log, log10
 
 from django.utils.translation import gettext as _
 
-from apps.pages.algorithm.figures.context import FigureContext
-from apps.pages.algorithm.operators.records import ExponentPoint, LeafJob, ProfilePoint
+from apps.contrib.lab.figures.context import FigureContext
+from apps.contrib.lab.operators.records import ExponentPoint, LeafJob, ProfilePoint
 from apps.priorities.sentences.numbers import job_hours, number, percent, ratio, signed
 from apps.web.figures import axes, traces
 from apps.web.figures.figure import EndLabel, Figure, Trace

@@ -4,26 +4,14 @@ tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import inf, isfinite
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from apps.core.errors import FieldProblem, Invalid, NotFound
-from apps.engine import codecs
-from apps.engine.algorithms import read_algorithm
-from apps.engine.algorithms.aequus import operator_of
-from apps.engine.analysis import density, job_size
-from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
-from apps.engine.analysis.properties import exponent_curve
-from apps.engine.errors import BadParameter
-from apps.engine.operators import Operator, get_operator
-from apps.pages.algorithm.operators import sentences
-from apps.pages.algorithm.operators.records import (
+from apps.contrib.lab.operators import sentences
+from apps.contrib.lab.operators.records import (
     READINGS,
     REGIONS,
     BitsNeeded,
@@ -37,13 +25,17 @@ from apps.pages.algorithm.operators.records import (
     ResolutionEffect,
     Row,
     Step,
-    TreeCheck,
 )
-from apps.policies.tree.columns import Mask
+from apps.core.errors import NotFound
+from apps.engine import codecs
+from apps.engine.algorithms import read_algorithm
+from apps.engine.analysis import density, job_size
+from apps.engine.analysis.job_size import COLUMNS, PUBLISHED, Reading
+from apps.engine.analysis.properties import exponent_curve
+from apps.engine.operators import Operator, get_operator
 from apps.priorities.recompute.totals import simulate_totals_or_none
-from apps.priorities.rounding import CheckedTree, Settings
-from apps.priorities.selectors.rows import PolicyView
-from apps.priorities.sentences.numbers import unit_of_metric
+from apps.priorities.tree_check import ranks_sentence
+from apps.priorities.tried_settings import TriedPolicy, finite
 
 SEVEN = ("sigmoid-2", "sigmoid", "slurm", "relative", "relative-2", "combined", "absolute")
 JOB_BITS = tuple(range(3, 17))
@@ -54,24 +46,6 @@ _AGGREGATED = tuple(i / 10 for i in range(11))
 CANDIDATES = (*(2**bits for bits in range(8, 14)), 10_000, *(2**bits for bits in range(14, 17)))
 MOST_FOR_ALL = 20_000  # leaves of a tree for which every operator is tried at every candidate
 FEW_CANDIDATES = (2**8, 2**12, 10_000, 2**16)
-
-
-def aequus_settings(algorithm: Settings, query: FigureQuery) -> dict[str, Any]:
-    """Return settings of `aequus` from the query, else the policy, else the defaults. Raises Invalid."""
-    own = dict(algorithm) if algorithm.get("name") == "aequus" else read_algorithm("aequus")
-    settings = {key: value for key, value in own.items() if key in ("name", "zero_shares")}
-    settings["operator"] = query.operator or own["operator"]
-    settings["resolution"] = query.resolution or own["resolution"]
-    if settings["operator"] == "combined":
-        k = own.get("k") if query.k is None else query.k
-        settings |= {} if k is None else {"k": k}
-    if settings["resolution"] < 4:  # too few values to reserve one for zero shares
-        settings.pop("zero_shares", None)
-    try:
-        return read_algorithm(settings)
-    except BadParameter as error:
-        field = error.place.removeprefix("algorithm.")
-        raise Invalid(f"{error.message}.", fields=[FieldProblem(field, error.message)]) from None
 
 
 def compared_operators(own: Operator) -> list[Operator]:
@@ -174,28 +148,10 @@ class NamedTarget:
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorQuery:
-    """A query about one policy, as one actor may see it."""
+class OperatorQuery(TriedPolicy):
+    """A query about one policy, as one actor may see it. tried: the settings in the query."""
 
-    view: PolicyView
     query: FigureQuery
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """The queried settings of `aequus`."""
-        return aequus_settings(self.view.settings.algorithm, self.query)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the policy ranks by the queried settings."""
-        own = self.view.settings.algorithm
-        return own.get("name") == "aequus" and all(
-            own.get(key) == self.settings.get(key) for key in ("operator", "resolution", "k")
-        )
-
-    @cached_property
-    def operator(self) -> Operator:
-        return operator_of(self.settings)
 
     @cached_property
     def operators(self) -> list[Operator]:
@@ -209,11 +165,6 @@ class OperatorQuery:
     @property
     def reading(self) -> Reading:
         return READINGS[self.query.reading].reading
-
-    @property
-    def unit(self) -> str:
-        """Name of an hour of the policy's metric."""
-        return unit_of_metric(self.view.settings.metric["weights"])
 
     @cached_property
     def targets(self) -> list[NamedTarget]:
@@ -233,79 +184,9 @@ class OperatorQuery:
             return self.query.target
         return self.targets[0].target if self.targets else _PAPER_TARGET
 
-    def checked(self, settings: Mapping[str, Any] | None = None) -> CheckedTree | None:
-        """Return the tree under these settings, by default the queried ones; None without usage. Only visible leaves
-        count.
-        """
-        snapshot = self.view.snapshot
-        if snapshot is None:
-            return None
-        leaves, jobs = self._leaves
-        return CheckedTree(snapshot, self.view.tree, settings or self.settings, leaves, jobs)
 
-    @cached_property
-    def _leaves(self) -> tuple[Mask, Mask]:
-        """Masks of leaves whose numbers the actor may see, and of those whose smallest job may be shown.
-
-        The smallest job is a fraction of the usage of the groups above. It may be shown if it follows from visible
-        numbers: if the leaf has usage (usage / actual), or the groups' own numbers are visible.
-        """
-        view, tree = self.view, self.view.tree
-        leaves = view.shows_numbers & tree.engine_tree().is_ranked
-        visible_above = np.ones(len(tree), dtype=np.bool_)
-        for lo, hi in zip(tree.level_starts[1:-1], tree.level_starts[2:], strict=True):
-            parent = tree.parent[lo:hi]
-            visible_above[lo:hi] = visible_above[parent] & view.shows_numbers[parent]
-        used = np.zeros(len(tree), dtype=np.bool_)
-        if view.snapshot is not None:
-            index = view.snapshot_index
-            used = (index >= 0) & (view.snapshot.values.usage[np.maximum(index, 0)] > 0)
-        return leaves, leaves & (visible_above | used)
-
-
-F8 = npt.NDArray[np.float64]
 MOST_LEAVES = 1_000
 _MOST_POINTS = 200
-
-
-def check_tree(query: OperatorQuery) -> TreeCheck:
-    """Check the queried operator and resolution on this tree."""
-    view, checked = query.view, query.checked()
-    head = {
-        "policy": view.policy.slug,
-        "revision": view.revision,
-        "as_of": view.as_of,
-        "operator": query.operator.name,
-        "k": query.settings.get("k"),
-        "resolution": query.settings["resolution"],
-        "is_current": query.is_current,
-        "job_h": query.query.job_h,
-        "unit": query.unit,
-    }
-    if checked is None or not checked.leaves.any():
-        return _with_sentence(TreeCheck(**head))
-    counted, safe = checked.at([query.settings["resolution"]])[0], checked.safe()
-    bits, (anywhere, _everywhere) = checked.job_bits(query.query.job_h), checked.jobs()
-    found = TreeCheck(
-        **head,
-        n_leaves=counted.n_leaves,
-        n_misplaced=counted.n_misplaced,
-        n_lost=counted.n_lost,
-        n_tied_pairs=counted.n_tied_pairs,
-        n_turned_pairs=counted.n_turned_pairs,
-        distinct_bits=safe.distinct,
-        same_ranks_bits=safe.same_ranks,
-        job_bits=bits.bits or None,
-        n_unseen=sum(one.n_unseen for one in bits.levels),
-        n_fixed=sum(one.n_fixed for one in bits.levels),
-        smallest_job_h=_finite(anywhere.min(initial=inf)),
-        median_job_h=_finite(_median(anywhere)),
-    )
-    return _with_sentence(found)
-
-
-def _with_sentence(found: TreeCheck) -> TreeCheck:
-    return replace(found, sentence=sentences.check_sentence(found))
 
 
 def effects(query: OperatorQuery) -> Iterator[ResolutionEffect]:
@@ -342,7 +223,7 @@ def _settings_with(query: OperatorQuery, operator: Operator) -> dict[str, object
 
 
 def effects_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
-    return sentences.ranks_sentence(check_tree(query))
+    return ranks_sentence(query.check(query.query.job_h))
 
 
 def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:
@@ -354,21 +235,12 @@ def leaf_jobs(query: OperatorQuery) -> Iterator[LeafJob]:
     leaves = np.flatnonzero(checked.visible_job_leaves)
     for at in np.argsort(anywhere, kind="stable")[:MOST_LEAVES].tolist():
         path = query.view.tree.path(int(leaves[at]))
-        yield LeafJob(path, _finite(anywhere[at]), _finite(everywhere[at]))
+        yield LeafJob(path, finite(anywhere[at]), finite(everywhere[at]))
 
 
 def leaf_jobs_sentence(query: OperatorQuery, _rows: Sequence[Row]) -> str:
-    found = check_tree(query)
+    found = query.check(query.query.job_h)
     return sentences.leaf_jobs_sentence(found)
-
-
-def _median(values: F8) -> float:
-    """Upper median: infinite only if at least half of the values are."""
-    return float(np.sort(values)[len(values) // 2]) if len(values) else inf
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if isfinite(value) else None
 
 
 def exponents(query: OperatorQuery) -> Iterator[ExponentPoint]:

@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.accounts.actor import COMMAND
-from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, get_figure
+from apps.contrib.lab.operators.records import FigureQuery
+from apps.contrib.lab.operators.selectors import FIGURES, get_figure, get_operators_page
 from tests.pages.grid import SLUG, Grid
 
 
@@ -25,7 +25,7 @@ def analyse(*arguments: str) -> str:
 def test_without_a_figure_it_prints_the_check_and_the_operators(open_grid: Grid) -> None:
     text = analyse("--operator", "absolute", "--resolution", "10")
     query = FigureQuery(operator="absolute", resolution=10)
-    check = check_tree(policy_slug=SLUG, query=query, actor=COMMAND)
+    check = get_operators_page(policy_slug=SLUG, query=query, actor=COMMAND).check
     assert text.startswith(check.sentence)
     assert json.loads(analyse("--json"))["check"]["n_leaves"] == check.n_leaves == 6
     names = [row["name"] for row in csv.DictReader(io.StringIO(analyse("--csv")))]

@@ -1,61 +1,26 @@
-"""Operators and resolution of one policy: the check of its tree, its figures, and what is shown to whom."""
+"""Operators and resolution of one policy: its figures, and what is shown to whom."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from apps.accounts.actor import COMMAND, Actor
+from apps.contrib.lab.operators import figure_numbers
+from apps.contrib.lab.operators.figure_numbers import SEVEN
+from apps.contrib.lab.operators.records import FigureQuery, columns_of, read_query
+from apps.contrib.lab.operators.selectors import FIGURES, get_figure, get_operators_page
 from apps.core.errors import Invalid, NotFound
 from apps.engine.analysis import density, job_size
 from apps.engine.operators import get_operator
-from apps.pages.algorithm.operators import figure_numbers
-from apps.pages.algorithm.operators.figure_numbers import SEVEN
-from apps.pages.algorithm.operators.records import FigureQuery, columns_of, read_query
-from apps.pages.algorithm.operators.selectors import FIGURES, check_tree, choices_for, get_figure, get_operators_page
-from apps.pages.changes.review.reviewed_change import get_review_page
-from apps.policies.changesets.checks import Check
-from apps.policies.records import NewChangeSet
-from apps.policies.services import make_change_set
-from apps.priorities.serving import store
-from tests.instants import AT
-from tests.oracles import analysis as oracles_analysis
 from tests.pages.grid import SLUG, Grid
 
 
 def figure(name: str, actor: Actor = COMMAND, **query: Any) -> Any:
     """A FigureTable; which record its rows are the test knows."""
     return get_figure(policy_slug=SLUG, figure=name, query=FigureQuery(**query), actor=actor)
-
-
-def exact_losses(operator: str, resolution: int, shares: dict[str, Fraction] | None = None) -> dict[str, int]:
-    """Recounted from the snapshot's totals in fractions, with other shares of some entries."""
-    snapshot = store.newest(SLUG)
-    tree = snapshot.tree
-    given = [(shares or {}).get(tree.path(i), Fraction(x)) for i, x in enumerate(tree.shares.tolist())]
-    vectors = oracles_analysis.exact_vectors(
-        tree.parent.tolist(),
-        given,
-        [Fraction(x) for x in snapshot.values.usage.tolist()],
-        operator,
-    )
-    leaves = np.flatnonzero(tree.engine_tree().is_ranked).tolist()
-    return oracles_analysis.rounding_losses([vectors[leaf] for leaf in leaves], resolution)
-
-
-@pytest.mark.parametrize("operator", ["relative", "absolute", "relative-2"])
-def test_the_check_agrees_with_exact_fractions(open_grid: Grid, operator: str) -> None:
-    for resolution in (2, 4, 10, 100, 10_000):
-        query = FigureQuery(operator=operator, resolution=resolution)
-        found = check_tree(policy_slug=SLUG, query=query, actor=COMMAND)
-        assert {name: getattr(found, name) for name in exact_losses(operator, resolution)} == exact_losses(
-            operator, resolution
-        )
-        assert (found.operator, found.resolution, found.n_leaves) == (operator, resolution, 6)
-        assert found.is_current is ((operator, resolution) == ("relative", 10_000))
 
 
 def test_every_figure_has_rows_of_its_record_and_a_sentence(open_grid: Grid) -> None:
@@ -172,23 +137,10 @@ def test_a_user_who_sees_one_path_gets_numbers_of_that_path_only(closed_grid: Gr
 
 
 def test_without_usage_only_the_figures_of_the_paper_are_shown(unused_grid: Grid) -> None:
-    found = check_tree(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND)
-    assert (found.as_of, found.n_leaves) == (None, 0)
+    check = get_operators_page(policy_slug=SLUG, query=FigureQuery(), actor=COMMAND).check
+    assert (check.as_of, check.n_leaves) == (None, 0)
     assert figure("resolution").rows == figure("leaf-jobs").rows == ()
     assert figure("profiles").rows
-
-
-def test_every_operator_is_a_choice_with_one_sentence() -> None:
-    choices = {choice.name: choice for choice in choices_for({"name": "aequus", "operator": "relative-7"})}
-    assert {*SEVEN, "relative-7"} <= set(choices)
-    assert [name for name, choice in choices.items() if not choice.sentence] == []
-    assert [name for name, choice in choices.items() if choice.is_current] == ["relative-7"]
-    apart = [name for name, choice in choices.items() if not choice.orders_like_relative]
-    assert sorted(apart) == ["absolute", "combined"]
-    # A claim about another scheduler names its source; the manuals of LSF and Maui contradict the paper.
-    for name, scheduler in (("absolute", "The manuals of Maui and Moab"), ("relative", "The manual of LSF")):
-        assert scheduler in choices[name].schedulers
-        assert "The paper (section 6)" in choices[name].schedulers
 
 
 @pytest.mark.parametrize(
@@ -221,38 +173,6 @@ def test_a_query_accepts_numbers_as_typed() -> None:
     )
     with pytest.raises(NotFound, match="profiles"):
         get_figure(policy_slug=SLUG, figure="pie", query=FigureQuery(), actor=COMMAND)
-
-
-def checks(actor: Actor, *operations: dict[str, Any]) -> dict[str, Check]:
-    made = make_change_set(policy_slug=SLUG, new=NewChangeSet(operations=operations, reason="try"), at=AT, actor=actor)
-    return {check.code: check for check in get_review_page(id=made.pk, actor=actor, at=AT).checks}
-
-
-def test_a_review_warns_where_rounding_misplaces_more_leaves_than_before(open_grid: Grid) -> None:
-    eva = Actor(user=open_grid.admin, via="page")
-    coarse = {"op": "set_policy", "settings": {"algorithm": {"operator": "absolute", "resolution": 2}}}
-    found = check_tree(policy_slug=SLUG, query=FigureQuery(operator="absolute", resolution=2), actor=COMMAND)
-    check = checks(eva, coarse)["resolution"]
-    assert (check.state, f"{found.n_misplaced} of {found.n_leaves}" in check.title) == ("warn", True)
-    assert f"2^{found.same_ranks_bits}" in check.remedy
-    fine = {"op": "set_policy", "settings": {"algorithm": {"operator": "absolute", "resolution": 2**20}}}
-    assert checks(eva, fine)["resolution"].state == "ok"
-    same = {"op": "set_shares", "entry": "/atlas/alice", "shares": 3}
-    assert checks(eva, same)["resolution"].state == "ok"
-    unrounded = {"op": "set_policy", "settings": {"algorithm": {"name": "gridwide"}}}
-    assert "resolution" not in checks(eva, unrounded)
-
-
-def test_a_review_counts_the_tree_after_the_change(open_grid: Grid) -> None:
-    eva = Actor(user=open_grid.admin, via="page")
-    coarse = {"op": "set_policy", "settings": {"algorithm": {"operator": "absolute", "resolution": 10}}}
-    found = []
-    for atlas in (20, 60, 1000):
-        title = checks(eva, coarse, {"op": "set_shares", "entry": "/atlas", "shares": atlas})["resolution"].title
-        n = exact_losses("absolute", 10, {"/atlas": Fraction(atlas)})["n_misplaced"]
-        assert f" {n} of 6 users" in title, title
-        found.append(n)
-    assert len(set(found)) > 1
 
 
 def test_a_very_large_tree_is_checked_for_one_operator_and_few_resolutions(

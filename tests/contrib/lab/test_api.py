@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from apps.accounts.actor import COMMAND
-from apps.pages.algorithm.operators.records import FigureQuery
-from apps.pages.algorithm.operators.selectors import get_operators_page
+from apps.contrib.lab.operators.records import FigureQuery
+from apps.contrib.lab.operators.selectors import get_operators_page
 from tests.small_site import Site
 from tests.worlds import fresh_process  # noqa: F401 - fixture
 

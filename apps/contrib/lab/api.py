@@ -1,0 +1,63 @@
+"""The effect of an operator and a resolution on a policy's tree."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.contrib.lab.operators.records import BOUNDS, read_query
+from apps.contrib.lab.operators.selectors import get_operators_page
+from apps.priorities.tree_check import TreeCheck
+from apps.web.operator_choices import OperatorChoice
+from apps.web.rest import inputs
+from apps.web.rest.authentication import POLICIES_READ, SELF_READ, Scopes, actor_of
+from apps.web.rest.records import serializer_of
+from apps.web.rest.views import APIView
+
+READ_TREE: Scopes = {"GET": frozenset({POLICIES_READ, SELF_READ})}
+_LONGEST = 4_096
+_TEXTS = {
+    "operator": "Name of an operator as in settings; default: the policy's own",
+    "resolution": "{range}; default: the policy's own",
+    "k": "{range}; for `combined`; default: the policy's own",
+    "job_h": "{range}; default 2,000, as in the paper",
+}
+
+
+class OperatorQuerySerializer(serializers.Serializer[Any]):
+    """Plain texts: the shared parser of pages, REST and the command validates them."""
+
+    def get_fields(self) -> dict[str, Any]:
+        ranges = {name: f"{low:g} to {high:g}" for name, (low, high) in BOUNDS.items()}
+        return {
+            name: serializers.CharField(
+                required=False, allow_blank=True, max_length=_LONGEST, help_text=text.format(range=ranges.get(name))
+            )
+            for name, text in _TEXTS.items()
+        }
+
+
+class OperatorsPageSerializer(serializers.Serializer[Any]):
+    verdict = serializers.CharField(help_text="Conclusion of the paper on operators")
+    ranks_by_vectors = serializers.BooleanField(
+        help_text="The policy ranks by vectors; false: the check shows what `aequus` would do"
+    )
+    check = serializer_of(TreeCheck)()
+    operators = serializer_of(OperatorChoice)(many=True)
+
+
+class OperatorsView(APIView):
+    scopes: ClassVar[Scopes] = READ_TREE
+
+    @extend_schema(
+        operation_id="get_policy_operators", parameters=[OperatorQuerySerializer], responses=OperatorsPageSerializer
+    )
+    def get(self, request: Request, policy: str) -> Response:
+        """Effect of operator and resolution on this tree, and all operators."""
+        query = read_query(inputs.read_query(OperatorQuerySerializer, request))
+        found = get_operators_page(policy_slug=policy, query=query, actor=actor_of(request))
+        return Response(OperatorsPageSerializer(found.json()).data)
