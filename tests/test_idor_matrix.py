@@ -951,6 +951,16 @@ ROWS = [
     # --- Goals: a day that is over is refused to those who see the entry; others get what doesn't exist
     Row("policy/<slug:policy>/files/against/", "/policy/grid/files/against/",
         "302 403 403 403 403 303 302 302 302 302 302"),
+    Row("me/priority/_trend", "/me/priority/_trend?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX),
+    Row("me/priority/_figure/<slug:name>", "/me/priority/_figure/rank?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX, word="fig-rank", readers="alice"),
+    Row("me/priority/_charges", "/me/priority/_charges?policy=grid",
+        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
+    Row("me/priority/_accounts", "/me/priority/_accounts",
+        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX, word="physics", readers="alice"),
+    Row("me/priority/_viewers", "/me/priority/_viewers?policy=grid&entry={alice}",
+        "302 404 200 404 404 404 302 302 302 302 302", headers=HTMX, word="seen.", readers="alice"),
     *added("rights", "ROWS"),
 ]  # fmt: skip
 

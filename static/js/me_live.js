@@ -1,8 +1,8 @@
-// New numbers of My priority: the answer on top and the walk take what the page would say now; figures fetch their own.
-// A part that holds the focus stays as it is until the next numbers.
+// New numbers of My priority: the answer on top and the walk take what the page would say now, then cards that follow
+// the numbers are asked for again; figures fetch their own. A part that holds the focus stays as it is until the next.
 import { announce } from "./shell.js";
 
-const PARTS = ["#verdict", ".answers", ".answer .trend", "#waiting-jobs", ".walk"];
+const PARTS = ["#verdict", ".answers", ".walk"];
 
 document.addEventListener("live:changed", async ({ detail }) => {
   if (!detail.changed.has("numbers")) return;
@@ -13,6 +13,12 @@ document.addEventListener("live:changed", async ({ detail }) => {
   for (const part of PARTS) {
     const old = document.querySelector(part), now = fresh.querySelector(part);
     if (old && now && !old.contains(document.activeElement)) old.replaceWith(document.adoptNode(now));
+  }
+  const cards = document.querySelector("#my-cards"), numbers = fresh.querySelector("#my-cards")?.getAttribute("hx-vals");
+  if (cards && numbers) cards.setAttribute("hx-vals", numbers);
+  for (const note of document.querySelectorAll(".other-numbers")) note.remove();
+  for (const card of document.querySelectorAll("[data-card][data-come][hx-trigger*=numbers]")) {
+    if (!card.contains(document.activeElement)) window.htmx.trigger(card, "numbers");
   }
   document.querySelector("#submit form")?.dispatchEvent(new Event("refresh"));
   const after = document.querySelector("#verdict")?.textContent;

@@ -14,7 +14,7 @@ from apps.core import clock
 from apps.policies.changesets import drafts
 from tests.contrib.left_out import answers_without
 from tests.pages.grid import SLUG, Grid
-from tests.pages.page import Page
+from tests.pages.page import Page, read
 from tests.rights_world import ISSUER, World
 from tests.sign_in import sign_in
 from tests.test_idor_matrix import READS
@@ -40,7 +40,11 @@ LEFT_OUT = {
 OTHERS = ("/", f"/policy/{SLUG}/", f"/policy/{SLUG}/convergence/", "/api/v1/me/explain", "/readyz", "/metrics")
 OF_PLUGINS = {
     "forecast": ("/me/priority/_submit?job_core_h=20", f"/api/v1/me/submit?policy={SLUG}", "/api/v1/me/forecast"),
-    "schedulers": (f"/api/v1/me/waiting-jobs?policy={SLUG}", "/api/v1/schedulers"),
+    "schedulers": (
+        f"/me/priority/_waiting?policy={SLUG}",
+        f"/api/v1/me/waiting-jobs?policy={SLUG}",
+        "/api/v1/schedulers",
+    ),
 }
 UNLIKE = {"when": None, "age_s": None}  # what forecast and queue say, and the time of the answer
 CARDS = {"forecast": ("#submit", "#forecast", "#what-if"), "schedulers": ("#waiting-jobs",)}
@@ -55,7 +59,7 @@ def test_pages_of_the_core_answer_without_a_plugin(grid: Grid, client: Client, l
     assert {address: status for address, (status, _body) in answers.items() if status != 200} == dict.fromkeys(
         absent, 404
     )
-    page, whole = Page(answers[PAGE][1]), Page(with_all.get(PAGE).content.decode())
+    page, whole = Page(answers[PAGE][1]), read(with_all.get(PAGE))
     for card in CARDS.get(left_out, ()):
         assert page.all(card) == []
         assert whole.all(card) != []

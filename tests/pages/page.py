@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from django.test import Client
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 
@@ -73,3 +74,13 @@ def names_in(sentence: str, *names: str) -> bool:
 def read(answer: Any, status: int = 200) -> Page:
     assert answer.status_code == status, (answer.status_code, answer.content[:500])
     return Page(answer.content.decode())
+
+
+def with_cards(client: Client, page: Page) -> Page:
+    """The page as it is once the cards that follow it have come."""
+    html = page.html
+    for card in page.all("[data-card]"):
+        answer = client.get(card.attributes["hx-get"] or "", headers={"HX-Request": "true"})
+        assert answer.status_code in (200, 422), (card.html, answer.content[:500])
+        html = html.replace(card.html or "", answer.content.decode())
+    return Page(html)

@@ -2,22 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.http import QueryDict
+from django.utils.translation import gettext_lazy
 
 from apps.contrib.forecast.figures import ForecastOptions, factor_figure, forecast_figure, read_forecast
 from apps.contrib.forecast.selectors import Forecast, get_my_forecast
-from apps.contrib.forecast.submit_under import submit_content
-from apps.contrib.forecast.views import forecast_content
 from apps.core.errors import NotFound
+from apps.explain.my_priority import MyPriority
 from apps.pages.my_priority.cards import MyCard
 from apps.pages.my_priority.own_figures import MyFigure, MyLinks, OwnAccount, no_options
 from apps.web.figures.figure import Figure
 
+
+def _has_factor(account: MyPriority, _known: Sequence[MyPriority]) -> bool:
+    """Where levels decide, they have curves of their own."""
+    return not account.levels_decide and account.factor is not None
+
+
+def _has_rank(account: MyPriority, _known: Sequence[MyPriority]) -> bool:
+    return account.rank is not None
+
+
 CARDS = (
-    MyCard("ahead", 10, "contrib/forecast/_forecast.html", forecast_content),
-    MyCard("ahead", 20, "contrib/forecast/_factor.html"),
-    MyCard("side", 30, "contrib/forecast/_whatif.html"),
-    MyCard("jobs", 40, "contrib/forecast/_submit.html", submit_content),
+    MyCard(
+        place="ahead",
+        order=10,
+        route="my-forecast",
+        anchor="forecast",
+        title=gettext_lazy("Forecast"),
+        height="figure",
+    ),
+    MyCard(
+        place="ahead",
+        order=20,
+        route="my-priority-figure",
+        names={"name": "factor"},
+        anchor="fig-factor",
+        title=gettext_lazy("Factor in the next days"),
+        height="figure",
+        is_shown=_has_factor,
+    ),
+    MyCard(
+        place="side",
+        order=30,
+        route="my-what-if",
+        anchor="what-if",
+        title=gettext_lazy("What if"),
+        height="form",
+        is_early=True,
+        scripts=("js/slides.js",),
+    ),
+    MyCard(
+        place="jobs",
+        order=40,
+        route="my-submit",
+        anchor="submit",
+        title=gettext_lazy("Submit under"),
+        height="job-size",
+        is_early=True,
+        is_shown=_has_rank,
+        scripts=("js/copy.js",),
+    ),
 )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from apps.contrib.forecast.what_if import RankRange, read_scenario
@@ -17,10 +17,10 @@ from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
 from apps.explain.messages import reason_in_short
 from apps.explain.my_priority import MyPriority
 from apps.explain.verdict import runs_where
-from apps.pages.my_priority.cards import CardContent
-from apps.pages.my_priority.views import address_of, chosen_of, page_url
+from apps.pages.my_priority.account_choice import account_of_card, address_of
+from apps.pages.my_priority.cards import answer_card
 from apps.priorities.sentences.numbers import as_typed
-from apps.web.shell.requests import actor_of, fragment, private
+from apps.web.shell.requests import actor_of
 
 _MOST_SHOWN = 8
 _MOST_TYPED = 40
@@ -51,12 +51,10 @@ class SubmitCard:
     option: str = ""
 
 
-def submit_card(
-    request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority], urls: Mapping[int, str]
-) -> SubmitCard | None:
+def submit_card(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
     """Comparison of the user's accounts for a job; None for an account without a rank.
 
-    known: all accounts, best first. urls: their pages, by id().
+    known: all accounts in its policy, best first.
     """
     able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
     if mine.rank is None or mine.entry_uid is None or not able:
@@ -83,7 +81,7 @@ def submit_card(
     rows = [
         SubmitRow(
             mine=other,
-            url=urls[id(other)],
+            url=address_of(other),
             reason=reason_in_short(other),
             is_shown=other is mine,
             is_first=place == 0 and len(able) > 1,
@@ -102,24 +100,13 @@ def submit_card(
     )
 
 
-def submit_content(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> CardContent | None:
-    card = submit_of(request, mine, known)
-    return None if card is None else CardContent({"submit": card}, ("js/copy.js",) if card.option else ())
-
-
-def submit_of(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
-    return submit_card(request, mine, known, {id(other): address_of(other) for other in known})
-
-
 @require_safe
-@fragment(page_url)
 def submit(request: HttpRequest) -> HttpResponse:
     """The card that compares the user's accounts: `?job_core_h=` is the size of the job."""
-    chosen, accounts = chosen_of(request, None)
-    known = [mine for mine in accounts if not mine.error]
-    card = None if chosen is None else submit_of(request, chosen, known)
+    account, known = account_of_card(request, None)
+    card = None if account is None else submit_card(request, account, known)
     if card is None:
         raise NotFound("There is no such account in this policy.")
-    context = {"submit": card, "story": {"mine": chosen}}
+    context = {"submit": card, "story": {"mine": account}}
     status = 422 if card.problem else 200
-    return private(render(request, "contrib/forecast/_submit.html", context, status=status))
+    return answer_card(request, "contrib/forecast/_submit.html", context, title=_("Submit under"), status=status)

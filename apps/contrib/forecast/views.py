@@ -10,7 +10,6 @@ from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
@@ -20,15 +19,14 @@ from apps.contrib.forecast.figures import SHARE, read_share
 from apps.contrib.forecast.selectors import Forecast, ForecastLevel, get_my_forecast
 from apps.contrib.forecast.what_if import RankRange, ScenarioResult, read_scenario, run_my_scenario
 from apps.core import clock
-from apps.core.errors import Invalid, NotFound, TooOften, Unavailable
+from apps.core.errors import Invalid, TooOften
 from apps.engine.explain import Recovery
-from apps.explain.my_priority import MyPriority
-from apps.pages.my_priority.cards import CardContent
+from apps.pages.my_priority.account_choice import page_url
+from apps.pages.my_priority.cards import NUMBERS, answer_card
 from apps.pages.my_priority.presenters import frame_of, read_account
-from apps.pages.my_priority.views import page_url
 from apps.priorities.sentences import text_of
 from apps.web.shell import presentation
-from apps.web.shell.requests import actor_of, fragment, private
+from apps.web.shell.requests import actor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,18 +244,6 @@ def what_if_card(request: HttpRequest, policy: str, entry: UUID, found: Forecast
     return replace(card, lines=lines, note=note, is_tried=True)
 
 
-def forecast_content(request: HttpRequest, mine: MyPriority, _known: Sequence[MyPriority]) -> CardContent | None:
-    """Both cards for the page; None while numbers are temporarily unavailable."""
-    if mine.entry_uid is None:
-        return None
-    try:
-        card, found = forecast_card(request, mine.policy_slug, mine.entry_uid)
-    except (NotFound, Unavailable):
-        return None
-    tried = what_if_card(request, mine.policy_slug, mine.entry_uid, found)
-    return CardContent({"forecast": card, "what_if": tried}, ("js/slides.js",))
-
-
 def _share(request: HttpRequest) -> tuple[float | None, str, str]:
     """The assumed pace 0..1, the percentage as typed, and why it is invalid."""
     typed = request.GET.get(SHARE, "")[:_MOST_TYPED].strip()
@@ -268,28 +254,32 @@ def _share(request: HttpRequest) -> tuple[float | None, str, str]:
 
 
 @require_safe
-@fragment(page_url)
 def forecast(request: HttpRequest) -> HttpResponse:
     """`?policy=` and `?entry=` choose the account, `?share=` another pace in percent."""
     policy, entry = read_account(request)
     request.GET = state = _state_of_page(request)  # type: ignore[assignment]  # it is only read from here on
     card, _found = forecast_card(request, policy, entry)
-    context = {"forecast": card, "figures": {"forecast": card and frame_of(request, "forecast", policy, entry)}}
+    context = {"forecast": card, "frame": card and frame_of(request, "forecast", policy, entry)}
     status = 422 if card is not None and card.problem else 200
-    response = render(request, "contrib/forecast/_forecast.html", context, status=status)
-    response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
-    return private(response)
+    response = answer_card(request, "contrib/forecast/_forecast.html", context, title=_("Forecast"), status=status)
+    if _is_of_form(request):
+        response["HX-Push-Url"] = f"{page_url()}?{state.urlencode()}"
+    return response
 
 
 @require_safe
-@fragment(page_url)
 def what_if(request: HttpRequest) -> HttpResponse:
     """`?core_h=`, `?days=`, `?load=`, `?level=` and `?target=`; stores nothing."""
     policy, entry = read_account(request)
     found = get_my_forecast(policy_slug=policy, entry_uid=entry, actor=actor_of(request), at=clock.now())
     card = what_if_card(request, policy, entry, found)
     status = 422 if card is not None and card.message else 200
-    return private(render(request, "contrib/forecast/_whatif.html", {"what_if": card}, status=status))
+    return answer_card(request, "contrib/forecast/_whatif.html", {"what_if": card}, title=_("What if"), status=status)
+
+
+def _is_of_form(request: HttpRequest) -> bool:
+    """Whether the form of the card asks, not the page in which it comes."""
+    return request.headers.get("HX-Target") == "forecast"
 
 
 def _state_of_page(request: HttpRequest) -> QueryDict:
@@ -297,4 +287,5 @@ def _state_of_page(request: HttpRequest) -> QueryDict:
     state = QueryDict(urlsplit(request.headers.get("HX-Current-URL", "")).query, mutable=True)
     for name, values in request.GET.lists():
         state.setlist(name, values)
+    state.pop(NUMBERS, None)
     return state

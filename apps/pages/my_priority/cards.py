@@ -1,62 +1,128 @@
-"""Cards that plug-ins add to *My priority*."""
+"""Cards of *My priority*: fragments that follow the answer, those of the page itself and those of plug-ins."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
 
-from apps.core.plugins import plugins
+from apps.core.plugins import Words, plugins
 from apps.explain.my_priority import MyPriority
+from apps.pages.my_priority.account_choice import names_of, page_url
+from apps.priorities.selectors.rows import newest_or_none
+from apps.web.shell import time_travel
+from apps.web.shell.requests import is_htmx, private
 
-Place = Literal["jobs", "ahead", "side"]  # a row of two below the answer, below the walk, beside it
+# Beside the answer, a row of two below it, below the path, beside it.
+Place = Literal["answer", "jobs", "ahead", "side"]
+# What a card will take, roughly, so that nothing moves when it comes: a class of static/css/me.css.
+Height = Literal["trend", "job-size", "rows", "figure", "figure-small", "form", "text"]
+NUMBERS = "numbers"  # parameter: the snapshot of the answer above the card
 
 
-@dataclass(frozen=True, slots=True)
-class CardContent:
-    """values: join the template context of the page, for this card and others. scripts: modules in `static`."""
-
-    values: Mapping[str, Any]
-    scripts: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MyCard:
-    """order: among the cards of all plug-ins. template: draws nothing if what it needs is not in the context.
+    """A card of the shown account. Its content is the fragment of a route, which answers by `answer_card`.
 
-    content: of the shown account, with all accounts of the reader, best first; None: nothing to show. Without it the
-    template reads what another card or a figure has loaded. It is not asked for a past moment.
+    order: among the cards of its place. route, names: of the fragment, and parts of its address. anchor: id of its
+    section. is_early: it comes with the page; others come when they are near the window. follows_numbers: it comes
+    again with each recompute. of_past: shown for a moment of the past, too. is_shown: whether an account has the card,
+    from all accounts of the reader, best first. scripts: modules in `static`.
     """
 
     place: Place
     order: int
-    template: str
-    content: Callable[[HttpRequest, MyPriority, Sequence[MyPriority]], CardContent | None] | None = None
+    route: str
+    anchor: str
+    title: Words
+    height: Height
+    names: Mapping[str, str] = field(default_factory=dict)
+    is_early: bool = False
+    follows_numbers: bool = False
+    of_past: bool = False
+    is_shown: Callable[[MyPriority, Sequence[MyPriority]], bool] = lambda _account, _known: True
+    scripts: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCard:
+    card: MyCard
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCards:
-    """templates: by place, in order."""
+    """by_place: in order."""
 
-    templates: Mapping[str, Sequence[str]]
-    values: Mapping[str, Any] = field(default_factory=dict)
+    by_place: Mapping[str, Sequence[ShownCard]]
     scripts: Sequence[str] = ()
 
 
-def cards_of(request: HttpRequest, priority: MyPriority, known: Sequence[MyPriority], *, is_past: bool) -> ShownCards:
-    """The cards of one account. known: all accounts of the reader, best first."""
-    templates: dict[str, list[str]] = {place: [] for place in get_args(Place)}
-    values: dict[str, Any] = {}
-    scripts: list[str] = []
-    cards: list[MyCard] = [card for plugin in plugins() for card in plugin.my_priority_cards()]
-    for card in sorted(cards, key=attrgetter("order")):
-        content = None if is_past or card.content is None else card.content(request, priority, known)
-        if content is not None:
-            values |= content.values
-            scripts += content.scripts
-        if content is not None or card.place != "jobs":  # the row is drawn only around cards that show something
-            templates[card.place].append(card.template)
-    return ShownCards(templates, values, scripts)
+def cards_of(
+    request: HttpRequest,
+    own: Sequence[MyCard],
+    priority: MyPriority,
+    known: Sequence[MyPriority],
+    at: int | datetime | None,
+) -> ShownCards:
+    """The cards of one account. own: those of the page itself. known: all accounts of the reader, best first.
+
+    Addresses carry the state of the page, the account that it shows, and its moment.
+    """
+    query = request.GET.copy()
+    for name, text in names_of(priority).items():
+        query[name] = text
+    if at is not None:
+        query[time_travel.AT] = time_travel.moment_text(at)
+    state = query.urlencode()
+    by_place: dict[str, list[ShownCard]] = {place: [] for place in get_args(Place)}
+    scripts: dict[str, None] = {}
+    for card in sorted(_all_cards(own), key=attrgetter("order")):
+        if (at is None or card.of_past) and card.is_shown(priority, known):
+            url = reverse(f"dashboard:{card.route}", kwargs=dict(card.names))
+            by_place[card.place].append(ShownCard(card, f"{url}?{state}"))
+            scripts |= dict.fromkeys(card.scripts)
+    return ShownCards(by_place, list(scripts))
+
+
+def _all_cards(own: Sequence[MyCard]) -> list[MyCard]:
+    return [*own, *(card for plugin in plugins() for card in plugin.my_priority_cards())]
+
+
+def answer_card(
+    request: HttpRequest, template: str, context: Mapping[str, Any], *, title: Words, status: int = 200
+) -> HttpResponse:
+    """The content of a card. Opened by itself, as without scripts, it is a page with this card alone.
+
+    A card of other numbers than the answer above it says so, and has the page ask for new ones.
+    """
+    shown = {**context, "card_template": template, "other_as_of": _other_as_of(request)}
+    if not is_htmx(request):
+        shown |= {
+            "card_title": title,
+            "card_scripts": sorted({script for card in _all_cards(()) for script in card.scripts}),
+            "page_url": f"{page_url()}?{request.GET.urlencode()}",
+            "crumbs": [{"label": _("My priority"), "url": page_url()}, {"label": title}],
+        }
+        return private(render(request, "pages/my_priority/card.html", shown, status=status))
+    response = render(request, "pages/my_priority/_content.html", shown, status=status)
+    if shown["other_as_of"]:
+        response["HX-Trigger"] = json.dumps({"live:ask": ""})
+    return private(response)
+
+
+def _other_as_of(request: HttpRequest) -> datetime | None:
+    """End of the usage of the card's numbers, if they aren't those of the answer above it."""
+    numbers = request.GET.get(NUMBERS)
+    if not numbers or time_travel.AT in request.GET:
+        return None
+    snapshot = newest_or_none(request.GET.get("policy", ""))
+    return None if snapshot is None or str(snapshot.snapshot_id) == numbers else snapshot.as_of

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.core import clock
-from apps.core.errors import NotFound, Unavailable
+from apps.core.errors import NotFound
 from apps.pages.my_priority.numbers.rank_history import get_my_rank_history
 from apps.pages.my_priority.numbers.records import RankHistory, RankOnDay
 from apps.pages.my_priority.own_figures import MyFigure, MyLinks, OwnAccount, my_figures
@@ -40,10 +40,14 @@ def figure_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> Figu
         NotFound: there is no such figure, or no such account of the actor.
         Invalid: the query can't be drawn.
     """
+    return _draw(request, _known_figure(name), policy, entry)
+
+
+def _known_figure(name: str) -> MyFigure:
     known = my_figures()
     if name not in known:
         raise NotFound(f"There is no such figure; known: {', '.join(known)}.")
-    return _draw(request, known[name], policy, entry)
+    return known[name]
 
 
 def _draw(request: HttpRequest, figure: MyFigure, policy: str, entry: UUID) -> Figure:
@@ -59,33 +63,20 @@ def _draw(request: HttpRequest, figure: MyFigure, policy: str, entry: UUID) -> F
     return figure.draw(account, options, request.GET, links)
 
 
-def frames_of(request: HttpRequest, policy: str, entry: UUID | None) -> dict[str, Any]:
-    """Every figure of the page by name; none for an account without an entry."""
-    if entry is None:
-        return {"figures": {}}
-    frames = {}
-    for name, figure in my_figures().items():
-        frame = _frame(request, name, figure, policy, entry)
-        if frame is not None:
-            frames[name] = frame
-    return {"figures": frames}
-
-
 def source_of(name: str, policy: str, entry: UUID) -> str:
     named = {"policy": policy, "entry": str(entry)}
     return f"{reverse('dashboard:my-figure', kwargs={'figure': name})}?{urlencode(named)}"
 
 
-def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> FigureFrame | None:
-    """None while the numbers are temporarily unavailable."""
-    return _frame(request, name, my_figures()[name], policy, entry)
+def frame_of(request: HttpRequest, name: str, policy: str, entry: UUID) -> FigureFrame:
+    """A figure with its frame, for the page's query.
 
-
-def _frame(request: HttpRequest, name: str, figure: MyFigure, policy: str, entry: UUID) -> FigureFrame | None:
-    try:
-        return framed(request, source_of(name, policy, entry), partial(_draw, request, figure, policy, entry))
-    except (NotFound, Unavailable):
-        return None
+    Raises:
+        NotFound: there is no such figure, or no such account of the actor.
+        Unavailable: nothing has been computed yet.
+    """
+    figure = _known_figure(name)
+    return framed(request, source_of(name, policy, entry), partial(_draw, request, figure, policy, entry))
 
 
 TREND_DAYS = 30
@@ -125,16 +116,15 @@ class Trend:
     bottom: float = _BOTTOM
 
 
-def trend_of(request: HttpRequest, policy: str, entry: UUID | None) -> Trend | None:
-    """None without an entry, and with fewer than two days with a stored rank."""
-    if entry is None:
-        return None
+def trend_of(request: HttpRequest, policy: str, entry: UUID) -> Trend | None:
+    """None with fewer than two days with a stored rank.
+
+    Raises:
+        NotFound: no such account of the actor.
+        Unavailable: nothing has been computed yet.
+    """
     requested: dict[str, Any] = {"policy_slug": policy, "entry_uid": entry, "n_days": TREND_DAYS}
-    try:
-        history = get_my_rank_history(**requested, actor=actor_of(request), at=clock.now())
-    except (NotFound, Unavailable):
-        return None
-    return draw_trend(history)
+    return draw_trend(get_my_rank_history(**requested, actor=actor_of(request), at=clock.now()))
 
 
 def draw_trend(history: RankHistory) -> Trend | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from apps.pages.my_priority import comparison_card, own_cards
 from apps.pages.my_priority import views as my_priority
 from apps.pages.my_priority.api import comparison
 from apps.pages.my_priority.api import views as me
@@ -13,7 +14,12 @@ _POLICY = "policies/<slug:policy>"
 
 urlpatterns: list[URLPattern] = [
     path("me/priority/", my_priority.my_priority, name="my-priority"),
-    path("me/priority/_why", my_priority.why, name="my-priority-why"),
+    path("me/priority/_trend", own_cards.trend, name="my-priority-trend"),
+    path("me/priority/_figure/<slug:name>", own_cards.figure, name="my-priority-figure"),
+    path("me/priority/_charges", own_cards.charges, name="my-priority-charges"),
+    path("me/priority/_accounts", own_cards.accounts, name="my-priority-accounts"),
+    path("me/priority/_viewers", own_cards.viewers, name="my-priority-viewers"),
+    path("me/priority/_why", comparison_card.why, name="my-priority-why"),
     path("me/priority/figures/<slug:figure>", my_priority.figure, name="my-figure"),
     path("me/priority/figures/<slug:figure>.<str:form>", my_priority.figure),
     path("me/accounts/claim/", my_priority.claim, name="claim-account"),

@@ -25,7 +25,7 @@ from apps.core import clock
 from apps.engine.explain.recovery import Recovery
 from tests.examples import first
 from tests.pages.grid import SLUG, Grid
-from tests.pages.page import read, text_of
+from tests.pages.page import read, text_of, with_cards
 from tests.sign_in import sign_in
 from tests.web.figures.schema import check_schema
 
@@ -49,12 +49,13 @@ def _named(grid: Grid, path: str = "/atlas/alice", **more: str) -> dict[str, str
     return {"policy": SLUG, "entry": str(grid.uid(path)), **more}
 
 
-def test_the_page_contains_both_cards_without_scripts(alice: Client, grid: Grid) -> None:
-    page = read(alice.get(reverse("dashboard:my-priority")))
+def test_both_cards_follow_the_page_with_what_its_address_says(alice: Client, grid: Grid) -> None:
+    page = with_cards(alice, read(alice.get(reverse("dashboard:my-priority"))))
     assert page.has("#forecast")
     assert page.has("#what-if")
     assert not page.has('[data-testid="what-if-outcome"]')
-    tried = read(alice.get(reverse("dashboard:my-priority"), _named(grid, core_h="5000", days="3")))
+    address = reverse("dashboard:my-priority")
+    tried = with_cards(alice, read(alice.get(address, _named(grid, core_h="5000", days="3"))))
     assert "rank_then" in tried.values("data-key", "#what-if")
     assert tried.one("#what-if-core-h").attributes["value"] == "5000"
 
@@ -86,14 +87,15 @@ def test_reaching_the_target_from_below_is_not_a_return(
     assert either.key == "at_target"
 
 
-def test_fragments_answer_htmx_and_redirect_when_opened(alice: Client, grid: Grid) -> None:
+def test_cards_are_fragments_and_pages_when_opened(alice: Client, grid: Grid) -> None:
     for name in ("my-forecast", "my-what-if"):
         alone = alice.get(reverse(f"dashboard:{name}"), _named(grid), headers=HTMX)
         assert alone.status_code == 200
         assert alone["Cache-Control"] == "private, no-store"
         assert "<html" not in alone.content.decode()
         opened = alice.get(reverse(f"dashboard:{name}"), _named(grid))
-        assert (opened.status_code, opened["Location"]) == (303, reverse("dashboard:my-priority"))
+        assert opened["Cache-Control"] == "private, no-store"
+        assert len(read(opened).all("main form")) == 1
 
 
 def test_another_level_is_drawn_on_request(alice: Client, grid: Grid) -> None:
@@ -109,10 +111,14 @@ def test_another_level_is_drawn_on_request(alice: Client, grid: Grid) -> None:
 
 def test_another_pace_is_kept_in_the_address(alice: Client, grid: Grid) -> None:
     at = {"HX-Current-URL": "http://testserver/me/priority/?rank_days=90&share=5"}
-    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20"), headers={**HTMX, **at})
+    form = {**HTMX, **at, "HX-Target": "forecast"}
+    answer = alice.get(reverse("dashboard:my-forecast"), _named(grid, share="20", numbers="1"), headers=form)
     pushed = QueryDict(answer["HX-Push-Url"].partition("?")[2])
     assert (pushed["rank_days"], pushed["share"]) == ("90", "20")
-    assert answer.context["figures"]["forecast"].query == pushed.urlencode()
+    assert "numbers" not in pushed
+    assert answer.context["frame"].query == pushed.urlencode()
+    with_page = alice.get(reverse("dashboard:my-forecast"), _named(grid), headers={**HTMX, **at})
+    assert "HX-Push-Url" not in with_page, "coming with its page is no step of the reader"
 
 
 def _figure(client: Client, grid: Grid, **more: str) -> Any:
@@ -156,8 +162,9 @@ def test_an_invalid_pace_is_reported_at_its_field(alice: Client, grid: Grid) -> 
 def test_what_if_starts_from_the_shown_rank(closed: Grid, client: Client) -> None:
     """Only assumed values are rounded for readers who don't see all users."""
     sign_in(client, closed.alice)
-    page = client.get(reverse("dashboard:my-priority"), _named(closed, core_h="10"))
-    lines = {line.key: (line.before, line.after) for line in page.context["what_if"].lines}
+    page = client.get(reverse("dashboard:my-priority"))
+    card = client.get(reverse("dashboard:my-what-if"), _named(closed, core_h="10"), headers=HTMX)
+    lines = {line.key: (line.before, line.after) for line in card.context["what_if"].lines}
     assert lines["rank_now"][0] == str(page.context["story"].mine.rank)
     assert not lines["rank_then"][0].isdigit()
 
@@ -169,9 +176,9 @@ def test_a_scenario_is_labelled_and_can_be_reset(alice: Client, grid: Grid, shar
     page = read(alice.get(reverse("dashboard:my-forecast"), _named(grid, share=share), headers=HTMX))
     assert len(page.items("scenario")) == 1
     back = page.one("#forecast-reset").attributes["href"] or ""
-    answer = alice.get(reverse("dashboard:my-priority") + back.partition("#")[0])
-    assert not read(answer).has('[data-testid="scenario"]')
-    assert usual in html.unescape(answer.content.decode())
+    whole = with_cards(alice, read(alice.get(reverse("dashboard:my-priority") + back.partition("#")[0])))
+    assert not whole.has('[data-testid="scenario"]')
+    assert usual in html.unescape(whole.html)
 
 
 def test_the_csv_of_the_curve_has_past_present_and_future(alice: Client, grid: Grid) -> None:
@@ -232,7 +239,7 @@ def test_the_figure_is_valid_for_plotly_and_its_bands_contain_the_curve(alice: C
 
 def test_examples_fill_the_form_and_are_calculated(closed: Grid, client: Client) -> None:
     alice = sign_in(client, closed.alice)
-    page = read(alice.get(reverse("dashboard:my-priority")))
+    page = with_cards(alice, read(alice.get(reverse("dashboard:my-priority"))))
     examples = page.all("#what-if .presets a")
     assert [text_of(each) for each in examples] == ["I pause for a week", "I use 1,000 core-h", "atlas halves its load"]
     for link, field, value in zip(examples, ("core-h", "core-h", "load"), ("0", "1000", "50"), strict=True):

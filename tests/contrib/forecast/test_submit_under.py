@@ -29,7 +29,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.instants import AT
 from tests.pages.grid import SLUG, Grid
-from tests.pages.page import read
+from tests.pages.page import read, with_cards
 from tests.sign_in import sign_in
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +89,7 @@ def test_the_job_size_is_in_hours_of_the_metric(
     )
     publish_change_set(id=draft.pk, version=1, at=clock.now(), actor=actor)
     grid.recompute()
-    page = read(alice.get(PAGE))
+    page = with_cards(alice, read(alice.get(PAGE)))
     assert page.item("submit-unit").text() == unit
     assert page.text("label[for=what-if-core-h]") == f"My usage ({unit})"
     Policy.objects.update(visibility="tree")
@@ -99,7 +99,7 @@ def test_the_job_size_is_in_hours_of_the_metric(
 
 def test_accounts_of_one_cluster_are_listed_best_first_with_their_rank_after_the_job(grid: Grid, alice: Client) -> None:
     second_account(grid)
-    answer = alice.get(PAGE)
+    answer = alice.get(CARD, headers={"HX-Request": "true"})
     rows = answer.context["submit"].rows
     assert [row.mine.entry_path for row in rows] == sorted(
         (row.mine.entry_path for row in rows), key=lambda path: [r.mine.rank for r in rows if r.mine.entry_path == path]
@@ -168,7 +168,7 @@ def test_a_waiting_job_is_behind_better_ranks_and_earlier_own_jobs(grid: Grid) -
 def test_sources_without_a_job_listing_are_named(grid: Grid, alice: Client) -> None:
     found = list_my_waiting_jobs(policy_slug=SLUG, actor=Actor(user=grid.alice, via="web"), at=clock.now())
     assert (found.n_mine, list(found.jobs), found.silent) == (0, [], ["Cluster A"])
-    assert "Cluster A" in read(alice.get(PAGE)).text("#waiting-jobs")
+    assert "Cluster A" in with_cards(alice, read(alice.get(PAGE))).text("#waiting-jobs")
 
 
 def history(*ranks: int | None, of: int = 20) -> RankHistory:
@@ -217,7 +217,7 @@ def test_a_single_day_has_no_trend() -> None:
 def test_rest_and_page_agree(grid: Grid, alice: Client) -> None:
     second_account(grid)
     waiting(grid, ("m1", "alice", "atlas", 50))
-    rows = alice.get(PAGE).context["submit"].rows
+    rows = alice.get(CARD, headers={"HX-Request": "true"}).context["submit"].rows
     answer = alice.get("/api/v1/me/submit", {"policy": SLUG}).json()
     assert answer["core_h"] == 1000
     assert [(one["entry"], one["rank"], (one["rank_after"], one["rank_after_to"])) for one in answer["results"]] == [

@@ -11,12 +11,14 @@ from apps.contrib.schedulers.passes import record_pass
 from apps.contrib.schedulers.services import connect_scheduler
 from tests.contrib.schedulers.reports import report
 from tests.instants import AT
-from tests.rights_world import API, OPEN, POLICY, Row, World
+from tests.rights_world import API, HTMX, OPEN, POLICY, Row, World
 
 SCHEDULER = API + "schedulers/<slug:scheduler>"
 PASS = report(queue=None)
 ROWS = [
     # Operators and resolution (alice sees herself and the way there)
+    Row("me/priority/_waiting", "/me/priority/_waiting?policy=grid",
+        "302 200 200 200 200 200 302 302 302 302 302", headers=HTMX),
     Row(API + "me/waiting-jobs", "/api/v1/me/waiting-jobs?policy=grid",
         "401 200 200 200 200 200 403 403 403 401 401"),
     # Schedulers: managers of the whole policy; agents have tokens of their own; the queue by whose numbers one sees

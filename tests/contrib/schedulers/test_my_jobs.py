@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.contrib.schedulers.reports import job, report
-from tests.pages.page import read
+from tests.pages.page import read, with_cards
 from tests.rest_site import Caller
 from tests.sign_in import sign_in
 from tests.small_site import Site
@@ -31,7 +31,8 @@ def test_jobs_that_the_agent_lists_wait(reported: dict[str, Any], connected: Sit
     queue = {one["key"]: one["values"] for one in mine["when"] if one["key"].startswith("queue.")}
     assert queue["queue.first"] | {"n": 1} == {"n": 1, "position": 4, "of": 6, "scheduler": "c1"}
     assert queue["queue.by_fairshare"] == {"n": 3}
-    page = read(sign_in(Client(), connected.alice).get("/me/priority/"))
+    client = sign_in(Client(), connected.alice)
+    page = with_cards(client, read(client.get("/me/priority/")))
     assert page.texts("#waiting-jobs tbody th") == ["101"]
     assert not page.has('[data-testid="no-waiting"]')
     assert {"queue.first", "queue.by_fairshare"} <= set(page.values("data-key", ".answers"))
@@ -43,7 +44,8 @@ def test_without_own_jobs_those_of_better_accounts_are_counted(agent: Caller, co
     (mine,) = alice.get("me").json()["accounts"]
     assert mine["rank"] == 3
     assert [(one["key"], one["values"]) for one in mine["when"]][-1] == ("queue.better", {"n": 2})
-    page = read(sign_in(Client(), connected.alice).get("/me/priority/"))
+    client = sign_in(Client(), connected.alice)
+    page = with_cards(client, read(client.get("/me/priority/")))
     assert "c1" in page.text('[data-testid="no-waiting"]')
 
 

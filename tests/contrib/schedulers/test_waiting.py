@@ -401,8 +401,8 @@ def test_a_value_not_yet_in_the_scheduler_is_reported(agent: Caller, manager: Ca
 def test_the_page_shows_the_parts_and_the_verdict(connected: Site, agent: Caller, client: Client) -> None:
     send(agent, job("101", site=10, reason="<b>"), job("1", "bob", site=60))
     sign_in(client, connected.alice)
-    mine = read(client.get("/me/priority/"))
-    assert mine.one("#waiting-jobs footer a").attributes["href"] == "/policy/grid/jobs/why/"
+    card = read(client.get("/me/priority/_waiting?policy=grid", headers={"HX-Request": "true"}))
+    assert card.one("#waiting-jobs footer a").attributes["href"] == "/policy/grid/jobs/why/"
     listed = read(client.get("/policy/grid/jobs/why/"))
     assert listed.texts("[data-testid=job] a") == ["101"]
     page = read(client.get("/policy/grid/jobs/why/101/"))

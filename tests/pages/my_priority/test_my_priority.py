@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +23,7 @@ from apps.usage.parsers.base import RecordRow
 from apps.usage.records.ingest import ingest_batch
 from tests.grants import make_grant
 from tests.pages.grid import SLUG, Grid
-from tests.pages.page import Page, read
+from tests.pages.page import Page, read, with_cards
 from tests.sign_in import sign_in
 
 PAGE = "/me/priority/"
@@ -49,14 +50,15 @@ def get(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> A
 
 
 def page_of(client: Client, path: str = PAGE, htmx: bool = False, **query: Any) -> Page:
-    return read(get(client, path, htmx, **query))
+    """With the cards that follow it."""
+    return with_cards(client, read(get(client, path, htmx, **query)))
 
 
 def seen(client: Client) -> list[tuple[str, dict[str, Any]]]:
     """What others see: the key of each sentence and what it names; the page shows the same."""
-    answer = get(client)
+    answer = get(client, "/me/priority/_viewers", htmx=True)
     collected = [(each.key, dict(each.values)) for each in answer.context["seen"]]
-    assert read(answer).values("data-key", ".seen") == [key for key, _values in collected]
+    assert page_of(client).values("data-key", ".seen") == [key for key, _values in collected]
     return collected
 
 
@@ -91,11 +93,11 @@ def test_the_page_shows_rank_reason_and_advice(grid: Grid) -> None:
 def test_every_account_is_listed_best_first_and_can_be_chosen(grid: Grid) -> None:
     second_account(grid, "bob", "atlas", 1)
     client = signed_in(grid.alice)
-    answer = get(client)
-    page = read(answer)
+    page = page_of(client)
     assert page.item("n-accounts").attributes["data-value"] == "2"
     assert page.texts("#others th .mono") == ["cluster-a:bob", "cluster-a:alice"]
-    ranks = [other.mine.rank for other in answer.context["others"]]
+    rows = get(client, "/me/priority/_accounts", htmx=True).context["others"]
+    ranks = [other.priority.rank for other in rows]
     assert ranks == sorted(ranks)
     assert page.text(".verdict b.mono") == "cluster-a:bob"
     assert page_of(client, account="alice", namespace="cluster-a").text(".verdict b.mono") == "cluster-a:alice"
@@ -105,7 +107,7 @@ def test_a_past_instant_has_its_time_bar_and_no_current_numbers(grid: Grid) -> N
     client = signed_in(grid.alice)
     then = (clock.now() + timedelta(minutes=5)).isoformat()
     answer = get(client, at=then)
-    page = read(answer)
+    page = with_cards(client, read(answer))
     assert page.has(".timebar")
     assert answer.context["time_bar"].moment.revision == 2
     for part in OF_NOW:
@@ -135,7 +137,7 @@ def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) 
     assert found.texts("#why .who a .break:first-child") == ["carol"]
     answer = get(client, WHY, htmx=True, other="/biomed/carol", who="carol")
     shown = read(answer)
-    keys = [result.key for result in answer.context["why"]["found"].sentences]
+    keys = [result.key for result in answer.context["why"]["comparison"].sentences]
     assert keys[0].startswith("contrast.ahead")
     assert any(key.startswith("contrast.level") for key in keys)
     n_turns = sum(key.startswith("turn.") for key in keys)
@@ -146,14 +148,73 @@ def test_another_user_is_compared_with_what_would_reverse_the_order(grid: Grid) 
     assert page_of(client, WHY, htmx=True, who="xyzzy").has('[data-testid="nobody-found"]')
 
 
-def test_the_fragment_opened_directly_redirects_to_its_page(grid: Grid) -> None:
-    answer = signed_in(grid.alice).get(WHY)
-    assert (answer.status_code, answer["Location"]) == (303, PAGE)
+CARDS = ("_trend", "_figure/rank", "_charges", "_accounts", "_viewers", "_why", "_whatif", "_submit", "_waiting")
+
+
+def account_of(grid: Grid) -> dict[str, str]:
+    return {"account": "alice", "namespace": "cluster-a", "policy": SLUG, "entry": str(grid.uid("/atlas/alice"))}
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_card_opened_without_scripts_is_a_page_that_leads_back(grid: Grid, card: str) -> None:
+    client, path = signed_in(grid.alice), f"{PAGE}{card}"
+    fragment = get(client, path, htmx=True, **account_of(grid))
+    assert fragment["Cache-Control"] == "private, no-store"
+    assert not read(fragment).has("h1")
+    opened = get(client, path, **account_of(grid))
+    assert opened["Cache-Control"] == "private, no-store"
+    (back,) = read(opened).each(".page-head a", "href")
+    assert page_of(client, back).text(".verdict b.mono") == "cluster-a:alice"
+    for form in read(opened).all("main form"):
+        assert str(form.attributes["action"]).startswith(PAGE)
+
+
+def test_the_page_waits_for_no_card_and_names_each(grid: Grid) -> None:
+    page = read(get(signed_in(grid.alice)))
+    cards = page.all("[data-card]")
+    assert len(cards) >= 10
+    for card in cards:
+        assert card.css_first("h2, [role=heading]").text()
+        assert card.css_first("[data-retry]") is not None
+        link = card.css_first("noscript a")
+        assert link is not None
+        assert link.attributes["href"] == card.attributes["hx-get"]
+
+
+@pytest.mark.parametrize("card", ["_why", "_viewers", "_submit"])
+def test_a_card_of_an_account_that_is_gone_shows_no_other_one(grid: Grid, card: str) -> None:
+    client = signed_in(grid.alice)
+    gone = account_of(grid) | {"account": "somebody"}
+    assert get(client, f"{PAGE}{card}", htmx=True, **gone).status_code == 404
+    assert get(client, f"{PAGE}{card}", htmx=True, **(gone | {"policy": "nowhere"})).status_code == 404
+
+
+def test_a_card_of_other_numbers_than_the_answer_says_so(grid: Grid) -> None:
+    client = signed_in(grid.alice)
+    values = json.loads(read(get(client)).one("#my-cards").attributes["hx-vals"] or "")
+    same = get(client, f"{PAGE}_charges", htmx=True, **account_of(grid), **values)
+    assert not read(same).has('[data-testid="other-numbers"]')
+    assert "HX-Trigger" not in same
+    second_account(grid, "bob", "atlas", 1)
+    later = get(client, f"{PAGE}_charges", htmx=True, **account_of(grid), **values)
+    assert read(later).has('[data-testid="other-numbers"]')
+    assert json.loads(later["HX-Trigger"]) == {"live:ask": ""}
+    past = get(client, f"{PAGE}_why", htmx=True, **account_of(grid), **values, at="2")
+    assert not read(past).has('[data-testid="other-numbers"]'), "the past doesn't change"
+
+
+def test_cards_of_a_past_moment_have_its_numbers(grid: Grid) -> None:
+    client = signed_in(grid.alice)
+    page = read(get(client, at="2", policy=SLUG))
+    addresses = page.each("[data-card]", "hx-get")
+    assert addresses
+    assert all("at=2" in address for address in addresses)
+    assert with_cards(client, page).has("#why-who")
 
 
 def test_without_visible_users_no_comparison_is_offered(closed: Grid) -> None:
     client = signed_in(closed.alice)
-    page = get(client).content.decode()
+    page = page_of(client).html
     assert 'id="why-who"' not in page
     for name in ("bob", "carol"):
         assert name not in page
@@ -190,7 +251,7 @@ def test_what_others_see_is_listed_by_role_from_current_grants(closed: Grid) -> 
     ]
     assert "cms" not in page_of(client).text(".seen")
     for name in ("lena", "vera"):
-        assert name not in get(client).content.decode(), "by role, never by name"
+        assert name not in page_of(client).html, "by role, never by name"
     Grant.objects.filter(user=lena).update(expires_at=clock.now() - timedelta(seconds=1))
     assert [key for key, _values in seen(client)] == [key for key, *_rest in collected if key != "seen.by_name"]
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
 
 from apps.contrib.schedulers.my_jobs import list_my_waiting_jobs
 from apps.contrib.schedulers.selectors import has_queue
 from apps.core import clock
-from apps.core.errors import DomainError
-from apps.explain.my_priority import MyPriority
-from apps.pages.my_priority.cards import CardContent, MyCard
+from apps.pages.my_priority.cards import MyCard, answer_card
 from apps.web.shell.requests import actor_of
 
+CARDS = (
+    MyCard(
+        place="jobs",
+        order=50,
+        route="my-waiting-jobs",
+        anchor="waiting-jobs",
+        title=gettext_lazy("Waiting jobs"),
+        height="rows",
+        is_early=True,
+        follows_numbers=True,
+    ),
+)
 
-def waiting_content(request: HttpRequest, priority: MyPriority, _known: Sequence[MyPriority]) -> CardContent | None:
-    try:
-        jobs = list_my_waiting_jobs(policy_slug=priority.policy_slug, actor=actor_of(request), at=clock.now())
-    except DomainError:
-        return None
-    return CardContent({"waiting_jobs": jobs, "has_queue": has_queue(priority.policy_slug)})
 
-
-CARDS = (MyCard("jobs", 50, "contrib/schedulers/_my_waiting_jobs.html", waiting_content),)
+@require_safe
+def waiting_jobs(request: HttpRequest) -> HttpResponse:
+    """The reader's waiting jobs in a policy, best first."""
+    policy = request.GET.get("policy", "")
+    jobs = list_my_waiting_jobs(policy_slug=policy, actor=actor_of(request), at=clock.now())
+    context = {"waiting_jobs": jobs, "has_queue": has_queue(policy), "policy_slug": policy}
+    return answer_card(request, "contrib/schedulers/_my_waiting_jobs.html", context, title=_("Waiting jobs"))

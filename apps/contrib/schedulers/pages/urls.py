@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.contrib.schedulers.pages import queue_views, shadow, views
+from apps.contrib.schedulers.pages import my_jobs, queue_views, shadow, views
 
 _ONE = "schedulers/<slug:name>/"
 
@@ -22,6 +22,7 @@ urlpatterns = [
     path("fairshare-agent.pyz", views.program, {"name": "fairshare-agent.pyz"}, name="agent"),
     path("fairshare-callout.py", views.program, {"name": "fairshare-callout.py"}, name="callout"),
     path(f"{_ONE}shares/", views.shares, name="scheduler-shares"),
+    path("me/priority/_waiting", my_jobs.waiting_jobs, name="my-waiting-jobs"),
     path("policy/<slug:policy>/jobs/why/", queue_views.ask, name="job-why"),
     path("policy/<slug:policy>/jobs/why/<str:job>/", queue_views.why, name="job-why-of"),
 ]

@@ -174,12 +174,12 @@ def test_invalid_figure_parameters_are_refused_by_name(query: str, where: str) -
 def test_page_json_and_csv_have_the_same_numbers(grid: Grid, client: Client) -> None:
     client.force_login(grid.alice)
     named: dict[str, Any] = {"policy": SLUG, "entry": str(grid.uid("/atlas/alice")), "rank_by": "factor"}
-    page = client.get(PAGE, {"rank_by": "factor"})
-    figure = page.context["figures"]["rank"].figure
+    frame = client.get("/me/priority/_figure/rank", named).context["frame"]
+    figure = frame.figure
     answer = client.get(PICTURE, named)
     assert answer["Cache-Control"] == "private, no-store"
     assert answer.json()["data"][0]["y"] == figure.traces[0]["y"]
-    download: Any = client.get(page.context["figures"]["rank"].csv_url)
+    download: Any = client.get(frame.csv_url)
     lines = b"".join(download.streaming_content).decode().splitlines()
     assert [float(line.split(",")[3]) for line in lines[1:]] == [row[3] for row in figure.table.raw]
     assert client.get(PICTURE, named | {"entry": str(grid.uid("/atlas/bob"))}).status_code == 404

@@ -157,7 +157,7 @@ def test_page_and_json_have_the_same_numbers(grid: Grid, client: Client) -> None
     build_series()
     client.force_login(grid.alice)
     named = {"policy": SLUG, "entry": str(grid.uid("/atlas/alice")), "wait_days": "30"}
-    page = client.get("/me/priority/", named).context["figures"]["waits"].figure
+    page = client.get("/me/priority/_figure/waits", named).context["frame"].figure
     answer = client.get("/me/priority/figures/waits", named).json()
     assert answer["data"][1]["y"] == page.traces[1]["y"]
     assert answer["table"]["rows"] == page.table.rows
