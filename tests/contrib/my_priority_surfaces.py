@@ -60,7 +60,7 @@ class DrawnDays:
     def past(self, level: int) -> LevelPast:
         part = self.part[level % len(self.part)]
         days = np.array(self.group)
-        return LevelPast(days * part, days, ())
+        return LevelPast(days * part, days, tuple)
 
 
 @st.composite

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from apps.contrib.forecast.figures import ForecastOptions, factor_figure, forecast_figure, read_forecast
 from apps.contrib.forecast.selectors import Forecast, get_my_forecast
+from apps.contrib.forecast.submit_under import is_comparable
 from apps.core.errors import NotFound
 from apps.explain.my_priority import MyPriority
 from apps.pages.my_priority.cards import MyCard
@@ -32,7 +33,7 @@ CARDS = (
         route="my-forecast",
         anchor="forecast",
         title=gettext_lazy("Forecast"),
-        height="figure",
+        height="forecast",
     ),
     MyCard(
         place="ahead",
@@ -60,7 +61,8 @@ CARDS = (
         route="my-submit",
         anchor="submit",
         title=gettext_lazy("Submit under"),
-        height="job-size",
+        height="job-sizes",
+        n_rows=lambda account, known: sum(is_comparable(account, each) for each in known),
         is_early=True,
         is_shown=_has_rank,
         scripts=("js/copy.js",),

@@ -29,7 +29,7 @@ def outlook_of(priority: MyPriority) -> Outlook | None:
         return None
     query = AccountQuery(priority.account, priority.group, priority.namespace)
     visible = np.zeros(len(snapshot.tree), np.bool_)
-    visible[[snapshot.tree.index_of_uid(step.uid) or 0 for step in priority.walk]] = True
+    visible[snapshot.tree.index_of_uid(priority.decisive.uid) or 0] = True  # the level alone, of those on the path
     return outlook_in(build_forecast(policy, snapshot, entry, query, visible), priority)
 
 

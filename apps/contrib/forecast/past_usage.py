@@ -6,9 +6,10 @@ each day.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
 from threading import Lock
 from uuid import UUID
 
@@ -45,13 +46,18 @@ class LevelPast:
     """Past usage of one level in the policy's metric, without decay. own_daily, group_daily: (days,), oldest first, at
     most 28.
 
-    history: by hour, if requested. past_shares: instants, and the entry's fraction of its group then.
+    history: by hour, if requested. load_shares: returns instants, and the entry's fraction of its group then; only
+    curves show them.
     """
 
     own_daily: F8
     group_daily: F8
-    past_shares: Sequence[tuple[datetime, float]]
+    load_shares: Callable[[], Sequence[tuple[datetime, float]]]
     history: History | None = None
+
+    @cached_property
+    def past_shares(self) -> Sequence[tuple[datetime, float]]:
+        return self.load_shares()
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ def from_series(
     for place in places:
         row = rows.get(place.uid)
         if row is None:
-            found.append(LevelPast(np.zeros(0), np.zeros(0), ()))
+            found.append(LevelPast(np.zeros(0), np.zeros(0), tuple))
             continue
         competed = series.competes[row] & place.was_there(series.days.revision)
         own, group = series.used[row], series.peers_used[row]
@@ -105,7 +111,7 @@ def from_series(
             history = _to_hours(
                 series.days.ends_s[is_past], np.where(competed, own, 0.0)[is_past], whole_group[is_past]
             )
-        found.append(LevelPast(own[last], group[last], past_shares, history))
+        found.append(LevelPast(own[last], group[last], past_shares.copy, history))
     return found
 
 
@@ -124,7 +130,7 @@ def from_buckets(
     entry, _joins = place_accounts(tree, inputs.rules, inputs.known, inputs.account_keys)
     rows = _usage_rows(inputs, settings)
     if not len(rows.hour_s):
-        return [LevelPast(np.zeros(0), np.zeros(0), ()) for _ in chain]
+        return [LevelPast(np.zeros(0), np.zeros(0), tuple) for _ in chain]
     prepared = prepare(tree.engine_tree())
     code, scopes = tree.effective_scopes(local=inputs.local_only)
     as_of_s = inputs.as_of.timestamp()
@@ -212,6 +218,11 @@ def _subtrees(tree: TreeColumns, entries: Sequence[int]) -> Mask:
 
 def _level_of(hours: History, window: decay.Window, as_of_s: float, *, hourly: bool) -> LevelPast:
     own, group = _daily(hours, as_of_s)
+    return LevelPast(own, group, partial(_shares_of, hours, window, as_of_s), hours if hourly else None)
+
+
+def _shares_of(hours: History, window: decay.Window, as_of_s: float) -> list[tuple[datetime, float]]:
+    """The entry's fraction of its group at the end of each of the last 28 periods of 24 hours, oldest first."""
     past_shares = []
     for days_ago in range(PACE_DAYS, 0, -1):
         then_s = as_of_s - days_ago * DAY_S
@@ -219,7 +230,7 @@ def _level_of(hours: History, window: decay.Window, as_of_s: float, *, hourly: b
         whole = float(weight @ hours.group_usage)
         if whole > 0:
             past_shares.append((datetime.fromtimestamp(then_s, UTC), float(weight @ hours.own_usage) / whole))
-    return LevelPast(own, group, past_shares, hours if hourly else None)
+    return past_shares
 
 
 def _daily(hours: History, as_of_s: float) -> tuple[F8, F8]:

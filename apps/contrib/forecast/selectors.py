@@ -174,7 +174,7 @@ _SCOPES = (Token.Scope.PRIORITIES_READ, Token.Scope.POLICIES_READ, Token.Scope.S
 
 @dataclass(frozen=True, eq=False)
 class ForecastLevel:
-    """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown. own_daily: usage by day."""
+    """One level; `outlook` is None if it doesn't compete, or if recent usage is unknown."""
 
     entry: int
     uid: UUID
@@ -184,9 +184,17 @@ class ForecastLevel:
     target: float | None
     actual: float | None
     outlook: Outlook | None
-    past_shares: Sequence[tuple[datetime, float]]
-    own_daily: F8
+    past: LevelPast | None
     messages: Sequence[Message]
+
+    @property
+    def past_shares(self) -> Sequence[tuple[datetime, float]]:
+        return () if self.past is None else self.past.past_shares
+
+    @property
+    def own_daily(self) -> F8:
+        """Usage by day."""
+        return np.zeros(0) if self.past is None else self.past.own_daily
 
     @property
     def n_days(self) -> int:
@@ -403,8 +411,7 @@ def _level(
         target=None if state is None else state.target,
         actual=None if state is None else state.actual,
         outlook=outlook,
-        past_shares=() if past is None else past.past_shares,
-        own_daily=np.zeros(0) if past is None else past.own_daily,
+        past=past,
         messages=messages,
     )
 

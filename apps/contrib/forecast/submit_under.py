@@ -51,12 +51,17 @@ class SubmitCard:
     option: str = ""
 
 
+def is_comparable(mine: MyPriority, other: MyPriority) -> bool:
+    """Whether a job of the one account could run under the other, and with which rank is known."""
+    return runs_where(mine, other) and other.rank is not None
+
+
 def submit_card(request: HttpRequest, mine: MyPriority, known: Sequence[MyPriority]) -> SubmitCard | None:
     """Comparison of the user's accounts for a job; None for an account without a rank.
 
     known: all accounts in its policy, best first.
     """
-    able = [other for other in known if runs_where(mine, other) and other.rank is not None][:_MOST_SHOWN]
+    able = [other for other in known if is_comparable(mine, other)][:_MOST_SHOWN]
     if mine.rank is None or mine.entry_uid is None or not able:
         return None
     typed = request.GET.get("job_core_h", "").strip()[:_MOST_TYPED] or as_typed(DEFAULT_CORE_H)

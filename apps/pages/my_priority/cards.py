@@ -24,7 +24,10 @@ from apps.web.shell.requests import is_htmx, private
 # Beside the answer, a row of two below it, below the path, beside it.
 Place = Literal["answer", "jobs", "ahead", "side"]
 # What a card will take, roughly, so that nothing moves when it comes: a class of static/css/me.css.
-Height = Literal["trend", "job-size", "rows", "figure", "figure-small", "form", "text"]
+Height = Literal[
+    "trend", "text", "rows", "jobs", "job-sizes", "accounts", "form", "search", "figure", "forecast", "small-figure"
+]
+MOST_ROWS = 8  # that height counts
 NUMBERS = "numbers"  # parameter: the snapshot of the answer above the card
 
 
@@ -33,9 +36,10 @@ class MyCard:
     """A card of the shown account. Its content is the fragment of a route, which answers by `answer_card`.
 
     order: among the cards of its place. route, names: of the fragment, and parts of its address. anchor: id of its
-    section. is_early: it comes with the page; others come when they are near the window. follows_numbers: it comes
-    again with each recompute. of_past: shown for a moment of the past, too. is_shown: whether an account has the card,
-    from all accounts of the reader, best first. scripts: modules in `static`.
+    section. n_rows: on which its height depends. is_early: it comes with the page; others come when they are near the
+    window. follows_numbers: it comes again with each recompute. of_past: shown for a moment of the past, too. is_shown:
+    whether an account has the card. The functions take it and all accounts of the reader, best first. scripts: modules
+    in `static`.
     """
 
     place: Place
@@ -44,6 +48,7 @@ class MyCard:
     anchor: str
     title: Words
     height: Height
+    n_rows: Callable[[MyPriority, Sequence[MyPriority]], int] = lambda _account, _known: 1
     names: Mapping[str, str] = field(default_factory=dict)
     is_early: bool = False
     follows_numbers: bool = False
@@ -56,6 +61,7 @@ class MyCard:
 class ShownCard:
     card: MyCard
     url: str
+    n_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,8 @@ def cards_of(
     for card in sorted(_all_cards(own), key=attrgetter("order")):
         if (at is None or card.of_past) and card.is_shown(priority, known):
             url = reverse(f"dashboard:{card.route}", kwargs=dict(card.names))
-            by_place[card.place].append(ShownCard(card, f"{url}?{state}"))
+            n_rows = min(card.n_rows(priority, known), MOST_ROWS)
+            by_place[card.place].append(ShownCard(card, f"{url}?{state}", n_rows))
             scripts |= dict.fromkeys(card.scripts)
     return ShownCards(by_place, list(scripts))
 

@@ -36,7 +36,7 @@ USUAL = Window.of(length_s=90 * DAY_S, aging="exponential", half_life_s=7 * DAY_
 
 
 def _past(own: list[float], group: list[float], hours: History | None = None) -> LevelPast:
-    return LevelPast(np.array(own, dtype=np.float64), np.array(group, dtype=np.float64), (), hours)
+    return LevelPast(np.array(own, dtype=np.float64), np.array(group, dtype=np.float64), tuple, hours)
 
 
 def _standing(own: float, group: float, target: float) -> LevelState:

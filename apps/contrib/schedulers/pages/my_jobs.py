@@ -20,7 +20,7 @@ CARDS = (
         route="my-waiting-jobs",
         anchor="waiting-jobs",
         title=gettext_lazy("Waiting jobs"),
-        height="rows",
+        height="jobs",
         is_early=True,
         follows_numbers=True,
     ),
