@@ -119,7 +119,7 @@ def answer_card(
             "page_url": f"{page_url()}?{request.GET.urlencode()}",
             "crumbs": [{"label": _("My priority"), "url": page_url()}, {"label": title}],
         }
-        return private(render(request, "pages/my_priority/card.html", shown, status=status))
+        return private(render(request, "pages/my_priority/_card_page.html", shown, status=status))
     response = render(request, "pages/my_priority/_content.html", shown, status=status)
     if shown["other_as_of"]:
         response["HX-Trigger"] = json.dumps({"live:ask": ""})
